@@ -1,0 +1,134 @@
+"""The protocol's numbers: operations, flags, events, permissions, special xids."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+DEFAULT_PORT: Final = 2181
+JUTE_MAXBUFFER: Final = 0xFFFFF
+"""The default limit of a frame's payload in bytes, inclusive."""
+
+# Special xids (the real server interprets none of them but the reply to a ping).
+WATCH_XID: Final = -1
+PING_XID: Final = -2
+AUTH_XID: Final = -4
+SET_WATCHES_XID: Final = -8
+
+INT_MIN: Final = -(2**31)
+INT_MAX: Final = 2**31 - 1
+
+
+class OpCode(IntEnum):
+    """The type field of a request header."""
+
+    NOTIFICATION = 0
+    CREATE = 1
+    DELETE = 2
+    EXISTS = 3
+    GET_DATA = 4
+    SET_DATA = 5
+    GET_ACL = 6
+    SET_ACL = 7
+    GET_CHILDREN = 8
+    SYNC = 9
+    PING = 11
+    GET_CHILDREN2 = 12
+    CHECK = 13
+    MULTI = 14
+    CREATE2 = 15
+    RECONFIG = 16
+    CHECK_WATCHES = 17
+    REMOVE_WATCHES = 18
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+    MULTI_READ = 22
+    AUTH = 100
+    SET_WATCHES = 101
+    SASL = 102
+    GET_EPHEMERALS = 103
+    GET_ALL_CHILDREN_NUMBER = 104
+    SET_WATCHES2 = 105
+    ADD_WATCH = 106
+    WHO_AM_I = 107
+    CREATE_SESSION = -10
+    CLOSE_SESSION = -11
+    ERROR = -1
+
+
+class CreateMode(IntEnum):
+    """The flags field of a create request: an enumeration, not a bit set, above 3."""
+
+    PERSISTENT = 0
+    EPHEMERAL = 1
+    PERSISTENT_SEQUENTIAL = 2
+    EPHEMERAL_SEQUENTIAL = 3
+    CONTAINER = 4
+    PERSISTENT_WITH_TTL = 5
+    PERSISTENT_SEQUENTIAL_WITH_TTL = 6
+
+    @property
+    def is_ephemeral(self) -> bool:
+        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+
+    @property
+    def is_sequential(self) -> bool:
+        return self in (
+            CreateMode.PERSISTENT_SEQUENTIAL,
+            CreateMode.EPHEMERAL_SEQUENTIAL,
+            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+        )
+
+    @property
+    def is_ttl(self) -> bool:
+        return self >= CreateMode.PERSISTENT_WITH_TTL
+
+
+class EventType(IntEnum):
+    """The type field of a watch event. A server sends 1 to 4 only; the others are local to a client."""
+
+    NONE = -1
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+    CHILD = 4
+    DATA_WATCH_REMOVED = 5
+    CHILD_WATCH_REMOVED = 6
+    PERSISTENT_WATCH_REMOVED = 7
+
+
+class KeeperState(IntEnum):
+    """The state field of a watch event. Only SYNC_CONNECTED travels on the wire."""
+
+    EXPIRED = -112
+    DISCONNECTED = 0
+    SYNC_CONNECTED = 3
+    AUTH_FAILED = 4
+    CONNECTED_READ_ONLY = 5
+    SASL_AUTHENTICATED = 6
+    CLOSED = 7
+
+
+class AddWatchMode(IntEnum):
+    PERSISTENT = 0
+    PERSISTENT_RECURSIVE = 1
+
+
+class WatcherType(IntEnum):
+    """What checkWatches and removeWatches look for."""
+
+    CHILDREN = 1
+    DATA = 2
+    ANY = 3
+    PERSISTENT = 4
+    PERSISTENT_RECURSIVE = 5
+
+
+class Perms(IntFlag):
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+    ALL = 31

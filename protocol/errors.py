@@ -1,0 +1,238 @@
+"""One hierarchy of errors for server and client: each class is one code of the protocol (wire.md section 13).
+
+The names are those users know from kazoo. ``error_for(code)`` finds the class of a code.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ZooKeeperError(Exception):
+    """Base of every error that has a code of the protocol.
+
+    :ivar code: the int32 of the protocol.
+    :ivar path: the znode concerned, where one is known.
+    """
+
+    code: ClassVar[int] = 0
+
+    def __init__(self, path: str | None = None, message: str | None = None) -> None:
+        super().__init__(path, message)
+        self.path = path
+        self.message = message
+
+    def __str__(self) -> str:
+        words = self.message or (self.__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
+        return f"{words}: {self.path}" if self.path is not None else words
+
+
+class UnknownCodeError(ZooKeeperError):
+    """The server answered with a code this library does not know."""
+
+    def __init__(self, code: int, path: str | None = None) -> None:
+        super().__init__(path, f"unknown error code {code}")
+        self.code = code  # type: ignore[misc]
+
+
+class SystemZooKeeperError(ZooKeeperError):
+    """System error."""
+
+    code = -1
+
+
+class RuntimeInconsistencyError(ZooKeeperError):
+    """Not tried: an earlier operation of the same multi failed."""
+
+    code = -2
+
+
+class DataInconsistencyError(ZooKeeperError):
+    """Data inconsistency."""
+
+    code = -3
+
+
+class ConnectionLossError(ZooKeeperError):
+    """The connection to the server was lost."""
+
+    code = -4
+
+
+class MarshallingError(ZooKeeperError):
+    """The request or reply could not be decoded."""
+
+    code = -5
+
+
+class UnimplementedError(ZooKeeperError):
+    """The server does not implement this operation."""
+
+    code = -6
+
+
+class OperationTimeoutError(ZooKeeperError):
+    """The operation took too long."""
+
+    code = -7
+
+
+class BadArgumentsError(ZooKeeperError):
+    """Invalid arguments."""
+
+    code = -8
+
+
+class UnknownSessionError(ZooKeeperError):
+    """The server does not know this session."""
+
+    code = -12
+
+
+class NewConfigNoQuorumError(ZooKeeperError):
+    """No quorum of the new configuration is connected."""
+
+    code = -13
+
+
+class ReconfigInProgressError(ZooKeeperError):
+    """Another reconfiguration is in progress."""
+
+    code = -14
+
+
+class APIError(ZooKeeperError):
+    """API error."""
+
+    code = -100
+
+
+class NoNodeError(ZooKeeperError):
+    """The znode does not exist."""
+
+    code = -101
+
+
+class NoAuthError(ZooKeeperError):
+    """Not allowed by the znode's ACL."""
+
+    code = -102
+
+
+class BadVersionError(ZooKeeperError):
+    """The version does not match."""
+
+    code = -103
+
+
+class NoChildrenForEphemeralsError(ZooKeeperError):
+    """Ephemeral znodes cannot have children."""
+
+    code = -108
+
+
+class NodeExistsError(ZooKeeperError):
+    """The znode exists already."""
+
+    code = -110
+
+
+class NotEmptyError(ZooKeeperError):
+    """The znode has children."""
+
+    code = -111
+
+
+class SessionExpiredError(ZooKeeperError):
+    """The session has expired."""
+
+    code = -112
+
+
+class InvalidCallbackError(ZooKeeperError):
+    """Invalid callback."""
+
+    code = -113
+
+
+class InvalidACLError(ZooKeeperError):
+    """The ACL is empty, malformed, or names an identity that is not there."""
+
+    code = -114
+
+
+class AuthFailedError(ZooKeeperError):
+    """Authentication failed."""
+
+    code = -115
+
+
+class ClosingError(ZooKeeperError):
+    """The client is closing."""
+
+    code = -116
+
+
+class SessionMovedError(ZooKeeperError):
+    """The session has moved to another server."""
+
+    code = -118
+
+
+class NotReadOnlyCallError(ZooKeeperError):
+    """A write was sent to a read-only server."""
+
+    code = -119
+
+
+class EphemeralOnLocalSessionError(ZooKeeperError):
+    """A local session cannot own ephemeral znodes."""
+
+    code = -120
+
+
+class NoWatcherError(ZooKeeperError):
+    """No such watch is registered."""
+
+    code = -121
+
+
+class RequestTimeoutError(ZooKeeperError):
+    """The request timed out."""
+
+    code = -122
+
+
+class ReconfigDisabledError(ZooKeeperError):
+    """Reconfiguration is disabled."""
+
+    code = -123
+
+
+class SessionClosedRequireAuthError(ZooKeeperError):
+    """The session was closed: the server demands authentication."""
+
+    code = -124
+
+
+class QuotaExceededError(ZooKeeperError):
+    """A quota would be exceeded."""
+
+    code = -125
+
+
+class ThrottledOpError(ZooKeeperError):
+    """The operation waited too long in the server's queue."""
+
+    code = -127
+
+
+_BY_CODE: dict[int, type[ZooKeeperError]] = {
+    cls.code: cls for cls in ZooKeeperError.__subclasses__() if cls is not UnknownCodeError
+}
+
+
+def error_for(code: int, path: str | None = None) -> ZooKeeperError:
+    """The exception for a code of the protocol; an unknown code gives :class:`UnknownCodeError`."""
+    cls = _BY_CODE.get(code)
+    return cls(path) if cls else UnknownCodeError(code, path)

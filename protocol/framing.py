@@ -1,0 +1,82 @@
+"""Cutting a byte stream into frames: int32 length, then that many bytes (wire.md section 1)."""
+
+from __future__ import annotations
+
+import struct
+
+_LENGTH = struct.Struct(">i")
+
+
+class FrameLengthError(ValueError):
+    """The length in front of a frame is negative or above the limit; nothing behind it can be read."""
+
+    def __init__(self, length: int, limit: int) -> None:
+        super().__init__(length, limit)
+        self.length = length
+        self.limit = limit
+
+    def __str__(self) -> str:
+        if self.length < 0:
+            return f"the frame length {self.length} is negative: the peer does not speak this protocol"
+        return f"a message of {self.length:,} bytes exceeds jute.maxbuffer {self.limit:,}"
+
+
+def frame(payload: bytes) -> bytes:
+    """A payload with its length in front."""
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class FrameBuffer:
+    """Bytes in, whole payloads out.
+
+    :ivar limit: the largest payload in bytes that is accepted (inclusive).
+    """
+
+    __slots__ = ("_data", "_pos", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        # bytes while whole frames may be in it; a bytearray, which grows in place, while a frame trickles in
+        self._data: bytes | bytearray = b""
+        self._pos = 0
+
+    def __len__(self) -> int:
+        """How many bytes wait here."""
+        return len(self._data) - self._pos
+
+    def feed(self, data: bytes) -> None:
+        if self._pos == len(self._data):
+            self._data = data
+            self._pos = 0
+            return
+        if isinstance(self._data, bytes):
+            self._data = bytearray(self._data[self._pos :])
+            self._pos = 0
+        self._data += data
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, at most ``size``, without taking them."""
+        return bytes(self._data[self._pos : self._pos + size])
+
+    def take(self, most: int) -> list[bytes]:
+        """Up to ``most`` whole payloads. Raises :class:`FrameLengthError` once none is in front of the bad
+        length, so that what came before it is still handed out."""
+        data, pos, size, limit = self._data, self._pos, len(self._data), self.limit
+        frames: list[bytes] = []
+        if isinstance(data, bytearray):
+            if size - pos < 4 or size - pos - 4 < _LENGTH.unpack_from(data, pos)[0] <= limit:
+                return frames
+            self._data = data = bytes(data)
+        while size - pos >= 4 and len(frames) < most:
+            (length,) = _LENGTH.unpack_from(data, pos)
+            if not 0 <= length <= limit:
+                if not frames:
+                    raise FrameLengthError(length, limit)
+                break
+            end = pos + 4 + length
+            if end > size:
+                break
+            frames.append(data[pos + 4 : end])
+            pos = end
+        self._pos = pos
+        return frames

@@ -1,0 +1,300 @@
+"""Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
+
+A record is a class whose annotations are the jute types below. ``@record`` turns it into an attrs class and
+compiles one encoder and one decoder for it at import time, as attrs itself builds methods: nested records
+are flattened, and every run of fixed-width fields becomes a single :class:`struct.Struct`. What a boolean,
+a null or a malformed string means is written once, here.
+
+    @record
+    class ExistsRequest(Record):
+        path: UString
+        watch: Boolean
+
+Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last field are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Self, TypeVar, dataclass_transform
+
+import attrs
+
+T = TypeVar("T")
+
+Boolean = Annotated[bool, "boolean"]
+Int = Annotated[int, "int"]
+Long = Annotated[int, "long"]
+Buffer = Annotated[bytes | None, "buffer"]
+"""Bytes; None (null) and b"" are different values and both survive a round trip."""
+UString = Annotated[str | None, "ustring"]
+"""A string that may be null."""
+Text = Annotated[str, "text"]
+"""A ustring whose sender promises not to send null; null is malformed."""
+Vector = Annotated[Sequence[T] | None, "vector"]
+"""A count, then the elements; may be null. A decoded vector is a tuple."""
+
+
+class JuteError(ValueError):
+    """The bytes are not a record of the wanted type."""
+
+
+_NULL = "null where a string belongs"
+_OVERRUN = "a length runs past the end of the message"
+_NEGATIVE = "a length is negative"
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def encode_text(text: str) -> bytes:
+    """UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences (CESU-8)."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    if len(data) > len(text) + 2:  # a character above U+FFFF takes three bytes more than one
+        return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
+    return data
+
+
+class Record:
+    """Base of every record; the methods are filled in by :func:`record`."""
+
+    __slots__ = ()
+
+    def encode(self) -> bytes:
+        """The record's bytes."""
+        raise NotImplementedError
+
+    @classmethod
+    def read(cls, data: bytes, pos: int = 0) -> tuple[Self, int]:
+        """Decode one record at ``pos``; returns it and the position behind it. Raises :class:`JuteError`."""
+        raise NotImplementedError
+
+    @classmethod
+    def decode(cls, data: bytes, pos: int = 0) -> Self:
+        """Decode one record at ``pos``. Raises :class:`JuteError`."""
+        return cls.read(data, pos)[0]
+
+
+R = TypeVar("R", bound=type[Record])
+
+
+@dataclass_transform(field_specifiers=(attrs.field,))
+def record(cls: R) -> R:
+    """Declare a record: an attrs class with a compiled encoder and decoder."""
+    return _compile(attrs.define(cls))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
+def frozen_record(cls: R) -> R:
+    """A record that is immutable and hashable: one that users hold in their hands."""
+    return _compile(attrs.frozen(cls))
+
+
+# --- the compiler ---------------------------------------------------------------------------------------
+
+_FIXED = {"boolean": "B", "int": "i", "long": "q"}
+
+
+def _kind(hint: Any) -> tuple[str, Any]:
+    """The jute type of an annotation, and the element type of a vector or the class of a nested record."""
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return "record", hint
+    kind = hint.__metadata__[0]
+    if kind == "vector":
+        sequence = typing.get_args(hint.__origin__)[0]
+        return kind, typing.get_args(sequence)[0]
+    return kind, None
+
+
+class _Code:
+    """Source lines of a function under construction, and the names they refer to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"encode_text": encode_text, "JuteError": JuteError}
+        self._count = 0
+
+    def fresh(self, prefix: str, value: Any = None) -> str:
+        self._count += 1
+        name = f"{prefix}{self._count}"
+        if value is not None:
+            self.names[name] = value
+        return name
+
+    def function(self, name: str, head: str) -> Callable[..., Any]:
+        source = head + "\n" + "\n".join(f"    {line}" for line in self.lines)
+        namespace = dict(self.names)
+        exec(compile(source, f"<jute {name}>", "exec"), namespace)
+        return typing.cast(Callable[..., Any], namespace[head.split()[1].split("(")[0]])
+
+
+def _compile(cls: R) -> R:
+    hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
+    fields = [(name, *_kind(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]
+    setattr(cls, "jute_fields", fields)  # noqa: B010 - read by the compiler of records that nest this one
+    setattr(cls, "encode", _compile_encode(cls, fields))  # noqa: B010
+    setattr(cls, "read", classmethod(_compile_read(cls, fields)))  # noqa: B010
+    return cls
+
+
+def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
+    code = _Code()
+    parts: list[str] = []
+    run_format, run_values = "", list[str]()
+
+    def end_run() -> None:
+        nonlocal run_format, run_values
+        if run_format:
+            pack = code.fresh("pack", struct.Struct(">" + run_format).pack)
+            parts.append(f"{pack}({', '.join(run_values)})")
+            run_format, run_values = "", []
+
+    def emit(target: str, members: list[tuple[str, str, Any]]) -> None:
+        nonlocal run_format
+        for name, kind, argument in members:
+            value = f"{target}.{name}"
+            if kind in _FIXED:
+                run_format += _FIXED[kind]
+                run_values.append(f"1 if {value} else 0" if kind == "boolean" else value)
+            elif kind == "record":
+                emit(value, argument.jute_fields)
+            else:
+                v, b, n = code.fresh("v"), code.fresh("b"), code.fresh("n")
+                code.lines.append(f"{v} = {value}")
+                if kind == "vector":
+                    element = code.fresh("element", _element_encoder(*_kind(argument)))
+                    code.lines.append(f"{b} = b'' if {v} is None else b''.join([{element}(e) for e in {v}])")
+                else:
+                    encoded = v if kind == "buffer" else f"encode_text({v})"
+                    code.lines.append(f"{b} = b'' if {v} is None else {encoded}")
+                code.lines.append(f"{n} = -1 if {v} is None else len({v if kind == 'vector' else b})")
+                run_format += "i"
+                run_values.append(n)
+                end_run()
+                parts.append(b)
+
+    emit("self", fields)
+    end_run()
+    code.lines.append(f"return b''.join(({', '.join(parts)},))")
+    return code.function(cls.__name__, "def encode(self):")
+
+
+def _compile_read(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
+    code = _Code()
+    code.names["cls_"] = cls
+    code.names["struct_error"] = struct.error
+    run_format, run_names = "", list[str]()
+    after_run: list[str] = []  # statements that may run only once the run's values are there
+
+    def end_run() -> None:
+        nonlocal run_format, run_names
+        if run_format:
+            fixed = struct.Struct(">" + run_format)
+            unpack = code.fresh("unpack", fixed.unpack_from)
+            code.lines.append(f"{', '.join(run_names)}, = {unpack}(data, pos)")
+            code.lines.append(f"pos += {fixed.size}")
+            code.lines.extend(after_run)
+            run_format, run_names = "", []
+            after_run.clear()
+
+    def emit(members: list[tuple[str, str, Any]]) -> list[str]:
+        """Emit the reading of some fields; returns the expressions of their values."""
+        nonlocal run_format
+        values = []
+        for _, kind, argument in members:
+            if kind in _FIXED:
+                name = code.fresh("f")
+                run_format += _FIXED[kind]
+                run_names.append(name)
+                values.append(f"{name} != 0" if kind == "boolean" else name)
+            elif kind == "record":
+                nested = code.fresh("nested", argument)
+                values.append(f"{nested}({', '.join(emit(argument.jute_fields))})")
+            else:
+                n, v = code.fresh("n"), code.fresh("v")
+                run_format += "i"
+                run_names.append(n)
+                end_run()
+                if kind == "vector":
+                    element = code.fresh("element", _element_reader(*_kind(argument)))
+                    code.lines.append(f"{v}, pos = {element}(data, pos, {n})")
+                else:
+                    value = "data[pos:end]"
+                    if kind != "buffer":
+                        value = f"str({value}, 'utf-8', 'replace')"
+                    null = f"{v} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
+                    code.lines += [
+                        f"if {n} >= 0:",
+                        f"    end = pos + {n}",
+                        f"    if end > len(data): raise JuteError({_OVERRUN!r})",
+                        f"    {v} = {value}",
+                        "    pos = end",
+                        f"elif {n} == -1: {null}",
+                        f"else: raise JuteError({_NEGATIVE!r})",
+                    ]
+                values.append(v)
+        return values
+
+    values = emit(fields)
+    end_run()
+    body = code.lines
+    code.lines = [
+        "try:",
+        *[f"    {line}" for line in body],
+        f"    return cls_({', '.join(values)}), pos",
+        "except struct_error: raise JuteError('the message ends too early') from None",
+    ]
+    return code.function(cls.__name__, "def read(cls, data, pos=0):")
+
+
+_INT = struct.Struct(">i")
+
+
+def _element_encoder(kind: str, argument: Any) -> Callable[[Any], bytes]:
+    if kind == "record":
+        return typing.cast(Callable[[Any], bytes], argument.encode)
+
+    def encode_string(value: str | None) -> bytes:
+        if value is None:
+            return b"\xff\xff\xff\xff"
+        data = encode_text(value)
+        return _INT.pack(len(data)) + data
+
+    return encode_string
+
+
+def _element_reader(kind: str, argument: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
+    def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
+        (n,) = _INT.unpack_from(data, pos)
+        pos += 4
+        if n < 0:
+            if n == -1:
+                return None, pos
+            raise JuteError(_NEGATIVE)
+        if pos + n > len(data):
+            raise JuteError(_OVERRUN)
+        return str(data[pos : pos + n], "utf-8", "replace"), pos + n
+
+    read_one = argument.read if kind == "record" else read_string
+
+    def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
+        if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
+            return (None if count == -1 else ()), pos
+        items = []
+        for _ in range(count):
+            item, pos = read_one(data, pos)
+            items.append(item)
+        return tuple(items), pos
+
+    return read_vector

@@ -1,0 +1,146 @@
+"""Transactions and batched reads: the bodies of ops 14 and 22 (wire.md section 10).
+
+Both are a run of (MultiHeader, record) closed by a terminator, which no declared record can express.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from .constants import CreateMode, OpCode
+from .jute import JuteError, Record
+from .records import (
+    CheckVersionRequest,
+    Create2Response,
+    CreateRequest,
+    CreateResponse,
+    CreateTTLRequest,
+    DeleteRequest,
+    ErrorResponse,
+    GetChildrenRequest,
+    GetChildrenResponse,
+    GetDataRequest,
+    GetDataResponse,
+    MultiHeader,
+    SetDataRequest,
+    SetDataResponse,
+)
+
+TRANSACTION_OPS: dict[int, type[Record]] = {
+    OpCode.CREATE: CreateRequest,
+    OpCode.CREATE2: CreateRequest,
+    OpCode.CREATE_CONTAINER: CreateRequest,
+    OpCode.CREATE_TTL: CreateTTLRequest,
+    OpCode.DELETE: DeleteRequest,
+    OpCode.SET_DATA: SetDataRequest,
+    OpCode.CHECK: CheckVersionRequest,
+}
+READ_OPS: dict[int, type[Record]] = {
+    OpCode.GET_CHILDREN: GetChildrenRequest,
+    OpCode.GET_DATA: GetDataRequest,
+}
+_RESULTS: dict[int, type[Record]] = {
+    OpCode.CREATE: CreateResponse,
+    OpCode.CREATE2: Create2Response,
+    OpCode.SET_DATA: SetDataResponse,
+    OpCode.GET_CHILDREN: GetChildrenResponse,
+    OpCode.GET_DATA: GetDataResponse,
+    OpCode.ERROR: ErrorResponse,
+}
+_TERMINATOR = MultiHeader(-1, True, -1).encode()
+
+
+@attrs.frozen
+class MultiOp:
+    """One operation of a multi.
+
+    :ivar op: its op code, after the decoder's own reading of it (see :func:`decode_multi`).
+    """
+
+    op: int
+    request: Record
+
+
+@attrs.frozen
+class MultiResult:
+    """The result of one operation.
+
+    :ivar type: the result type of the wire, an op code or -1 (error).
+    :ivar err: the error code, 0 if it succeeded. In a failed transaction: 0 before the operation that
+        failed, its own code at it, -2 after it.
+    :ivar response: its record; None for delete and check.
+    """
+
+    type: int
+    err: int
+    response: Record | None
+
+
+def encode_multi(ops: Iterable[MultiOp]) -> bytes:
+    """The request body: each operation as it is, with no check of what a server would accept."""
+    parts = []
+    for item in ops:
+        parts += [MultiHeader(item.op, False, -1).encode(), item.request.encode()]
+    return b"".join([*parts, _TERMINATOR])
+
+
+def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
+    """Decode a request body as the real server does, quirks included; raises :class:`.jute.JuteError`.
+
+    The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
+    15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode is a plain create.
+    """
+    ops: list[MultiOp] = []
+    while True:
+        header, pos = MultiHeader.read(data, pos)
+        if header.done:
+            break
+        cls = TRANSACTION_OPS.get(header.type) or READ_OPS.get(header.type)
+        if cls is None:
+            raise JuteError(f"op {header.type} cannot be part of a multi")
+        request, pos = cls.read(data, pos)
+        op = header.type
+        if isinstance(request, CreateRequest):
+            op = _reread_create(op, request.flags)
+        elif isinstance(request, CreateTTLRequest) and request.flags not in (5, 6):
+            op = OpCode.CREATE
+            request = CreateRequest(request.path, request.data, request.acl, request.flags)
+        ops.append(MultiOp(op, request))
+    if len({item.op in READ_OPS for item in ops}) > 1:
+        raise JuteError("a multi cannot mix reads and transaction operations")
+    return ops
+
+
+def _reread_create(op: int, flags: int) -> int:
+    if not 0 <= flags <= 6:
+        raise JuteError(f"unknown create flag {flags} in a multi")
+    if flags >= CreateMode.PERSISTENT_WITH_TTL:
+        raise JuteError("a TTL create mode without its TTL")
+    return OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else op
+
+
+def encode_results(results: Iterable[MultiResult]) -> bytes:
+    """The response body."""
+    parts = []
+    for result in results:
+        parts.append(MultiHeader(result.type, False, result.err).encode())
+        if result.response is not None:
+            parts.append(result.response.encode())
+    return b"".join([*parts, _TERMINATOR])
+
+
+def decode_results(data: bytes, pos: int = 0) -> list[MultiResult]:
+    """Decode a response body; raises :class:`.jute.JuteError`."""
+    results: list[MultiResult] = []
+    while True:
+        header, pos = MultiHeader.read(data, pos)
+        if header.done:
+            return results
+        response: Record | None = None
+        if header.type in _RESULTS:
+            response, pos = _RESULTS[header.type].read(data, pos)
+        elif header.type not in (OpCode.DELETE, OpCode.CHECK):
+            raise JuteError(f"unknown result type {header.type} in a multi")
+        results.append(MultiResult(header.type, header.err, response))

@@ -1,0 +1,42 @@
+"""What a znode path may look like (semantics.md section 3)."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import BadArgumentsError
+
+# Java looks at UTF-16 code units, and surrogates lie in the forbidden range: so does all above U+FFFF.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+
+
+def validate_name(name: str, path: str) -> None:
+    """Check the last component of ``path``; raises :class:`BadArgumentsError` naming what is wrong."""
+    if not name:
+        raise BadArgumentsError(path, "a path must not end with / nor hold an empty component")
+    if name in (".", ".."):
+        raise BadArgumentsError(path, "relative path components are not allowed")
+    if not (name.isascii() and name.isprintable()):
+        bad = _FORBIDDEN.search(name)
+        if bad:
+            raise BadArgumentsError(path, f"the character U+{ord(bad[0]):04X} is not allowed in a path")
+
+
+def validate_path(path: str) -> None:
+    """Check a whole path by the full rules; raises :class:`BadArgumentsError` naming what is wrong."""
+    if path == "/":
+        return
+    if not path.startswith("/"):
+        raise BadArgumentsError(path, "a path must start with /")
+    for name in path[1:].split("/"):
+        validate_name(name, path)
+
+
+def parent_of(path: str) -> str:
+    """Everything before the last slash: ``""``, another name of the root, for a top-level znode."""
+    return path[: path.rindex("/")]
+
+
+def join(parent: str, name: str) -> str:
+    """The path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare name."""
+    return f"{parent}/{name}" if parent != "/" else f"/{name}"

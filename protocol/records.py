@@ -1,0 +1,341 @@
+"""Every record of the client protocol, declared once (wire.md sections 4, 5 and 9).
+
+Field order is the order on the wire. The server decodes requests and encodes responses, the client the
+reverse; both use these declarations and no others.
+"""
+
+from __future__ import annotations
+
+from .jute import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, frozen_record, record
+
+# --- shared ---------------------------------------------------------------------------------------------
+
+
+@frozen_record
+class Id(Record):
+    """Who an ACL entry speaks of: a scheme (``world``, ``digest``, ``ip`` ...) and an identity in it."""
+
+    scheme: UString
+    id: UString
+
+
+@frozen_record
+class ACL(Record):
+    """One entry of an access control list: permission bits (:class:`.constants.Perms`) for an identity."""
+
+    perms: Int
+    id: Id
+
+
+OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
+"""Everything for everyone. Decoders of the server hand out this very object, so ``is`` recognises it."""
+READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
+
+
+@frozen_record
+class Stat(Record):
+    """What is known of a znode beside its data. Times are ms since the epoch; versions wrap as int32."""
+
+    czxid: Long
+    mzxid: Long
+    ctime: Long
+    mtime: Long
+    version: Int
+    cversion: Int
+    aversion: Int
+    ephemeralOwner: Long
+    dataLength: Int
+    numChildren: Int
+    pzxid: Long
+
+
+@frozen_record
+class ClientInfo(Record):
+    authScheme: UString
+    user: UString
+
+
+# --- handshake and headers ------------------------------------------------------------------------------
+
+
+@record
+class ConnectRequest(Record):
+    """The first frame of a client, without its optional last byte (see :class:`ReadOnlyFlag`)."""
+
+    protocolVersion: Int
+    lastZxidSeen: Long
+    timeOut: Int
+    sessionId: Long
+    passwd: Buffer
+
+
+@record
+class ConnectResponse(Record):
+    """The first frame of the server, without its optional last byte."""
+
+    protocolVersion: Int
+    timeOut: Int
+    sessionId: Long
+    passwd: Buffer
+
+
+@record
+class ReadOnlyFlag(Record):
+    """The byte that clients since 3.4 append to the handshake; answered only where it was sent."""
+
+    readOnly: Boolean
+
+
+@record
+class RequestHeader(Record):
+    xid: Int
+    type: Int
+
+
+@record
+class ReplyHeader(Record):
+    xid: Int
+    zxid: Long
+    err: Int
+
+
+@record
+class MultiHeader(Record):
+    type: Int
+    done: Boolean
+    err: Int
+
+
+@record
+class WatcherEvent(Record):
+    type: Int
+    state: Int
+    path: UString
+
+
+# --- requests -------------------------------------------------------------------------------------------
+
+
+@record
+class CreateRequest(Record):
+    path: UString
+    data: Buffer
+    acl: Vector[ACL]
+    flags: Int
+
+
+@record
+class CreateTTLRequest(Record):
+    path: UString
+    data: Buffer
+    acl: Vector[ACL]
+    flags: Int
+    ttl: Long
+
+
+@record
+class DeleteRequest(Record):
+    path: UString
+    version: Int
+
+
+@record
+class ExistsRequest(Record):
+    path: UString
+    watch: Boolean
+
+
+@record
+class GetDataRequest(Record):
+    path: UString
+    watch: Boolean
+
+
+@record
+class SetDataRequest(Record):
+    path: UString
+    data: Buffer
+    version: Int
+
+
+@record
+class GetACLRequest(Record):
+    path: UString
+
+
+@record
+class SetACLRequest(Record):
+    path: UString
+    acl: Vector[ACL]
+    version: Int
+
+
+@record
+class GetChildrenRequest(Record):
+    path: UString
+    watch: Boolean
+
+
+@record
+class GetChildren2Request(Record):
+    path: UString
+    watch: Boolean
+
+
+@record
+class GetAllChildrenNumberRequest(Record):
+    path: UString
+
+
+@record
+class GetEphemeralsRequest(Record):
+    prefixPath: UString
+
+
+@record
+class SyncRequest(Record):
+    path: UString
+
+
+@record
+class CheckVersionRequest(Record):
+    path: UString
+    version: Int
+
+
+@record
+class CheckWatchesRequest(Record):
+    path: UString
+    type: Int
+
+
+@record
+class RemoveWatchesRequest(Record):
+    path: UString
+    type: Int
+
+
+@record
+class AddWatchRequest(Record):
+    path: UString
+    mode: Int
+
+
+@record
+class SetWatches(Record):
+    relativeZxid: Long
+    dataWatches: Vector[UString]
+    existWatches: Vector[UString]
+    childWatches: Vector[UString]
+
+
+@record
+class SetWatches2(Record):
+    relativeZxid: Long
+    dataWatches: Vector[UString]
+    existWatches: Vector[UString]
+    childWatches: Vector[UString]
+    persistentWatches: Vector[UString]
+    persistentRecursiveWatches: Vector[UString]
+
+
+@record
+class ReconfigRequest(Record):
+    joiningServers: UString
+    leavingServers: UString
+    newMembers: UString
+    curConfigId: Long
+
+
+@record
+class AuthPacket(Record):
+    type: Int
+    scheme: UString
+    auth: Buffer
+
+
+@record
+class GetSASLRequest(Record):
+    token: Buffer
+
+
+# --- responses ------------------------------------------------------------------------------------------
+
+
+@record
+class CreateResponse(Record):
+    path: Text
+
+
+@record
+class Create2Response(Record):
+    path: Text
+    stat: Stat
+
+
+@record
+class ExistsResponse(Record):
+    stat: Stat
+
+
+@record
+class GetDataResponse(Record):
+    data: Buffer
+    stat: Stat
+
+
+@record
+class SetDataResponse(Record):
+    stat: Stat
+
+
+@record
+class GetACLResponse(Record):
+    acl: Vector[ACL]
+    stat: Stat
+
+
+@record
+class SetACLResponse(Record):
+    stat: Stat
+
+
+@record
+class GetChildrenResponse(Record):
+    children: Vector[Text]
+
+
+@record
+class GetChildren2Response(Record):
+    children: Vector[Text]
+    stat: Stat
+
+
+@record
+class GetAllChildrenNumberResponse(Record):
+    totalNumber: Int
+
+
+@record
+class GetEphemeralsResponse(Record):
+    ephemerals: Vector[Text]
+
+
+@record
+class SyncResponse(Record):
+    path: UString
+
+
+@record
+class ErrorResponse(Record):
+    err: Int
+
+
+@record
+class SetSASLResponse(Record):
+    token: Buffer
+
+
+@record
+class WhoAmIResponse(Record):
+    clientInfo: Vector[ClientInfo]
