@@ -9,6 +9,8 @@
 It cuts frames, does the handshake and the four-letter words, hands each request to the engine and encodes the
 reply. Whatever is wrong with the input ends this connection, with one log line, and nothing else.
 
+    connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
+
 One turn handles a bounded number of requests, and none while much output waits to be taken: a client that
 floods, or does not read, delays nobody but itself, and holds a bounded amount of memory.
 """
@@ -32,7 +34,7 @@ from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from .engine import UnknownOperation
 from .sessions import Session
-from .stats import Latency
+from .stats import Summary
 from .watches import Notification
 from .words import WORDS, answer
 
@@ -52,12 +54,21 @@ _PING = OpCode.PING.value
 _CREDENTIALS = frozenset((OpCode.AUTH.value, OpCode.SASL.value))
 
 
+class NoReply(Exception):
+    """Raised by what stands in for the engine: the request was dealt with, and nothing is to be answered."""
+
+
+class NotYet(Exception):
+    """Likewise: the connection was held; the same request is to be handled again after its release."""
+
+
 class Connection:
     """
     :ivar peer: the client's address as (host, port), the host as Java prints it.
     :ivar session: the session served, once the handshake is done.
     :ivar identities: who the client has proved to be: its address at first, then what auth adds.
     :ivar close_expected: nothing more will be read; send what is left and close.
+    :ivar aborted: nothing more will be sent either; close at once.
     """
 
     def __init__(
@@ -73,8 +84,9 @@ class Connection:
         self.session_id = 0
         self.identities = identities
         self.close_expected = False
+        self.aborted = False
         self.established = service.engine.wall_clock(now)
-        self.latency = Latency()
+        self.latency = Summary()
         self.received = 0  # frames
         self.sent = 0  # frames
         self.last_op: int | None = None
@@ -85,10 +97,12 @@ class Connection:
         self._engine = service.engine
         self._settings = service.settings
         self._wake = wake
+        self.last_latency = 0  # ms
         self._input = FrameBuffer(service.settings.max_buffer)
         self._frames: list[bytes] = []  # cut, but not yet handled
         self._more = False  # whether the input may hold further whole frames
         self._guarded = service.guarded
+        self._held = 0
         self._arrived = now
         self._output: list[bytes] = []
         self._waiting = 0  # bytes in _output
@@ -110,13 +124,15 @@ class Connection:
         self.proceed(now)
 
     def receive_eof(self) -> None:
-        """The client will send nothing more. What it asked for is still answered, if it reads on."""
+        """The client will send nothing more. What was answered already is still sent, if it reads on."""
         if not self.close_expected:
-            logger.debug("%s: the client has closed the connection", self)
-            self._close()
+            logger.debug("%s: closed by the client", self)
+            self._close("closed by the client")
 
     def proceed(self, now: float) -> None:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
+        if self._held:
+            return
         try:
             if self.session is None and not self._shake_hands(now):
                 return
@@ -128,42 +144,51 @@ class Connection:
     @property
     def has_work(self) -> bool:
         """Whether :meth:`proceed` has whole requests to go on with, output permitting."""
-        return (self._more or bool(self._frames)) and not self.close_expected
+        return (self._more or bool(self._frames)) and not self.close_expected and not self._held
 
     @property
     def may_read(self) -> bool:
         """Whether more input is welcome: not while much output waits, nor while input is left over."""
-        return self._waiting <= _HIGH_WATER and not self._more and not self._frames
+        return self._waiting <= _HIGH_WATER and not self._more and not self._frames and not self._held
 
     # --- bytes out ---------------------------------------------------------------------------------------
 
     def data_to_send(self) -> bytes:
         """Take the bytes that wait to be sent."""
         output = self._output
-        if not output:
+        if not output or self._held:
             return b""
         data = output[0] if len(output) == 1 else b"".join(output)
         output.clear()
         self._waiting = 0
+        self._engine.stats.bytes_sent += len(data)
         return data
 
     def notify(self, notification: Notification) -> None:
         """Queue a watch event."""
         if self.close_expected:
             return
+        observer = self._service.observer
+        if observer is not None:
+            observer.event(self, notification)
+        event = _event_frame(notification)
+        self._send(event)
         self.sent += 1
-        self._engine.stats.packets_sent += 1
-        self._send(_event_frame(notification))
+        stats = self._engine.stats
+        stats.packets_sent += 1
+        stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
         logger.info("%s: closed, %s", self, reason)
+        self.aborted = True
         self._output.clear()
         self._waiting = 0
         self._frames = []
-        self._close()
+        self._held = 0
+        self._close(reason)
         self._wake()
 
     def _send(self, data: bytes) -> None:
@@ -174,12 +199,25 @@ class Connection:
 
     def _refuse(self, reason: str) -> None:
         logger.warning("%s: closed, %s", self, reason)
-        self._close()
+        self._close(reason)
 
-    def _close(self) -> None:
+    def _close(self, reason: str) -> None:
         if not self.close_expected:
             self.close_expected = True
-            self._service.closed(self)
+            self._service.closed(self, reason)
+            self._wake()
+
+    # --- for tests ---------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Handle and send nothing until :meth:`release`, which must be called as often."""
+        self._held += 1
+
+    def release(self, now: float) -> None:
+        """Go on where :meth:`hold` stopped."""
+        self._held -= 1
+        if not self._held:
+            self.proceed(now)
             self._wake()
 
     # --- the handshake -----------------------------------------------------------------------------------
@@ -191,8 +229,8 @@ class Connection:
             if word != _STMK or len(self._input) >= 12:
                 self.received += 1
                 self._engine.stats.packets_received += 1
-                self._send(answer(word.decode("latin-1"), self._service, self, now, self._input.peek(12)[4:]))
-                self._close()
+                self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
+                self._close(f"answered {WORDS[word]}")
             return False
         payloads = self._input.take(1)
         if not payloads:
@@ -222,11 +260,11 @@ class Connection:
         self.sent += 1
         self._engine.stats.packets_sent += 1
         if session is None:
-            self._close()
+            self._close("it asked for a session that is not to be had")
             return False
         self.last_op = OpCode.CREATE_SESSION
         self.last_response = now
-        self._service.connected(self)
+        self._service.connected(self, resumed=request.sessionId != 0)
         return True
 
     def _explain(self, error: FrameLengthError) -> str:
@@ -246,9 +284,10 @@ class Connection:
         session = self.session
         if session is None:
             return
-        handle, send = self._engine.handle, self._send
+        handle, send = self._service.handle, self._send
         touched = False
         handled = xid = op = zxid = 0
+        before = self._engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER:
                 break
@@ -275,6 +314,13 @@ class Connection:
                 self._reply(xid, -1, UnimplementedError.code)
                 self._refuse(f"it sent op {op}, which does not exist or is not for clients")
                 break
+            except NoReply:
+                if self.close_expected:
+                    break
+                continue
+            except NotYet:
+                handled -= 1
+                break
             if self.close_expected:
                 break
             if op == _PING:
@@ -283,12 +329,12 @@ class Connection:
             if body:
                 send(body)
             if session.closed:
-                self._close()
+                self._close("its session is closed")
                 break
         self._frames = [] if self.close_expected else frames[handled:]
         if handled:
             self.last_op = op
-            self._account(handled, xid, zxid, now)
+            self._account(handled, self._engine.zxid - before, xid, zxid, now)
 
     def _authenticate(self, xid: int, op: int, payload: bytes) -> None:
         """Auth and sasl are the connection's own affair: no zxid, no sign of life (wire.md section 12)."""
@@ -324,6 +370,7 @@ class Connection:
         waited = (now - self._arrived) * 1000
         limit = settings.throttled_op_wait_time
         if 0 < limit < waited and op not in (OpCode.PING, OpCode.CLOSE_SESSION):
+            self._engine.stats.throttled += 1
             self._reply(xid, self._engine.zxid, ThrottledOpError.code)
             return False
         return True
@@ -331,19 +378,39 @@ class Connection:
     def _reply(self, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
         self._send(_REPLY.pack(16 + len(body), xid, zxid, err) + body)
 
-    def _account(self, handled: int, xid: int, zxid: int, now: float) -> None:
+    def _account(self, handled: int, writes: int, xid: int, zxid: int, now: float) -> None:
         self.received += handled
         self.sent += handled
         stats = self._engine.stats
         stats.packets_received += handled
         stats.packets_sent += handled
-        waited = int((now - self._arrived) * 1000)
+        waited = self.last_latency = int((now - self._arrived) * 1000)
         self.latency.add(waited, handled)
-        stats.latency.add(waited, handled)
+        stats.read_latency.add(waited, handled - writes)
+        stats.update_latency.add(waited, writes)
         self.last_response = now
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
+
+    # --- for the operator --------------------------------------------------------------------------------
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests have arrived and wait for their turn."""
+        return len(self._frames)
+
+    @property
+    def interest(self) -> int:
+        """What the socket is waited for: 1 to read, 4 to write."""
+        return 1 if self.may_read else 4
+
+    def reset_stats(self) -> None:
+        self.latency = Summary()
+        self.received = self.sent = self.last_latency = 0
+        self.last_op = self.last_xid = None
+        self.last_response = 0.0
+        self.last_zxid = 0
 
 
 def _event_frame(notification: Notification) -> bytes:

@@ -150,6 +150,7 @@ class Engine:
                 self.disconnected(before)
             session.timeout = timeout
             self.sessions.touch(session, int(now * 1000))
+            self.stats.sessions_resumed += 1
             logger.info("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
         client.session_id = session.id
@@ -233,9 +234,7 @@ class Engine:
         if self.on_txn is not None:
             self.record(effect, session_id)
 
-    def record(
-        self, effect: Effect | Multi | CreateSession | CloseSession | Refused, session_id: int
-    ) -> None:
+    def record(self, effect: AnyEffect, session_id: int) -> None:
         """Enter the current transaction in the history."""
         if self.on_txn is not None:
             self.on_txn(Txn(self.zxid, self.time, session_id, effect))
@@ -278,6 +277,7 @@ class Engine:
         else:
             return
         for event_type, event_path, watchers in steps:
+            self.stats.watchers[event_type].add(len(watchers))
             acl = acls[0] if event_path == path else acls[1]
             notification = Notification(self.zxid, event_type, event_path)
             for client in watchers:

@@ -92,15 +92,21 @@ def _failure(total: int, failed: int, code: int) -> bytes:
 def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
     """Each read succeeds or fails alone. Watches are never set."""
     results: list[MultiResult] = []
+    size = 0
     for item in _decode(frame):
         request = item.request
+        if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
+            client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
+            return b""
         try:
             if isinstance(request, records.GetDataRequest):
                 node = readable(engine, client, request.path)
                 response: Record = records.GetDataResponse(node.data, node.stat())
+                size += len(node.data or b"")
             elif isinstance(request, records.GetChildrenRequest):
                 node = readable(engine, client, request.path)
                 response = records.GetChildrenResponse(tuple(node.children or ()))
+                size += sum(map(len, response.children or ()))
             else:  # refused, but with what was read so far in the body (wire.md section 6)
                 raise RefusedRead(MarshallingError.code, encode_results(results))
             results.append(MultiResult(item.op, 0, response))
