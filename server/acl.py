@@ -85,8 +85,6 @@ class AccessControl:
 
         Raises :class:`InvalidACLError`; :class:`MarshallingError` for a null id, as the real server does.
         """
-        if acl is OPEN_ACL:
-            return OPEN_ACL
         if not acl:
             raise InvalidACLError(path, "an ACL must not be empty")
         fixed: list[ACL] = []
