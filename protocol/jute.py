@@ -64,7 +64,7 @@ def encode_text(text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+        return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
     if len(data) > len(text) + 2:  # a character above U+FFFF takes three bytes more than one
         return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
     return data
@@ -292,11 +292,18 @@ def _read_string(data: bytes, pos: int) -> tuple[str | None, int]:
     return str(data[pos : pos + n], "utf-8", "replace"), pos + n
 
 
+def _read_text(data: bytes, pos: int) -> tuple[str, int]:
+    value, pos = _read_string(data, pos)
+    if value is None:
+        raise JuteError(_NULL)
+    return value, pos
+
+
 def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
     """What reads a vector behind its count. A value that is declared common is recognised by its bytes, and
     the very object that was declared is returned."""
     kind, argument = _kind(element)
-    read_one = argument.read if kind == "record" else _read_string
+    read_one = argument.read if kind == "record" else _ELEMENTS[kind]
     encode_one = _element_encoder(kind, argument)
     known_count = len(common) if common else -1
     known = b"".join(map(encode_one, common or ()))
@@ -313,3 +320,6 @@ def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tup
         return tuple(items), pos
 
     return read_vector
+
+
+_ELEMENTS = {"ustring": _read_string, "text": _read_text}

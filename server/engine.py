@@ -107,13 +107,14 @@ class Engine:
     def advance(self, now: float) -> None:
         """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes."""
         while (deadline := self.next_deadline()) <= now:
-            self._set_time(deadline)
+            self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
             ms = round(deadline * 1000)
             for session in self.sessions.due(ms):
                 logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
-                self.expire(session, deadline)
+                self.expire(session, self._now)
             for path in self.reaper.due(ms, self.time):
                 self._reap(path)
+        self.reaper.idle_until(now * 1000)
 
     def _set_time(self, now: float) -> None:
         self._now = now

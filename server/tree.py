@@ -46,8 +46,11 @@ class DataTree:
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttl_nodes: dict[str, None] = {}
-        self.quotas = Quotas(self.nodes)
         self.data_size = sum(len(path) for path in self.nodes)
+        self.quotas = Quotas(self.nodes, self._grown)
+
+    def _grown(self, size: int) -> None:
+        self.data_size += size
 
     # --- reading -----------------------------------------------------------------------------------------
 

@@ -54,11 +54,11 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             undo.append(engine.tree.undo_of(step))
             engine.tree.apply(step, engine.zxid, engine.time)
             results.append(_result(engine, item.op, step))
-    except ZooKeeperError as error:
+    except Exception as error:
         for undo_step in reversed(undo):
             undo_step()
-        if isinstance(error, MarshallingError):  # an internal failure spoils the whole multi
-            raise
+        if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
+            raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(operations), len(results), error.code)
     if engine.watches:
