@@ -312,11 +312,15 @@ class Connection:
                 xid, op = _HEADER(payload)
                 if op in _SPECIAL or self._guarded:
                     if not self._admit(xid, op, payload, now):
+                        if self.close_expected:
+                            break
                         continue
                     if op == _PING:
                         xid = PING_XID  # whatever the client sent (wire.md section 5)
                 zxid, err, body = handle(self, op, payload, now)
             except NoReply:
+                if self.close_expected:
+                    break
                 continue
             except NotYet:
                 handled -= 1
@@ -376,15 +380,14 @@ class Connection:
         if op in (OpCode.AUTH, OpCode.SASL):
             self._authenticate(xid, op, payload)
             return False
-        if self.close_expected:
-            return False
         settings = self._settings
         required = settings.required_auth_schemes
         if required and not any(identity.scheme in required for identity in self.identities):
             self._reply(xid, 0, SessionClosedRequireAuthError.code)
             self._refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
             return False
-        if len(payload) > settings.large_request_max_bytes and settings.large_request_threshold >= 0:
+        # Requests are dealt with one at a time, so the budget is never shared
+        if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
             self._refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
             return False
         waited = (now - self._arrived) * 1000

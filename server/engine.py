@@ -29,13 +29,13 @@ from .stats import ServerStats
 from .tree import DataTree
 from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
 from .watches import Notification, WatchManager
+from .znode import Znode
 
 logger = logging.getLogger("pyzk.server")
 
 _READ = Perms.READ.value
 
-Acls = tuple[tuple[ACL, ...], tuple[ACL, ...]]
-"""A znode's ACL and its parent's."""
+ACLs = tuple[ACL, ...]
 
 
 class Client(Hashable, Protocol):
@@ -182,9 +182,8 @@ class Engine:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
         deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
         for deletion in deletions:
-            acls = self.acls_of(deletion)
-            self.tree.apply(deletion, self.zxid, self.time)
-            self.fire(deletion, acls)
+            node, parent = self.tree.apply(deletion, self.zxid, self.time)
+            self.fire(deletion, node.acl, parent.acl)
         self.sessions.remove(session)
         self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
         client = self._served.pop(session.id, None)
@@ -231,16 +230,14 @@ class Engine:
 
     # --- transactions ------------------------------------------------------------------------------------
 
-    def commit(self, effect: Effect, session_id: int) -> None:
-        """Apply a prepared write, tell the watchers, and enter it in the history."""
+    def commit(self, effect: Effect, session_id: int) -> Znode:
+        """Apply a prepared write, tell the watchers, and enter it in the history; returns the znode."""
+        node, parent = self.tree.apply(effect, self.zxid, self.time)
         if self.watches:
-            acls = self.acls_of(effect)
-            self.tree.apply(effect, self.zxid, self.time)
-            self.fire(effect, acls)
-        else:
-            self.tree.apply(effect, self.zxid, self.time)
+            self.fire(effect, node.acl, parent.acl)
         if self.on_txn is not None:
             self.record(effect, session_id)
+        return node
 
     def record(self, effect: AnyEffect, session_id: int) -> None:
         """Enter the current transaction in the history."""
@@ -256,20 +253,9 @@ class Engine:
         else:
             self.commit(effect, 0)
 
-    def acls_of(self, effect: Effect) -> Acls:
-        """The ACLs that decide who may hear of ``effect``, asked for just before it is applied: the
-        znode's own and its parent's (semantics.md section 10.4)."""
-        nodes = self.tree.nodes
-        path = effect.path
-        if isinstance(effect, Create):
-            return effect.acl, nodes[effect.parent].acl
-        own = nodes[path].acl
-        if isinstance(effect, Delete):
-            return own, nodes[effect.parent].acl
-        return own, own
-
-    def fire(self, effect: Effect, acls: Acls) -> None:
-        """Tell everybody who watches what ``effect`` has changed."""
+    def fire(self, effect: Effect, own: ACLs, parents: ACLs) -> None:
+        """Tell everybody who watches what ``effect`` has changed, and may read it: the znode's own ACL
+        decides, or its parent's where the event is about that (semantics.md section 10.4)."""
         path = effect.path
         if isinstance(effect, SetData):
             steps = self.watches.data_changed(path)
@@ -281,7 +267,7 @@ class Engine:
             return
         for event_type, event_path, watchers in steps:
             self.stats.watchers[event_type].add(len(watchers))
-            acl = acls[0] if event_path == path else acls[1]
+            acl = own if event_path == path else parents
             notification = Notification(self.zxid, event_type, event_path)
             for client in watchers:
                 if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):

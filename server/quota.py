@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..protocol.errors import QuotaExceededError
 from .znode import Znode
@@ -49,7 +49,7 @@ class Quotas:
     :param grown: told by how many bytes the bookkeeping has made a znode larger.
     """
 
-    def __init__(self, nodes: dict[str, Znode], grown: Callable[[int], None]) -> None:
+    def __init__(self, nodes: Mapping[str, Znode], grown: Callable[[int], None]) -> None:
         self._nodes = nodes
         self._grown = grown
         self._prefixes: set[str] = set()
