@@ -40,6 +40,7 @@ from ..protocol.errors import (
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from .engine import UnknownOperation
+from .operations import WRITES
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -302,7 +303,7 @@ class Connection:
             self._sign_of_life(session, frames, now)
         service, output = self._service, self._output
         handle, engine = service.handle, service.engine
-        handled = xid = op = zxid = 0
+        handled = xid = op = zxid = err = 0
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER:
@@ -344,7 +345,7 @@ class Connection:
         if not self.close_expected:
             self._frames = frames[handled:] if handled < len(frames) else []
         self._account(handled, engine.zxid - before, now)
-        self.last_op = op
+        self.last_op = None if err and op in WRITES else op  # a write that was refused has no name
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
@@ -358,10 +359,11 @@ class Connection:
         """Auth and sasl are the connection's own affair: no zxid, no sign of life (wire.md section 12)."""
         try:
             if op == OpCode.SASL:  # no login is configured: the exchange is over before it starts
-                records.GetSASLRequest.read(payload, 8)
+                if records.GetSASLRequest.decode(payload, 8).token is None:
+                    raise JuteError("a null token")
                 self._reply(xid, 0, 0, records.SetSASLResponse(None).encode())
                 return
-            packet = records.AuthPacket.read(payload, 8)[0]
+            packet = records.AuthPacket.decode(payload, 8)
         except JuteError as error:
             self._refuse(f"its auth packet cannot be read: {error}")
             return

@@ -114,13 +114,14 @@ class Engine:
                 self.expire(session, self._now)
             for path in self.reaper.due(ms, self.time):
                 self._reap(path)
-        self.reaper.idle_until(now * 1000)
 
     def _set_time(self, now: float) -> None:
         self._now = now
         time = int((now + self.epoch_offset) * 1000)
         if time != self.time:  # one number object for all the znodes of a millisecond
             self.time = time
+        if now * 1000 >= self.reaper.next_check:
+            self.reaper.idle_until(now * 1000)
 
     def wall_clock(self, now: float) -> float:
         """A monotonic time as seconds since the epoch."""

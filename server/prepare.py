@@ -149,7 +149,7 @@ class Preparer:
 
     def set_acl(self, request: SetACLRequest, who: Sequence[Id]) -> SetACL:
         """Section 4.4: the version is compared with aversion."""
-        path = _given(request.path)
+        path = _path_rules(request.path)
         validate_path(path)
         acl = self._access.validate(request.acl, who, path)
         path, node = self._existing(path)
@@ -170,9 +170,15 @@ class Preparer:
         node = self._find(path) if path else None
         if path and node is not None:
             return path, node
-        path = _given(path)
-        validate_path(path)
+        validate_path(_path_rules(path))
         raise NoNodeError(path)
+
+
+def _path_rules(path: str | None) -> str:
+    """Where the full rules are the first thing to look at a path, null only breaks one of them."""
+    if path is None:
+        raise BadArgumentsError(path, "a null path")
+    return path
 
 
 def _given(path: str | None) -> str:

@@ -48,6 +48,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     done: list[tuple[_Step, ACLs, ACLs]] = []
     undo: list[Callable[[], None]] = []
     results: list[bytes] = []
+    engine.tree.quotas.freeze()
     try:
         for item in operations:
             step = _prepare(engine, client, item.op, item.request)
@@ -63,6 +64,8 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(operations), len(results), error.code)
+    finally:
+        engine.tree.quotas.thaw()
     if engine.watches:
         for step, own, parents in done:
             engine.fire(step, own, parents)
