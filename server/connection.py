@@ -76,6 +76,7 @@ class Connection:
     :ivar session: the session served, once the handshake is done.
     :ivar identities: who the client has proved to be: its address at first, then what auth adds.
     :ivar close_expected: nothing more will be read; send what is left and close.
+    :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
     """
 
@@ -92,6 +93,7 @@ class Connection:
         self.session_id = 0
         self.identities = identities
         self.close_expected = False
+        self.session_over = False
         self.aborted = False
         self.established = service.engine.wall_clock(now)
         self.latency = Summary()
@@ -340,6 +342,7 @@ class Connection:
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
             if op == _CLOSE:
+                self.session_over = True
                 self._close("its session is closed")
                 break
         if not self.close_expected:

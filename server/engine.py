@@ -141,7 +141,7 @@ class Engine:
             self.zxid += 1
             session = self.sessions.create(timeout, now)
             self.record(CreateSession(timeout), session.id)
-            logger.info("session 0x%x is established, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
             if found is None or not found.check_password(request.passwd):
@@ -157,7 +157,7 @@ class Engine:
             session.timeout = timeout
             self.sessions.touch(session, now)
             self.stats.sessions_resumed += 1
-            logger.info("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
         client.session_id = session.id
         return session

@@ -74,6 +74,6 @@ def reconfig(engine: Engine, client: Client, request: records.ReconfigRequest) -
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
     session = engine.sessions.get(client.session_id)
     if session is not None:
-        logger.info("session 0x%x is closed by its client", session.id)
+        logger.debug("session 0x%x is closed by its client", session.id)
         engine.end_session(session, expired=False)
     return b""
