@@ -1,0 +1,1 @@
+"""Tests of what both sides say on the wire."""

@@ -1,0 +1,1 @@
+"""Tests of the server without sockets: bytes and the time in, bytes out."""

@@ -1,0 +1,201 @@
+"""A flooding client delays nobody but itself: counted in requests handled, over real sockets."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyzk.protocol import records as r
+from pyzk.protocol.constants import OpCode
+from pyzk.protocol.framing import frame
+from pyzk.server.service import Service
+from pyzk.server.settings import Settings
+
+from .helpers import request_frame
+
+pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
+
+NOW = 1000.0
+TURN = 64
+"""The requests that one connection may have handled before the others get their turn."""
+PATIENCE = 10.0  # seconds; for what the kernel does at once
+HELLO = frame(r.ConnectRequest(0, 0, 40_000, 0, bytes(16)).encode() + b"\0")
+GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", False))
+SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"x" * 100, -1))
+GET_LARGE = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/large", False))
+CREATE_LARGE = request_frame(1, OpCode.CREATE, r.CreateRequest("/large", b"x" * 500_000, r.OPEN_ACL, 0))
+
+
+class Listener(socket.socket):
+    """Remembers the server's ends of connections: a test can wait until something has arrived there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accepted: list[socket.socket] = []
+        self.bind(("127.0.0.1", 0))
+        self.listen()
+        self.setblocking(False)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        sock, address = super().accept()
+        self.accepted.append(sock)
+        return sock, address
+
+
+class Client:
+    """A client's socket; ``far`` is the server's end of it."""
+
+    def __init__(self, near: socket.socket, far: socket.socket, session_id: int) -> None:
+        self.near = near
+        self.far = far
+        self.session_id = session_id
+
+    def ask(self, data: bytes) -> None:
+        """Send something, and see it arrive."""
+        self.near.sendall(data)
+        wait_for(self.far)
+
+    def flood(self, request: bytes) -> None:
+        """Send as many requests as the kernel takes."""
+        data = request * 1000
+        self.near.setblocking(False)
+        try:
+            while True:
+                sent = self.near.send(data)
+                data = data[sent:] + data[:sent]
+        except BlockingIOError:
+            self.near.setblocking(True)
+        wait_for(self.far)
+
+    def has_answer(self) -> bool:
+        return bool(select.select([self.near], [], [], 0)[0])
+
+
+def wait_for(sock: socket.socket) -> None:
+    assert select.select([sock], [], [], PATIENCE)[0], "nothing has arrived"
+
+
+class Scene:
+    """A hub whose turns the test takes.
+
+    :ivar handled: the sessions of the requests handled so far.
+    """
+
+    def __init__(self) -> None:
+        from pyzk.server.hub import Hub
+
+        self.service = Service(Settings(max_client_connections=0), now=NOW, epoch=1.7e9)
+        self.hub = Hub(self.service, lambda: NOW)
+        self.listener = Listener()
+        self.hub.listen(self.listener)
+        self.handled: list[int] = []
+        self.clients: list[Client] = []
+        handle = self.service.handle
+
+        def counting(client: Any, *arguments: Any) -> Any:
+            self.handled.append(client.session_id)
+            return handle(client, *arguments)
+
+        self.service.handle = counting
+
+    def connect(self) -> Client:
+        near = socket.create_connection(self.listener.getsockname(), timeout=PATIENCE)
+        wait_for(self.listener)
+        self.hub.turn()
+        far = self.listener.accepted[-1]
+        near.sendall(HELLO)
+        wait_for(far)
+        self.hub.turn()
+        payload = near.recv(1000)[4:]
+        client = Client(near, far, r.ConnectResponse.read(payload)[0].sessionId)
+        self.clients.append(client)
+        return client
+
+    def handled_for_others(self, client: Client, turns: int) -> int:
+        """How many requests of others are handled before that of ``client``, within some turns."""
+        before = len(self.handled)
+        for _ in range(turns):
+            self.hub.turn()
+            if client.session_id in self.handled[before:]:
+                assert client.has_answer(), "handled, but not answered in that very turn"
+                return self.handled.index(client.session_id, before) - before
+        raise AssertionError(f"not served within {turns} turns")
+
+    def close(self) -> None:
+        self.hub.close()
+        for client in self.clients:
+            client.near.close()
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    scene = Scene()
+    yield scene
+    scene.close()
+
+
+def take_answers(client: Client) -> None:
+    while client.has_answer():
+        client.near.recv(1 << 20)
+
+
+@pytest.mark.parametrize("count", [1, 8, 20])
+@pytest.mark.parametrize("request_", [GET, SET], ids=["get", "set"])
+def test_a_polite_client_is_served_in_the_next_turn(scene: Scene, count: int, request_: bytes) -> None:
+    polite, *flooders = [scene.connect() for _ in range(1 + count)]
+    for _ in range(5):
+        for flooder in flooders:
+            flooder.flood(request_)
+            take_answers(flooder)
+        for _ in range(3):  # in the midst of the flood
+            scene.hub.turn()
+        polite.ask(GET)
+        assert scene.handled_for_others(polite, turns=1) <= count * TURN
+        take_answers(polite)
+
+
+def test_all_who_flood_get_the_same_share(scene: Scene) -> None:
+    flooders = [scene.connect() for _ in range(5)]
+    for flooder in flooders:
+        flooder.flood(GET)
+    for _ in range(10):
+        scene.hub.turn()
+    assert [scene.handled.count(flooder.session_id) for flooder in flooders] == [10 * TURN] * 5
+
+
+def test_those_who_do_not_read_their_answers_are_not_served_for_ever(scene: Scene) -> None:
+    polite, *flooders = [scene.connect() for _ in range(4)]
+    polite.ask(CREATE_LARGE)
+    scene.hub.turn()
+    take_answers(polite)
+    for flooder in flooders:
+        flooder.flood(GET_LARGE)
+    while scene.hub.turn():  # until their buffers are full
+        pass
+    scene.handled.clear()
+    for _ in range(3):
+        polite.ask(GET)
+        assert scene.handled_for_others(polite, turns=1) == 0
+        take_answers(polite)
+    assert set(scene.handled) == {polite.session_id}
+
+
+def test_a_newcomer_is_let_in_and_served_during_a_flood(scene: Scene) -> None:
+    for _ in range(8):
+        scene.connect().flood(GET)
+    scene.hub.turn()
+    newcomer = scene.connect()  # one turn to come in, one for its session
+    newcomer.ask(GET)
+    assert scene.handled_for_others(newcomer, turns=1) <= 8 * TURN
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> None:
+    clients = [scene.connect() for _ in range(count)]
+    for client in clients:
+        client.ask(GET)
+    scene.hub.turn()
+    assert all(client.has_answer() for client in clients)

@@ -1,0 +1,347 @@
+"""The WatchManager alone, against a naive model of semantics.md section 10 and by example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyzk.protocol.constants import EventType, WatcherType
+from pyzk.protocol.paths import join
+from pyzk.server.watches import PERSISTENT, RECURSIVE, STANDARD, Step, WatchManager
+
+CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
+PATHS = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/d"]
+WATCHERS = ["anne", "bert", "carl"]
+
+Watches = WatchManager[str]
+
+
+# --- the model: section 10.2, word by word -----------------------------------------------------------------
+
+
+class Model:
+    """Two sets of (path, watcher, mode)."""
+
+    def __init__(self) -> None:
+        self.data: set[tuple[str, str, int]] = set()
+        self.child: set[tuple[str, str, int]] = set()
+
+    def add(self, kind: str, path: str, watcher: str) -> None:
+        """Section 10.1."""
+        if kind == "data":
+            self.data.add((path, watcher, STANDARD))
+        elif kind == "child":
+            self.child.add((path, watcher, STANDARD))
+        elif kind == "persistent":
+            self.data.add((path, watcher, PERSISTENT))
+            self.child.add((path, watcher, PERSISTENT))
+        else:
+            self.data.add((path, watcher, RECURSIVE))
+
+    def hit_data(self, path: str) -> set[str]:
+        """data(P): all with an entry for P, and those with a recursive one on any ancestor up to /."""
+        above = {path[:i] or "/" for i, character in enumerate(path) if character == "/"}
+        told = {w for p, w, mode in self.data if p == path or (mode == RECURSIVE and p in above)}
+        self.data = {entry for entry in self.data if entry[0] != path or entry[2] != STANDARD}
+        return told
+
+    def hit_child(self, path: str) -> set[str]:
+        told = {w for p, w, _ in self.child if p == path}
+        self.child = {entry for entry in self.child if entry[0] != path or entry[2] != STANDARD}
+        return told
+
+    def created(self, path: str, parent: str) -> list[tuple[EventType, str, set[str]]]:
+        return [(CREATED, path, self.hit_data(path)), (CHILD, parent, self.hit_child(parent))]
+
+    def deleted(self, path: str, parent: str) -> list[tuple[EventType, str, set[str]]]:
+        first = self.hit_data(path)
+        return [
+            (DELETED, path, first),
+            (DELETED, path, self.hit_child(path) - first),
+            (CHILD, parent, self.hit_child(parent)),
+        ]
+
+    def changed(self, path: str) -> list[tuple[EventType, str, set[str]]]:
+        return [(CHANGED, path, self.hit_data(path))]
+
+    def has(self, path: str, watcher: str, kind: WatcherType, remove: bool = False) -> bool:
+        """Section 10.6; with ``remove``, what removeWatches does."""
+        data, child = {
+            WatcherType.CHILDREN: (set(), {STANDARD}),
+            WatcherType.DATA: ({STANDARD}, set()),
+            WatcherType.PERSISTENT: ({PERSISTENT}, {PERSISTENT} if remove else set()),
+            WatcherType.PERSISTENT_RECURSIVE: ({RECURSIVE}, set()),
+            WatcherType.ANY: ({STANDARD, PERSISTENT, RECURSIVE}, {STANDARD, PERSISTENT, RECURSIVE}),
+        }[kind]
+        mine_data = {entry for entry in self.data if entry[:2] == (path, watcher) and entry[2] in data}
+        mine_child = {entry for entry in self.child if entry[:2] == (path, watcher) and entry[2] in child}
+        if remove:
+            self.data -= mine_data
+            self.child -= mine_child
+        return bool(mine_data or mine_child)
+
+    def forget(self, watcher: str) -> None:
+        self.data = {entry for entry in self.data if entry[1] != watcher}
+        self.child = {entry for entry in self.child if entry[1] != watcher}
+
+
+ADD: dict[str, Callable[[Watches, str, str], None]] = {
+    "data": lambda watches, path, who: watches.add_data(path, who),
+    "child": lambda watches, path, who: watches.add_child(path, who),
+    "persistent": lambda watches, path, who: watches.add_persistent(path, who),
+    "recursive": lambda watches, path, who: watches.add_recursive(path, who),
+}
+
+COMMANDS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("add"), st.sampled_from(sorted(ADD)), st.sampled_from(PATHS), st.sampled_from(WATCHERS)
+        ),
+        st.tuples(
+            st.just("fire"), st.sampled_from(["created", "deleted", "changed"]), st.sampled_from(PATHS[1:])
+        ),
+        st.tuples(
+            st.just("remove"), st.sampled_from(WatcherType), st.sampled_from(PATHS), st.sampled_from(WATCHERS)
+        ),
+        st.tuples(st.just("forget"), st.sampled_from(WATCHERS)),
+    ),
+    max_size=40,
+)
+
+
+def parent_of(path: str) -> str:
+    return path[: path.rindex("/")] or "/"
+
+
+def as_sets(steps: list[Step[str]]) -> list[tuple[EventType, str, set[str]]]:
+    for _, _, told in steps:
+        assert told, "a step that tells nobody"
+        assert len(told) == len(set(told)), "one event for one step"
+    return [(event, path, set(told)) for event, path, told in steps]
+
+
+def run(watches: Watches, model: Model, command: tuple[Any, ...]) -> None:
+    name, *args = command
+    if name == "add":
+        kind, path, who = args
+        ADD[kind](watches, path, who)
+        model.add(kind, path, who)
+    elif name == "fire":
+        kind, path = args
+        if kind == "changed":
+            told, expected = watches.data_changed(path), model.changed(path)
+        elif kind == "created":
+            told, expected = watches.created(path, parent_of(path)), model.created(path, parent_of(path))
+        else:
+            told, expected = watches.deleted(path, parent_of(path)), model.deleted(path, parent_of(path))
+        assert as_sets(told) == [step for step in expected if step[2]]
+    elif name == "remove":
+        kind, path, who = args
+        assert watches.remove(path, who, kind) == model.has(path, who, kind, remove=True)
+    else:
+        watches.forget(*args)
+        model.forget(*args)
+
+
+@given(COMMANDS)
+def test_the_manager_does_what_the_model_does(commands: list[tuple[Any, ...]]) -> None:
+    watches, model = Watches(), Model()
+    for command in commands:
+        run(watches, model, command)
+        for path in PATHS:
+            for who in WATCHERS:
+                for kind in WatcherType:
+                    assert watches.has(path, who, kind) == model.has(path, who, kind), (path, who, kind)
+    pairs = {entry[:2] for entry in model.data}, {entry[:2] for entry in model.child}
+    assert watches.count() == len(pairs[0]) + len(pairs[1])
+    assert {(path, who) for path, told in watches.data_by_path() for who in told} == pairs[0]
+    for who in WATCHERS:
+        assert set(watches.paths_of(who)) == {path for path, watcher in pairs[0] | pairs[1] if watcher == who}
+
+
+@given(COMMANDS)
+def test_nothing_is_kept_of_watchers_that_are_gone(commands: list[tuple[Any, ...]]) -> None:
+    watches, model = Watches(), Model()
+    for command in commands:
+        run(watches, model, command)
+    for who in WATCHERS:
+        watches.forget(who)
+        assert watches.paths_of(who) == []
+    assert watches.count() == 0
+    assert list(watches.data_by_path()) == []
+    assert all(watches.deleted(path, parent_of(path)) == [] for path in PATHS[1:])
+    assert vars(watches) == vars(Watches())
+
+
+# --- the matrix of section 10.2: who receives what ---------------------------------------------------------
+
+FIRE: dict[EventType, Callable[[Watches], list[Step[str]]]] = {
+    CREATED: lambda watches: watches.created("/q/p", "/q"),
+    DELETED: lambda watches: watches.deleted("/q/p", "/q"),
+    CHANGED: lambda watches: watches.data_changed("/q/p"),
+}
+
+# what fires, the watch, where: the events received by the first and by the second firing
+MATRIX: list[tuple[EventType, str, str, list[EventType], list[EventType]]] = [
+    (CREATED, "data", "/q/p", [CREATED], []),
+    (CREATED, "child", "/q/p", [], []),
+    (CREATED, "persistent", "/q/p", [CREATED], [CREATED]),
+    (CREATED, "recursive", "/q/p", [CREATED], [CREATED]),
+    (CREATED, "recursive", "/q", [CREATED], [CREATED]),
+    (CREATED, "recursive", "/", [CREATED], [CREATED]),
+    (CREATED, "data", "/q", [], []),
+    (CREATED, "child", "/q", [CHILD], []),
+    (CREATED, "persistent", "/q", [CHILD], [CHILD]),
+    (CREATED, "child", "/", [], []),
+    (CREATED, "persistent", "/", [], []),
+    (CREATED, "recursive", "/q/p/x", [], []),
+    (CREATED, "recursive", "/q/", [], []),
+    (DELETED, "data", "/q/p", [DELETED], []),
+    (DELETED, "child", "/q/p", [DELETED], []),
+    (DELETED, "persistent", "/q/p", [DELETED], [DELETED]),
+    (DELETED, "recursive", "/q/p", [DELETED], [DELETED]),
+    (DELETED, "recursive", "/q", [DELETED], [DELETED]),
+    (DELETED, "child", "/q", [CHILD], []),
+    (DELETED, "persistent", "/q", [CHILD], [CHILD]),
+    (DELETED, "data", "/q", [], []),
+    (CHANGED, "data", "/q/p", [CHANGED], []),
+    (CHANGED, "child", "/q/p", [], []),
+    (CHANGED, "persistent", "/q/p", [CHANGED], [CHANGED]),
+    (CHANGED, "recursive", "/q/p", [CHANGED], [CHANGED]),
+    (CHANGED, "recursive", "/", [CHANGED], [CHANGED]),
+    (CHANGED, "data", "/q", [], []),
+    (CHANGED, "child", "/q", [], []),
+    (CHANGED, "persistent", "/q", [], []),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "path", "first", "second"),
+    MATRIX,
+    ids=[f"{row[0].name}-{row[1]}-{row[2]}" for row in MATRIX],
+)
+def test_who_receives_what(
+    event: EventType, kind: str, path: str, first: list[EventType], second: list[EventType]
+) -> None:
+    watches = Watches()
+    ADD[kind](watches, path, "anne")
+    assert [step[0] for step in FIRE[event](watches)] == first
+    assert [step[0] for step in FIRE[event](watches)] == second
+
+
+def test_the_events_carry_the_path_they_are_about() -> None:
+    watches = Watches()
+    watches.add_data("/q/p", "anne")
+    watches.add_child("/q", "anne")
+    assert watches.created("/q/p", "/q") == [(CREATED, "/q/p", ["anne"]), (CHILD, "/q", ["anne"])]
+
+
+# --- a watcher that matches in several ways ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "watches_on",
+    [
+        [("data", "/q/p"), ("persistent", "/q/p"), ("recursive", "/q/p")],
+        [("recursive", "/"), ("recursive", "/q")],
+        [("data", "/q/p"), ("data", "/q/p")],
+    ],
+    ids=["all modes", "two ancestors", "the same twice"],
+)
+def test_one_event_for_one_step(watches_on: list[tuple[str, str]]) -> None:
+    watches = Watches()
+    for kind, path in watches_on:
+        ADD[kind](watches, path, "anne")
+    assert watches.data_changed("/q/p") == [(CHANGED, "/q/p", ["anne"])]
+
+
+def test_data_and_child_watch_on_one_znode_give_one_deletion_and_are_both_consumed() -> None:
+    watches = Watches()
+    watches.add_data("/q/p", "anne")
+    watches.add_child("/q/p", "anne")
+    watches.add_child("/q/p", "bert")
+    assert watches.deleted("/q/p", "/q") == [(DELETED, "/q/p", ["anne"]), (DELETED, "/q/p", ["bert"])]
+    assert watches.count() == 0
+
+
+def test_a_recursive_watch_suppresses_the_child_watchs_deletion_but_not_its_end() -> None:
+    watches = Watches()
+    watches.add_recursive("/", "anne")
+    watches.add_child("/q/p", "anne")
+    assert watches.deleted("/q/p", "/q") == [(DELETED, "/q/p", ["anne"])]
+    assert not watches.has("/q/p", "anne", WatcherType.CHILDREN)
+
+
+def test_a_persistent_watch_gives_one_deletion_although_it_is_in_both_registries() -> None:
+    watches = Watches()
+    watches.add_persistent("/q/p", "anne")
+    assert watches.deleted("/q/p", "/q") == [(DELETED, "/q/p", ["anne"])]
+
+
+def test_persistent_and_recursive_on_the_parent_give_creation_and_children_changed() -> None:
+    watches = Watches()
+    watches.add_persistent("/q", "anne")
+    watches.add_recursive("/q", "anne")
+    assert watches.created("/q/p", "/q") == [(CREATED, "/q/p", ["anne"]), (CHILD, "/q", ["anne"])]
+
+
+def test_a_parent_given_by_the_roots_other_name_is_the_root() -> None:
+    watches = Watches()
+    watches.add_child("/", "anne")
+    assert watches.created("/p", "") == [(CHILD, "/", ["anne"])]
+
+
+@pytest.mark.parametrize("add", sorted(ADD))
+def test_a_watch_under_the_roots_other_name_never_fires(add: str) -> None:
+    # wire.md, trap 12
+    watches = Watches()
+    ADD[add](watches, "", "anne")
+    fired = [*watches.created("/p", ""), *watches.deleted("/p", ""), *watches.data_changed("/")]
+    assert fired == []
+    assert watches.count() == (2 if add == "persistent" else 1)
+
+
+# --- section 10.6 ------------------------------------------------------------------------------------------
+
+# watch, then which of the types 1 to 5 find it
+FOUND_BY = [
+    ("data", {WatcherType.DATA, WatcherType.ANY}),
+    ("child", {WatcherType.CHILDREN, WatcherType.ANY}),
+    ("persistent", {WatcherType.PERSISTENT, WatcherType.ANY}),
+    ("recursive", {WatcherType.PERSISTENT_RECURSIVE, WatcherType.ANY}),
+]
+
+
+@pytest.mark.parametrize("kind", WatcherType)
+@pytest.mark.parametrize(("add", "found_by"), FOUND_BY)
+def test_which_type_finds_and_removes_which_watch(
+    add: str, found_by: set[WatcherType], kind: WatcherType
+) -> None:
+    watches = Watches()
+    ADD[add](watches, "/a", "anne")
+    before = watches.count()
+    assert watches.has("/a", "anne", kind) == (kind in found_by)
+    assert watches.remove("/a", "anne", kind) == (kind in found_by)
+    assert watches.count() == (0 if kind in found_by else before)
+
+
+def test_the_other_modes_at_a_path_stay() -> None:
+    watches = Watches()
+    for add in ADD.values():
+        add(watches, "/a", "anne")
+    for kind in (WatcherType.PERSISTENT, WatcherType.DATA, WatcherType.CHILDREN):
+        assert watches.remove("/a", "anne", kind)
+        assert not watches.has("/a", "anne", kind)
+    assert watches.has("/a", "anne", WatcherType.PERSISTENT_RECURSIVE)
+    assert watches.created(join("/a", "x"), "/a") == [(CREATED, "/a/x", ["anne"])]
+
+
+@pytest.mark.parametrize(("path", "who"), [("/a/b", "anne"), ("/", "anne"), ("/a", "bert")])
+def test_removal_takes_the_exact_path_of_this_watcher(path: str, who: str) -> None:
+    watches = Watches()
+    watches.add_recursive("/a", "anne")
+    assert not watches.remove(path, who, WatcherType.ANY)
+    assert watches.count() == 1
