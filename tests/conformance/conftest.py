@@ -1,0 +1,113 @@
+"""Fixtures: each test that asks for ``server`` runs once against ours and once against a real ZooKeeper."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from . import ours, real_zookeeper
+from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
+from .wire_client import ClosedError, WireClient
+
+KINDS = ("ours", "real")
+PATIENCE = 10.0
+"""Seconds that a server may take to do something in its own time."""
+
+Connect = Callable[..., WireClient]
+
+
+def require_real() -> None:
+    """Skip where there is no real server; fail where the environment says that there must be one."""
+    reason = real_zookeeper.missing()
+    if reason and os.environ.get("PYZK_REQUIRE_REAL"):
+        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {reason}")
+    if reason:
+        pytest.skip(f"without a real ZooKeeper: {reason}")
+
+
+@contextlib.contextmanager
+def running(kind: str, config: Config) -> Iterator[Server]:
+    """A server of its own."""
+    if kind == "real":
+        require_real()
+    start = ours.start if kind == "ours" else real_zookeeper.start
+    with real_zookeeper.scratch() as directory:
+        server = start(config, Path(directory))
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with running(request.param, CONFIG) as server:
+        yield server
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Connect]:
+    """Opens connections to the server; ends whatever sessions they still have, so that nothing is left."""
+    with contextlib.ExitStack() as stack:
+
+        def open_client(session: bool = True, /, **handshake: object) -> WireClient:
+            client = WireClient((server.host, server.port))
+            stack.callback(end, server, client)
+            if session:
+                client.connect(**handshake)  # type: ignore[arg-type]
+            return client
+
+        yield open_client
+
+
+def end(server: Server, client: WireClient) -> None:
+    """Close the session of a client, from a connection of its own if the client's is gone."""
+    client.drop()
+    if client.handshake is None or client.session_id == 0:
+        return
+    with WireClient((server.host, server.port)) as closer, contextlib.suppress(ClosedError):
+        closer.connect(session_id=client.session_id, password=client.password)
+        if closer.session_id:
+            closer.close_session()
+
+
+@pytest.fixture
+def client(connect: Connect) -> WireClient:
+    return connect()
+
+
+_counter = itertools.count()
+
+
+@pytest.fixture
+def top(server: Server, connect: Connect) -> Iterator[str]:
+    """The path of a fresh znode that no other test uses; it is gone, and all below it, after the test."""
+    path = f"/test-{next(_counter)}"
+    admin = connect()
+    assert admin.auth("digest", SUPER_CREDENTIALS).err == 0
+    assert admin.create(path).err == 0
+    yield path
+    delete_tree(admin, path)
+    delete_tree(admin, f"/zookeeper/quota{path}")
+
+
+def delete_tree(admin: WireClient, path: str) -> None:
+    children = admin.children(path)
+    if children.err == 0:
+        for name in children.record.children:
+            delete_tree(admin, f"{path}/{name}")
+        admin.delete(path)
+
+
+def poll(condition: Callable[[], bool]) -> None:
+    """Wait until something is true that the server does in its own time."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)

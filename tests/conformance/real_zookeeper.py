@@ -1,0 +1,96 @@
+"""A real Apache ZooKeeper, standalone, as Debian's package ``zookeeper`` installs it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
+
+JAR_FOLDER = Path("/usr/share/java")
+START_TIMEOUT = 60.0
+ATTEMPTS = 5
+
+# Options that the real server takes only as Java system properties (operations.md 4.1).
+PROPERTIES = ("jute.maxbuffer", "znode.container.checkIntervalMs", "readonlymode.enabled")
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why there is no real server on this machine; None if there is one."""
+    if not shutil.which("java"):
+        return "no java on the PATH"
+    if not (JAR_FOLDER / "zookeeper.jar").exists():
+        return f"no {JAR_FOLDER}/zookeeper.jar (Debian: apt-get install zookeeper)"
+    return None
+
+
+def java(*arguments: str) -> list[str]:
+    """A Java command line with ZooKeeper on its class path, small and quick to start."""
+    # Without a log binding slf4j is silent but for a warning; slf4j-simple writes to standard error.
+    class_path = os.pathsep.join(str(JAR_FOLDER / jar) for jar in ("zookeeper.jar", "slf4j-simple.jar"))
+    options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dzookeeper.admin.enableServer=false"]
+    return ["java", *options, "-cp", class_path, *arguments]
+
+
+def start(config: Config, directory: Path) -> Server:
+    """Start a real server; raises :class:`StartError`."""
+    error = StartError("not tried")
+    for attempt in range(ATTEMPTS):  # somebody else may take the port between our look and the bind
+        folder = directory / f"attempt{attempt}"
+        folder.mkdir()
+        try:
+            return _start(config, folder, _free_port())
+        except StartError as failure:
+            error = failure
+    raise error
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the server's data: in memory where that is possible, every transaction is written."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(
+        prefix="zookeeper-", dir=memory if os.access(memory, os.W_OK) else None
+    )
+
+
+def _start(config: Config, directory: Path, port: int) -> Server:
+    options = [f"-D{key}={config[key]}" for key in PROPERTIES if key in config]
+    settings = {key: value for key, value in config.items() if key not in PROPERTIES}
+    settings |= {
+        "clientPort": str(port),
+        "clientPortAddress": HOST,
+        "dataDir": str(directory / "data"),
+        "forceSync": "no",
+        "preAllocSize": "64",
+        "admin.enableServer": "false",
+    }
+    file = write_config(settings, directory)
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    process, log = launch(java(*options, main, str(file)), directory)
+    assert process.stdout is not None
+    process.stdout.close()
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        version = announced_version((HOST, port))
+        if process.poll() is not None:
+            break
+        if version:
+            return Server("real", HOST, port, version=version, process=process, config=config)
+        time.sleep(0.05)  # between two polls: nothing announces readiness
+    process.kill()
+    process.wait()
+    raise StartError(f"the real server did not come up:\n{log.read_text()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind((HOST, 0))
+        port: int = sock.getsockname()[1]
+        return port
