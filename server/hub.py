@@ -74,8 +74,9 @@ class Hub:
         """Close every socket, without a word."""
         for listener in (*self._listeners.values(), *self._deaf):
             listener.close()
-        for link in (*self._links.values(), *self._lingering.values()):
+        for link in self._links.values():
             link.connection.receive_eof()
+        for link in (*self._links.values(), *self._lingering.values()):
             link.sock.close()
         self._links.clear()
         self._lingering.clear()
@@ -99,7 +100,8 @@ class Hub:
             return False
         now = self._now()
         for link in list(self._busy):
-            self._proceed(link, now)
+            if self._links.get(link.fd) is link:
+                self._proceed(link, now)
         for fd, event in events:
             found = self._links.get(fd)
             if found is None:
@@ -114,7 +116,9 @@ class Hub:
         """Send what has come to wait on any connection."""
         dirty = self._dirty
         while dirty:
-            self._flush(dirty.pop())
+            link = dirty.pop()
+            if self._links.get(link.fd) is link:
+                self._flush(link)
 
     def tidy(self, now: float) -> None:
         """What wants doing now and then: give up on clients that never close, listen again."""
@@ -184,15 +188,15 @@ class Hub:
 
     def _proceed(self, link: _Link, now: float) -> None:
         """Go on with a connection that had to stop: it has had its turn, or its output was not taken."""
-        self._flush(link)
         connection = link.connection
+        self._flush(link)
         if not link.unsent and connection.has_work:
             connection.proceed(now)
             self._flush(link)
-        if link.unsent or not connection.has_work:
-            self._busy.pop(link, None)
-        else:
+        if connection.has_work and not link.unsent:
             self._busy[link] = None
+        else:
+            self._busy.pop(link, None)
         self.flush()
 
     def _flush(self, link: _Link) -> None:
@@ -212,7 +216,7 @@ class Hub:
             elif link.unsent:
                 link.unsent = _NOTHING
                 self._dirty.append(link)  # more may have come to wait meanwhile
-        if connection.close_expected and self._links.get(link.fd) is link:
+        if connection.close_expected:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
@@ -225,7 +229,7 @@ class Hub:
             self._await(link, 0)
 
     def _await(self, link: _Link, interest: int) -> None:
-        if interest != link.interest and self._links.get(link.fd) is link:
+        if interest != link.interest:
             link.interest = interest
             self._poller.modify(link.fd, interest)
 
@@ -236,7 +240,9 @@ class Hub:
         the connection and could destroy what was sent last (wire.md, trap 13)."""
         del self._links[link.fd]
         self._busy.pop(link, None)
-        if link.connection.session_over and not _has_input(link.sock):
+        session_over = link.connection.session_over
+        del link.connection  # which knows of the link: no work for the garbage collector
+        if session_over and not _has_input(link.sock):
             self._partings.pop(link.fd, None)
             link.sock.close()  # nothing can follow: no need to wait
             return
@@ -262,8 +268,11 @@ class Hub:
 
     def _forget(self, fd: int) -> None:
         del self._partings[fd]
-        link = self._lingering.pop(fd, None) or self._links.pop(fd)
-        self._busy.pop(link, None)
+        link = self._lingering.pop(fd, None)
+        if link is None:  # it has not even taken what was left
+            link = self._links.pop(fd)
+            self._busy.pop(link, None)
+            del link.connection
         link.sock.close()  # which takes it out of the poller too
 
 

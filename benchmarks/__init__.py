@@ -1,0 +1,1 @@
+"""How fast the server is, how it grows, and that it stays so: see README.md in this folder."""

@@ -1,0 +1,172 @@
+"""The servers that are measured: ours, started here, and a real ZooKeeper if there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyzk.protocol.version import __version__
+
+from .wire import Address, BenchmarkError, Client, four_letter_word
+
+_JARS = Path("/usr/share/java")  # where Debian's packages zookeeper and libslf4j-java put theirs
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_PATIENCE = 60.0  # seconds
+
+
+class Server:
+    """A server that runs.
+
+    :ivar name: as the tables call it.
+    :ivar process: None if it was not started here.
+    """
+
+    def __init__(self, name: str, address: Address, process: subprocess.Popen[str] | None = None) -> None:
+        self.name = name
+        self.address = address
+        self.process = process
+
+    def memory(self) -> int:
+        """What is resident, in bytes."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+
+    def version(self) -> str:
+        """The release that it says it is, if it says so."""
+        with contextlib.suppress(OSError, IndexError):
+            return str(re.findall(r"version: ([\w.]+)", four_letter_word(self.address, b"srvr"))[0])
+        return "unknown"
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@contextlib.contextmanager
+def ours(**config: object) -> Iterator[Server]:
+    """pyzk-server with its defaults, but for ``config`` (keys of zoo.cfg) and any number of clients."""
+    with _scratch() as folder:
+        file = folder / "zoo.cfg"
+        file.write_text(_lines({"maxClientCnxns": 0, **config}))
+        command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(file)]
+        process = subprocess.Popen(
+            [*command, "--log-level", "warning"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        )
+        assert process.stdout is not None
+        found = re.search(r" ready at (\S+):(\d+)", process.stdout.readline())
+        server = Server("pyzk-server", (found[1], int(found[2])) if found else ("", 0), process)
+        try:
+            if not found:
+                raise BenchmarkError("pyzk-server did not start")
+            yield server
+        finally:
+            server.stop()
+
+
+def missing_zookeeper() -> str | None:
+    """Why no real server can be started here; None if one can."""
+    if not shutil.which("java"):
+        return "there is no java on the PATH"
+    if not (_JARS / "zookeeper.jar").exists():
+        return f"there is no {_JARS}/zookeeper.jar (Debian: apt-get install zookeeper)"
+    return None
+
+
+@contextlib.contextmanager
+def zookeeper() -> Iterator[Server]:
+    """Debian's Apache ZooKeeper, standalone, data on a RAM disk if there is one, and no fsync."""
+    with _scratch() as folder, socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+        sock.close()
+        config = {
+            "tickTime": 2000,
+            "dataDir": folder / "data",
+            "clientPort": port,
+            "clientPortAddress": "127.0.0.1",
+            "clientPortListenBacklog": 2048,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+        }
+        file = folder / "zoo.cfg"
+        file.write_text(_lines(config))
+        jars = os.pathsep.join(str(_JARS / name) for name in ("zookeeper.jar", "slf4j-simple.jar"))
+        options = ["-Xmx2g", "-Dzookeeper.forceSync=no", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        process = subprocess.Popen(
+            ["java", *options, "-Dzookeeper.admin.enableServer=false", "-cp", jars, _MAIN, str(file)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        server = Server("ZooKeeper", ("127.0.0.1", port), process)
+        try:
+            _wait_for(server)
+            yield server
+        finally:
+            server.stop()
+
+
+def _wait_for(server: Server) -> None:
+    assert server.process is not None
+    deadline = time.monotonic() + _PATIENCE
+    while server.process.poll() is None and time.monotonic() < deadline:
+        try:
+            Client(server.address, patience=0.5).leave()  # who comes too early may never be answered
+        except (OSError, BenchmarkError):
+            time.sleep(0.003)  # between two tries: nothing announces readiness
+        else:
+            return
+    raise BenchmarkError(f"{server.name} did not start")
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="benchmark-", dir=memory if os.access(memory, os.W_OK) else None
+    ) as folder:
+        yield Path(folder)
+
+
+def _lines(config: dict[str, object]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in config.items())
+
+
+def raise_file_limit(wanted: int) -> int:
+    """Let this process, and those it starts, open ``wanted`` files if possible; returns how many it can."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        with contextlib.suppress(ValueError, OSError):  # only root may
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        soft = limit
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def machine() -> dict[str, str]:
+    """Where the figures come from."""
+    names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return {
+        "processor": names[0] if names else platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "Python": platform.python_version(),
+        "pyzk-server": __version__,
+    }

@@ -1,0 +1,210 @@
+"""What a request costs on the hot path, counted and not timed: the same on every machine, in every run.
+
+Counted are the calls of Python functions and the bytecode instructions between the bytes of a request and
+those of its reply. Calls are nearly the same in every version of Python, instructions are not: theirs are
+asserted for the versions in the table only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import attrs
+import pytest
+from pyzk.protocol import records as r
+from pyzk.protocol.constants import OpCode
+
+from ..server.helpers import Peer, World, request_frame
+
+MARGIN = 1.10
+DATA = b"x" * 100
+BATCH = 50  # less than what a connection handles in one turn
+
+GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/node", False))
+SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1))
+CREATE = request_frame(1, OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0))
+DELETE = request_frame(1, OpCode.DELETE, r.DeleteRequest("/new", -1))
+CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE]}
+
+
+@attrs.frozen
+class Cost:
+    """
+    :ivar calls: Python-level calls.
+    :ivar instructions: bytecode instructions, by version of Python.
+    """
+
+    calls: float
+    instructions: dict[tuple[int, int], float]
+
+
+# Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
+# batch": many arrive at once, as from clients that pipeline.
+COSTS = {
+    ("get", "alone"): Cost(15, {(3, 11): 700, (3, 12): 663, (3, 13): 640}),
+    ("get", "in a batch"): Cost(7.16, {(3, 11): 351, (3, 12): 324, (3, 13): 307}),
+    ("set", "alone"): Cost(32, {(3, 11): 1043, (3, 12): 982, (3, 13): 940}),
+    ("set", "in a batch"): Cost(24.16, {(3, 11): 694, (3, 12): 643, (3, 13): 607}),
+    ("create + delete", "alone"): Cost(61, {(3, 11): 2169, (3, 12): 2025, (3, 13): 1944}),
+    ("create + delete", "in a batch"): Cost(45.32, {(3, 11): 1476, (3, 12): 1363, (3, 13): 1293}),
+}
+
+# Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
+_INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
+
+
+@pytest.fixture
+def client() -> Peer:
+    world = World()
+    peer = world.connect()
+    peer.create("/node", DATA)
+    world.engine.on_txn = None  # nobody records the history, as in the command
+    return peer
+
+
+def exchange(client: Peer, data: bytes) -> bytes:
+    """What a transport does with what it has received."""
+    client.connection.receive_data(data, client.world.now)
+    return client.connection.data_to_send()
+
+
+def deliveries(cycle: list[bytes], manner: str) -> tuple[list[bytes], int]:
+    """What arrives at once, one after the other, and how many cycles that is."""
+    return (
+        (cycle, 1) if manner == "alone" else ([b"".join(cycle * (BATCH // len(cycle)))], BATCH // len(cycle))
+    )
+
+
+def count_calls(action: Callable[[], object]) -> int:
+    count = 0
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        if event == "call" and frame.f_code.co_name not in _INLINED:
+            count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return count - 1  # the action itself
+
+
+def count_instructions(action: Callable[[], object]) -> int:
+    return _count_by_monitoring(action) if sys.version_info >= (3, 12) else _count_by_tracing(action)
+
+
+def _count_by_tracing(action: Callable[[], object]) -> int:
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _count_by_monitoring(action: Callable[[], object]) -> int:
+    count = 0
+
+    def instruction(code: CodeType, offset: int) -> None:
+        nonlocal count
+        count += 1
+
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    tool, events = 4, monitoring.events  # one of the numbers that are nobody's by convention
+    monitoring.use_tool_id(tool, "cost")
+    monitoring.register_callback(tool, events.INSTRUCTION, instruction)
+    monitoring.set_events(tool, events.INSTRUCTION)
+    try:
+        action()
+    finally:
+        monitoring.set_events(tool, events.NO_EVENTS)
+        monitoring.register_callback(tool, events.INSTRUCTION, None)
+        monitoring.free_tool_id(tool)
+    return count
+
+
+def check(what: str, kind: str, found: float, expected: float) -> None:
+    change = f"{what}: {found:g} {kind}, and the table says {expected:g}."
+    assert found <= expected * MARGIN, (
+        f"{change} The request path has become longer, for every request of every client. Look for what was "
+        "added to it first: work that can be done once per turn, per change or never. Only if the price is "
+        "right, put the new number into COSTS, and say in the commit what it buys."
+    )
+    assert found >= expected / MARGIN, f"{change} Well done: put the new number into COSTS, so that it stays."
+
+
+@pytest.mark.parametrize(("operation", "manner"), COSTS)
+def test_a_request_costs_what_it_did(client: Peer, operation: str, manner: str) -> None:
+    cost = COSTS[operation, manner]
+    data, cycles = deliveries(CYCLES[operation], manner)
+
+    def action() -> None:
+        for piece in data:
+            exchange(client, piece)
+
+    action()  # what happens only once
+    calls = count_calls(action) / cycles
+    instructions = count_instructions(action) / cycles
+    version = sys.version_info[:2]
+    print(f'("{operation}", "{manner}"): Cost({calls:g}, {{{version}: {instructions:g}}}),')
+    check(f"{operation}, {manner}", "calls", calls, cost.calls)
+    if version in cost.instructions:
+        check(f"{operation}, {manner}", "instructions", instructions, cost.instructions[version])
+
+
+@pytest.mark.parametrize("count", [count_calls, count_instructions])
+@pytest.mark.parametrize("operation", CYCLES)
+def test_the_count_is_the_same_every_time(
+    client: Peer, operation: str, count: Callable[[Callable[[], object]], int]
+) -> None:
+    def action() -> None:
+        for piece in CYCLES[operation]:
+            exchange(client, piece)
+
+    action()
+    assert len({count(action) for _ in range(3)}) == 1
+
+
+def test_what_is_counted_are_calls_of_python_functions() -> None:
+    def one() -> int:
+        return len("")
+
+    def two() -> int:
+        return one() + sum([one() for _ in range(2)])
+
+    assert count_calls(two) == 3
+
+
+def test_what_is_counted_are_instructions() -> None:
+    def short() -> None:
+        pass
+
+    def long() -> None:
+        short()
+        short()
+
+    assert 0 < count_instructions(short) < count_instructions(long)
+
+
+def test_the_replies_are_what_was_asked_for(client: Peer) -> None:
+    """Nothing is counted that ends in an error."""
+    for cycle in CYCLES.values():
+        for piece in cycle:
+            assert r.ReplyHeader.read(exchange(client, piece), 4)[0].err == 0

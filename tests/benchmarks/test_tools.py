@@ -1,0 +1,129 @@
+"""The benchmarks run, small; what they find is not looked at, only that they find it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the benchmarks need epoll and /proc"
+)
+
+
+def run(name: str, *arguments: str, status: tuple[int, ...] = (0,)) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"benchmarks.{name}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in status, done.stdout + done.stderr
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[str]:
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--log-level", "warning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.kill()
+
+
+def load(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+def test_every_row_of_the_server_benchmark(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    printed = run(
+        "server",
+        *("--alone", "--rounds", "1", "--seconds", "0.03", "--znodes", "2000", "--watchers", "50"),
+        *("--processes", "2", "--json", str(file)),
+    )
+    for caveat in ("without fsync", "not an ensemble", "lower bounds"):
+        assert caveat in printed
+    found = load(file)
+    rows = {row["row"]: row for row in found["rows"]}
+    assert all(len(row["ours"]) == 1 for row in rows.values())
+    assert not any(row["theirs"] or row["ratio"] for row in rows.values())
+    for part in (
+        "get, 50",
+        "get, 1,000",
+        "64 in flight",
+        "multi",
+        "lock",
+        "sessions",
+        "start",
+        "idle",
+        "per znode",
+    ):
+        assert any(part in row for row in rows), part
+    assert found["machine"]["pyzk-server"]
+    assert any("replicated" in caveat for caveat in found["caveats"])
+
+
+def test_the_comparison_with_a_server_that_runs_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    with running_server() as address:
+        run(
+            "server",
+            *("--theirs", address, "--rounds", "2", "--seconds", "0.03", "--only", "one client"),
+            *("--json", str(file)),
+        )
+    assert [row["kind"] for row in load(file)["rows"]] == ["rate", "p50", "p99"] * 2
+    for row in load(file)["rows"]:
+        assert len(row["ours"]) == len(row["theirs"]) == 2
+        assert row["ratio"] is not None
+
+
+def test_every_curve_of_growth(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    run("growth", "--largest", "100", "--json", str(file), "--seconds", "0.05", status=(0, 1))
+    sizes = {curve["name"]: [size for size, _ in curve["points"]] for curve in load(file)["curves"]}
+    assert sizes["request, by connections (sockets)"] == [10, 100]
+    assert sizes["expire sessions in one tick"] == [100]
+
+
+def test_a_curve_that_is_too_steep_is_flagged() -> None:
+    program = (
+        "from benchmarks.growth import Curve; "
+        "print([Curve('', [], 1, float, [(n, n ** power * 1e-6) for n in (10, 100, 1000)]).verdict "
+        "for power in (0.5, 1, 1.2, 1.5, 2)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(["good", "good", "good", "TOO STEEP", "TOO STEEP"])
+
+
+def test_a_short_soak(tmp_path: Path) -> None:
+    """Memory still settles in so short a run; but nothing may be left behind."""
+    file = tmp_path / "found.json"
+    run("soak", "--requests", "8000", "--tolerance", "0.2", "--json", str(file))
+    found = load(file)
+    assert found["left"] == {}
+    assert len(found["samples"]) > 1
+
+
+def test_fairness_is_measured() -> None:
+    printed = run("fairness", "--rounds", "1", "--seconds", "0.1", status=(0, 1))
+    assert "the same server" in printed
+
+
+def test_the_report_explains_itself() -> None:
+    assert "docs/performance-table.md" in run("report", "--help")
