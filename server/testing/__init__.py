@@ -1,0 +1,61 @@
+"""The server inside a test suite.
+
+:class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
+trio run. Both have the same controls: sessions expire on the server, time jumps, requests fail as they are
+told to. Names are imported when they are used: the pytest plugin must cost nothing until then.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clock import ServerClock
+    from .contents import Node
+    from .controls import Controls
+    from .embedded import EmbeddedServer, ServerDied, ServerStopped
+    from .faults import Fault, FaultNeverFired
+    from .history import Entry
+    from .host import open_server
+    from .sessions import SessionInfo, UnknownSessionError
+    from .snapshots import Snapshot
+
+_HOMES = {
+    "Controls": "controls",
+    "EmbeddedServer": "embedded",
+    "Entry": "history",
+    "Fault": "faults",
+    "FaultNeverFired": "faults",
+    "Node": "contents",
+    "ServerClock": "clock",
+    "ServerDied": "embedded",
+    "ServerStopped": "embedded",
+    "SessionInfo": "sessions",
+    "Snapshot": "snapshots",
+    "UnknownSessionError": "sessions",
+    "open_server": "host",
+}
+
+__all__ = [
+    "Controls",
+    "EmbeddedServer",
+    "Entry",
+    "Fault",
+    "FaultNeverFired",
+    "Node",
+    "ServerClock",
+    "ServerDied",
+    "ServerStopped",
+    "SessionInfo",
+    "Snapshot",
+    "UnknownSessionError",
+    "open_server",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value

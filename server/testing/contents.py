@@ -1,0 +1,300 @@
+"""What is in the tree, as a test writes it down: load it, read it back, compare it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import EllipsisType
+from typing import Any, Literal, TypeAlias, get_args
+
+import attrs
+
+from ...protocol.constants import CreateMode, OpCode
+from ...protocol.errors import (
+    BadArgumentsError,
+    RuntimeInconsistencyError,
+    UnimplementedError,
+    ZooKeeperError,
+    error_for,
+)
+from ...protocol.multi import MultiOp, decode_results, encode_multi
+from ...protocol.paths import validate_path
+from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
+from ..engine import Engine
+from ..tree import DataTree
+from ..watches import Notification
+from ..znode import Znode
+from .describe import data_text
+
+NodeKind: TypeAlias = Literal["persistent", "ephemeral", "container", "ttl"]
+
+RESERVED = "/zookeeper"
+"""The server's own subtree, which is neither dumped nor compared."""
+
+
+def _as_bytes(data: bytes | str | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _as_acl(entries: Iterable[ACL]) -> tuple[ACL, ...]:
+    return tuple(entries)
+
+
+@attrs.frozen(kw_only=True)
+class Node:
+    """A znode, where its data alone does not say enough.
+
+    :ivar data: bytes, or text to be encoded as UTF-8; None is null.
+    :ivar acl: its access control list; open to everyone by default.
+    :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
+    :ivar owner: the id of the session that an ephemeral belongs to.
+    :ivar ttl: the TTL in ms, of a TTL znode; these need ``extended_types=True``.
+    :ivar children: what is below it, by name. Not filled in by ``dump``.
+    """
+
+    data: bytes | None = attrs.field(default=b"", converter=_as_bytes)
+    acl: tuple[ACL, ...] = attrs.field(default=OPEN_ACL, converter=_as_acl)
+    kind: NodeKind = attrs.field(default="persistent", validator=attrs.validators.in_(get_args(NodeKind)))
+    owner: int = 0
+    ttl: int = 0
+    children: Mapping[str, Contents] = attrs.field(factory=dict, eq=False)
+
+
+Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
+"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or what is below it, by name."""
+Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
+"""By path. ``...`` says no more than that it is there."""
+
+
+def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
+    """Bring a nested dict, or one from path to data, or a mixture, into one form, parents before children.
+
+    Znodes that are only named as parents of others come out as ``...``.
+
+    :param base: where names without a leading ``/`` start.
+    :raises BadArgumentsError: for a path that is none, or not at or below ``base``.
+    :raises TypeError: for a value that cannot be a znode.
+    """
+    given: Flat = {}
+    _flatten(tree, base, base, given)
+    flat: Flat = {}
+    for path, value in given.items():
+        for parent in _ancestors(path, base):
+            flat.setdefault(parent, given.get(parent, ...))
+        flat.setdefault(path, value)
+    return flat
+
+
+def _flatten(tree: Mapping[str, Any], at: str, base: str, given: Flat) -> None:
+    for name, value in tree.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a znode is named by a str, not {name!r}")
+        path = name if name.startswith("/") else f"{at.rstrip('/')}/{name}"
+        validate_path(path)
+        if not f"{path}/".startswith(f"{base.rstrip('/')}/"):
+            raise BadArgumentsError(path, f"not at or below {base}")
+        if isinstance(value, Mapping):
+            given.setdefault(path, ...)
+            _flatten(value, path, base, given)
+        elif isinstance(value, Node):
+            given[path] = value
+            _flatten(value.children, path, base, given)
+        elif value is ... or value is None or isinstance(value, bytes | str):
+            given[path] = _as_bytes(value) if value is not ... else ...
+        else:
+            raise TypeError(f"{path}: data is bytes, str or None, not {type(value).__name__}")
+
+
+def _ancestors(path: str, base: str) -> Iterator[str]:
+    """The paths between ``base`` and ``path``, both left out, from the top."""
+    at = path.find("/", 1)
+    while at > 0:
+        if at > len(base):
+            yield path[:at]
+        at = path.find("/", at + 1)
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
+    """Every znode below ``base``, by path in sorted order. The server's own are left out, and so is the root
+    as long as it holds no data."""
+    found: dict[str, Node] = {}
+    top = tree.nodes.get(base)
+    if top is None:
+        return found
+    items = [(base, top)] if base != "/" or top.data else []
+    # a / counts less than any other character: a znode's children follow it at once
+    for path, node in sorted([*items, *tree.items_below(base)], key=lambda item: item[0].replace("/", "\0")):
+        if path == RESERVED or path.startswith(RESERVED + "/"):
+            continue
+        found[path] = Node(
+            data=node.data,
+            acl=node.acl,
+            kind=kind_of(node),
+            owner=node.ephemeral_owner,
+            ttl=node.ttl or 0,
+        )
+    return found
+
+
+def kind_of(node: Znode) -> NodeKind:
+    if node.owner > 0:
+        return "ephemeral"
+    return "persistent" if not node.owner else "container" if node.is_container else "ttl"
+
+
+def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
+    """The nested form: data at the leaves; where there are children a dict or, with data, a :class:`Node`."""
+    below: dict[str, dict[str, Any]] = {}
+    for path in nodes:
+        below.setdefault(path[: path.rindex("/")], {})[path] = None
+
+    def value(path: str) -> Any:
+        children = {child[child.rindex("/") + 1 :]: value(child) for child in below.get(path, ())}
+        node = nodes[path]
+        if not children:
+            return node.data
+        return Node(data=node.data, children=children) if node.data else children
+
+    return {path[1:]: value(path) for path in below.get("", ()) if path != "/"}
+
+
+def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:
+    """The tree as indented text."""
+    lines = []
+    for path, node in nodes.items():
+        depth = path.count("/") - 1
+        words = [f"{'  ' * depth}/{path[path.rindex('/') + 1 :]}"]
+        if node.data != b"":
+            words.append(data_text(node.data))
+        if node.kind != "persistent":
+            words.append(f"({_kind_text(node)})")
+        if node.acl != OPEN_ACL:
+            words.append(f"[{_acl_text(node.acl)}]")
+        lines.append("  ".join(words))
+    if len(lines) > limit:
+        lines[limit:] = [f".. and {len(lines) - limit} more"]
+    return "\n".join(lines) or "(no znodes)"
+
+
+def _kind_text(node: Node) -> str:
+    if node.kind == "ephemeral":
+        return f"ephemeral of 0x{node.owner:x}"
+    return f"TTL {node.ttl} ms" if node.kind == "ttl" else node.kind
+
+
+def _acl_text(acl: Iterable[ACL]) -> str:
+    return ", ".join(f"{entry.id.scheme}:{entry.id.id}={entry.perms}" for entry in acl)
+
+
+# --- comparing ---------------------------------------------------------------------------------------------
+
+
+def differences(expected: Flat, actual: Mapping[str, Node]) -> list[str]:
+    """What is not as expected, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
+    matter too."""
+    lines: list[tuple[str, str]] = []
+    for path, node in actual.items():
+        if path not in expected:
+            kind = "" if node.kind == "persistent" else f" ({_kind_text(node)})"
+            lines.append((path, f"+ {path}  is there, not expected: {data_text(node.data)}{kind}"))
+        elif wrong := _wrong(expected[path], node):
+            lines.append((path, f"! {path}  {'; '.join(wrong)}"))
+    for path, wanted in expected.items():
+        if path not in actual and path != "/":
+            data = wanted.data if isinstance(wanted, Node) else wanted
+            what = "" if data is ... else f", expected {data_text(data)}"
+            lines.append((path, f"- {path}  is missing{what}"))
+    return [line for _, line in sorted(lines)]
+
+
+def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
+    if wanted is ...:
+        return []
+    data = wanted.data if isinstance(wanted, Node) else wanted
+    wrong = []
+    if data != node.data:
+        wrong.append(f"holds {data_text(node.data)}, expected {data_text(data)}")
+    if not isinstance(wanted, Node):
+        return wrong
+    if wanted.kind != node.kind or (wanted.owner and wanted.owner != node.owner):
+        wrong.append(f"is {_kind_text(node)}, expected {_kind_text(wanted)}")
+    if wanted.ttl and wanted.ttl != node.ttl:
+        wrong.append(f"has TTL {node.ttl} ms, expected {wanted.ttl} ms")
+    if wanted.acl != node.acl:
+        wrong.append(f"has ACL [{_acl_text(node.acl)}], expected [{_acl_text(wanted.acl)}]")
+    return wrong
+
+
+# --- loading -----------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class _Loader:
+    """Stands in for a connection: whatever is loaded passes the same checks as a client's request."""
+
+    session_id: int
+    identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
+
+    def notify(self, notification: Notification) -> None:
+        """It watches nothing."""
+
+    def abort(self, reason: str) -> None:
+        """There is nothing to end."""
+
+
+def load(engine: Engine, nodes: Flat, now: float) -> None:
+    """Create the znodes, or replace the data of those that exist; watches fire.
+
+    All of them in one transaction, but for ephemerals, which take one for each owner. If one cannot be had,
+    nothing of its transaction happens.
+
+    :raises ZooKeeperError: what a client would have been answered.
+    :raises ValueError: if an ephemeral's owner is no session, or what exists is of another kind.
+    """
+    by_owner: dict[int, dict[str, MultiOp]] = {}
+    for path, wanted in nodes.items():
+        if wanted is ... and path in engine.tree.nodes:
+            continue
+        node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
+        owner = node.owner if node.kind == "ephemeral" else 0
+        if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
+            raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")
+        by_owner.setdefault(owner, {})[path] = _step(engine.tree, path, node, plain=wanted is not node)
+    for owner in sorted(by_owner, key=bool):  # an ephemeral's parents are never ephemeral
+        _commit(engine, owner, by_owner[owner], now)
+
+
+def _step(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
+    existing = tree.nodes.get(path)
+    if existing is not None:
+        kind = kind_of(existing)
+        if kind != node.kind and not plain:
+            raise ValueError(f"{path} exists, and is {kind}, not {node.kind}")
+        return MultiOp(OpCode.SET_DATA, SetDataRequest(path, node.data, -1))
+    if node.kind == "ttl":
+        mode = CreateMode.PERSISTENT_WITH_TTL
+        return MultiOp(OpCode.CREATE_TTL, CreateTTLRequest(path, node.data, node.acl, mode, node.ttl))
+    op, mode = OpCode.CREATE, CreateMode.PERSISTENT
+    if node.kind == "ephemeral":
+        mode = CreateMode.EPHEMERAL
+    elif node.kind == "container":
+        op, mode = OpCode.CREATE_CONTAINER, CreateMode.CONTAINER
+    return MultiOp(op, CreateRequest(path, node.data, node.acl, mode))
+
+
+def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: float) -> None:
+    frame = bytes(8) + encode_multi(steps.values())
+    _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
+    if err:
+        raise error_for(err)
+    for path, result in zip(steps, decode_results(body), strict=True):
+        if result.err and result.err != RuntimeInconsistencyError.code:
+            raise _explained(error_for(result.err, path), path)
+
+
+def _explained(error: ZooKeeperError, path: str) -> ZooKeeperError:
+    if isinstance(error, UnimplementedError):
+        return UnimplementedError(path, "TTL znodes need extended_types=True")
+    return error

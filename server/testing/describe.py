@@ -1,0 +1,153 @@
+"""Requests, replies and events in words, for the flight recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from ...protocol import records
+from ...protocol.constants import AddWatchMode, CreateMode, EventType, OpCode
+from ...protocol.errors import error_for
+from ...protocol.jute import JuteError
+from ...protocol.multi import decode_multi, decode_results
+from .operations import decode, name_of
+
+_TEXT = 32  # characters of data that are shown
+_NAMES = 6  # names of children, or operations of a multi, that are shown
+
+_KINDS = {
+    CreateMode.PERSISTENT: "",
+    CreateMode.EPHEMERAL: "ephemeral",
+    CreateMode.PERSISTENT_SEQUENTIAL: "sequential",
+    CreateMode.EPHEMERAL_SEQUENTIAL: "ephemeral, sequential",
+    CreateMode.CONTAINER: "container",
+    CreateMode.PERSISTENT_WITH_TTL: "TTL",
+    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: "sequential, TTL",
+}
+_EVENTS = {
+    EventType.CREATED: "created",
+    EventType.DELETED: "deleted",
+    EventType.CHANGED: "changed",
+    EventType.CHILD: "children changed",
+}
+
+
+@attrs.frozen
+class Described:
+    """:ivar path: the znode concerned, if it is one."""
+
+    text: str
+    path: str | None = None
+
+
+def data_text(data: bytes | None) -> str:
+    """A znode's data, short enough for a line."""
+    if data is None:
+        return "null"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"<{len(data):,} bytes>"
+    if not text.isprintable():
+        return f"<{len(data):,} bytes>"
+    return repr(text) if len(text) <= _TEXT else f"{text[:_TEXT]!r}.. ({len(data):,} bytes)"
+
+
+def error_name(err: int) -> str:
+    """The name of an error code's exception."""
+    return type(error_for(err)).__name__ if err else "ok"
+
+
+def describe_request(op: int, frame: bytes) -> Described:
+    """``frame`` begins with the request's header."""
+    if op in (OpCode.MULTI, OpCode.MULTI_READ):
+        return _describe_multi(op, frame)
+    request = decode(op, frame)
+    path = getattr(request, "path", None)
+    words = [name_of(op)]
+    if path is not None:
+        words.append(path)
+    if request is not None:
+        words += _arguments(op, request)
+    return Described(" ".join(words), path)
+
+
+def _arguments(op: int, request: Any) -> list[str]:
+    words: list[str] = []
+    if isinstance(request, records.CreateRequest | records.CreateTTLRequest):
+        kind = "container" if op == OpCode.CREATE_CONTAINER else _kind(request.flags)
+        if request.data:
+            words.append(data_text(request.data))
+        if kind:
+            words.append(f"({kind})")
+    elif isinstance(request, records.SetDataRequest):
+        words.append(data_text(request.data))
+    elif isinstance(request, records.AddWatchRequest):
+        words.append("recursive" if request.mode == AddWatchMode.PERSISTENT_RECURSIVE else "persistent")
+    elif isinstance(request, records.SetWatches | records.SetWatches2):
+        armed = [*(request.dataWatches or ()), *(request.existWatches or ()), *(request.childWatches or ())]
+        words.append(some([str(path) for path in armed]))
+    if getattr(request, "watch", False):
+        words.append("+watch")
+    if getattr(request, "version", -1) != -1:
+        words.append(f"if version {request.version}")
+    return words
+
+
+def _kind(flags: int) -> str:
+    return _KINDS.get(CreateMode(flags), "") if flags in list(CreateMode) else f"flags {flags}"
+
+
+def _describe_multi(op: int, frame: bytes) -> Described:
+    try:
+        items = decode_multi(frame, 8)
+    except JuteError:
+        return Described(f"{name_of(op)} (malformed)")
+    steps = []
+    for item in items:
+        request: Any = item.request
+        words = [name_of(item.op), str(request.path), *_arguments(item.op, request)]
+        steps.append(" ".join(words))
+    path = getattr(items[0].request, "path", None) if len(items) == 1 else None
+    return Described(f"{name_of(op)} {some(steps)}", path)
+
+
+def some(words: Sequence[str]) -> str:
+    """The first few of them."""
+    shown = ", ".join(words[:_NAMES])
+    return f"[{shown}]" if len(words) <= _NAMES else f"[{shown}, and {len(words) - _NAMES} more]"
+
+
+def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> str:
+    """What a request was answered."""
+    if err:
+        return error_name(err)
+    try:
+        return _result(op, request_path, body) or "ok"
+    except JuteError:
+        return "ok"
+
+
+def _result(op: int, request_path: str | None, body: bytes) -> str:
+    if op in (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL):
+        path = records.CreateResponse.read(body)[0].path
+        # of a sequential znode only the end is news
+        return "ok" if path == request_path else f"..{path[len(request_path or '') :]}"
+    if op == OpCode.GET_DATA:
+        response = records.GetDataResponse.read(body)[0]
+        return f"{data_text(response.data)} version {response.stat.version}"
+    if op in (OpCode.EXISTS, OpCode.SET_DATA):
+        return f"version {records.ExistsResponse.read(body)[0].stat.version}"
+    if op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
+        return some(sorted(records.GetChildrenResponse.read(body)[0].children or ()))
+    if op == OpCode.MULTI:
+        results = decode_results(body)
+        failed = [(n, r.err) for n, r in enumerate(results) if r.err and r.err != -2]
+        return f"{error_name(failed[0][1])} at operation {failed[0][0]}" if failed else "ok"
+    return "ok"
+
+
+def describe_event(event: EventType) -> str:
+    return _EVENTS.get(event, event.name.lower())

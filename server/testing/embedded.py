@@ -1,0 +1,269 @@
+"""The server in a thread of its own, for tests that are not written in trio."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+
+import trio
+
+from .clock import ClockMode, ServerClock
+from .contents import Node
+from .controls import Controls
+from .host import HISTORY_LIMIT, Launch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ServerStopped(RuntimeError):
+    """The server is not running: it was not started yet, or it was stopped."""
+
+
+class ServerDied(RuntimeError):
+    """The server's thread has ended with an error, which is this one's cause."""
+
+
+def _forward(method: Callable[Concatenate[Controls, P], T]) -> Callable[Concatenate[EmbeddedServer, P], T]:
+    """The same method, called in the server's thread."""
+
+    def call(self: EmbeddedServer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call(method, self._running(), *args, **kwargs)
+
+    call.__name__, call.__doc__ = method.__name__, method.__doc__
+    call.__qualname__ = f"EmbeddedServer.{method.__name__}"
+    return call
+
+
+class EmbeddedServer:
+    """A server in a daemon thread, listening on a port of the kernel's choosing.
+
+    Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
+    they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
+    :class:`ServerDied` if it came to grief. What each of them does is told at :class:`.controls.Controls`.
+
+    :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
+    :param record: whether the history is recorded.
+    :param history_limit: how many entries are kept.
+    :param settings: the fields of :class:`pyzk.server.settings.Settings`; ``port`` is 0 by default.
+    :raises TypeError: for a setting that does not exist.
+    :raises ValueError: for one out of range.
+    :ivar clock: the server's time.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: ClockMode = "running",
+        record: bool = True,
+        history_limit: int = HISTORY_LIMIT,
+        **settings: Any,
+    ) -> None:
+        self._launch = Launch(clock, record, history_limit, settings)
+        self._thread: threading.Thread | None = None
+        self._controls: Controls | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope: trio.CancelScope | None = None
+        self._error: BaseException | None = None
+        self._ending = False
+        self._lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()
+        self.clock = ServerClock(self._now, self._advance)
+
+    def __repr__(self) -> str:
+        controls = self._controls
+        where = controls.hosts if controls is not None else "not running"
+        return f"<EmbeddedServer {where}>"
+
+    # --- its life ----------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start it; returns when clients can connect.
+
+        A server that was stopped starts empty, and with a port of the kernel's choosing again.
+
+        :raises RuntimeError: if it runs.
+        :raises OSError: if the address cannot be had.
+        """
+        if self._thread is not None:
+            raise RuntimeError("the server runs already")
+        self._error, self._ending = None, False
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="pyzk-server", daemon=True)
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = self._error = None
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop it: every connection is closed, its thread has ended. Does nothing if it does not run.
+
+        :raises ServerDied: if it had died.
+        """
+        thread, scope, token = self._thread, self._scope, self._token
+        if thread is None:
+            return
+        if scope is not None and token is not None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(scope.cancel)
+        thread.join()
+        self._thread = None
+        if self._error is not None:
+            raise self._why()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except ServerDied:
+            if error is None:
+                raise
+
+    def _run(self, ready: Future[None]) -> None:
+        try:
+            trio.run(self._main, ready)
+        except BaseException as error:
+            self._error = error
+        with self._lock:
+            self._controls = self._token = self._scope = None
+            waiting, self._waiting = self._waiting, set()
+        for future in (ready, *waiting):
+            if not future.done():
+                future.set_exception(self._error if future is ready and self._error else self._why())
+
+    async def _main(self, ready: Future[None]) -> None:
+        with trio.CancelScope() as scope:
+            async with self._launch.open(self._ended) as controls:
+                controls.run = self._call
+                self._token = trio.lowlevel.current_trio_token()
+                self._scope = scope
+                self._controls = controls
+                ready.set_result(None)
+                await trio.sleep_forever()
+
+    def _ended(self) -> None:
+        self._ending = True
+        self._controls = None
+
+    # --- calls from other threads ------------------------------------------------------------------------
+
+    def _call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call something in the server's thread."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if self._controls is None:
+                return  # it has ended meanwhile, and its thread will say why
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if threading.get_ident() == self._running().thread:
+            return function(*args, **kwargs)
+        with self._lock:
+            token = self._token
+            if token is not None:
+                self._waiting.add(future)
+                with suppress(trio.RunFinishedError):  # likewise
+                    token.run_sync_soon(run)
+        if token is None:
+            raise self._why()
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+    def _running(self) -> Controls:
+        controls = self._controls
+        if controls is None:
+            raise self._why()
+        return controls
+
+    def _why(self) -> ServerStopped | ServerDied:
+        """Why it does not run."""
+        thread = self._thread
+        if self._ending and thread is not None and thread is not threading.current_thread():
+            thread.join()  # only its end tells
+        error = self._error
+        if error is None:
+            return ServerStopped("the server is not running: start() it, or use it inside its `with`")
+        trace = "".join(traceback.format_exception(error))
+        death = ServerDied(f"the server's thread has died:\n{trace}")
+        death.__cause__ = error
+        return death
+
+    # --- the controls ------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._call(self._running().now)
+
+    def _advance(self, seconds: float, keep_alive: bool) -> None:
+        self._call(self._running().advance, seconds, keep_alive)
+
+    @property
+    def host(self) -> str:
+        """The address that clients of this machine connect to."""
+        return self._running().host
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._running().port
+
+    @property
+    def hosts(self) -> str:
+        """The connect string."""
+        return self._running().hosts
+
+    @property
+    def secure_port(self) -> int | None:
+        """The port for TLS clients, if ``secure_port`` and ``ssl_context`` were given."""
+        return self._running().secure_port
+
+    sessions = _forward(Controls.sessions)
+    expire = _forward(Controls.expire)
+    disconnect = _forward(Controls.disconnect)
+    disconnect_all = _forward(Controls.disconnect_all)
+    refuse_connections = _forward(Controls.refuse_connections)
+    accept_connections = _forward(Controls.accept_connections)
+    pause = _forward(Controls.pause)
+    resume = _forward(Controls.resume)
+    restart = _forward(Controls.restart)
+    fault = _forward(Controls.fault)
+    load = _forward(Controls.load)
+    assert_tree = _forward(Controls.assert_tree)
+    format_tree = _forward(Controls.format_tree)
+    snapshot = _forward(Controls.snapshot)
+    restore = _forward(Controls.restore)
+    history = _forward(Controls.history)
+    format_timeline = _forward(Controls.format_timeline)
+    note = _forward(Controls.note)
+    leaks = _forward(Controls.leaks)
+
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
+
+    def dump(self, path: str = "/", *, form: Any = "flat") -> dict[str, Any]:
+        """See :meth:`.controls.Controls.dump`."""
+        return self._call(self._running().dump, path, form=form)

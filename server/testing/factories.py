@@ -1,0 +1,219 @@
+"""Make fixtures of your own, with other settings, scopes or servers:
+
+from pyzk.server.testing import factories
+
+quick_server = factories.zk_server(tick_time=100)
+quick_client = factories.zk_client("quick_server", timeout=1.0)
+second_client = factories.zk_client()           # another session on the same zk_server
+shared_server = factories.zk_server(scope="module")
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import pytest
+
+if TYPE_CHECKING:
+    from .embedded import EmbeddedServer
+    from .process import ProcessServer
+
+Scope: TypeAlias = Literal["session", "package", "module", "class", "function"]
+
+SERVERS = pytest.StashKey[dict[str, "EmbeddedServer"]]()
+"""On a collection node: the servers that its fixtures have started, by fixture name."""
+_LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
+
+
+class RunningServer(NamedTuple):
+    """A server that somebody else runs: ``hosts`` is its connect string, as clients take it."""
+
+    hosts: str
+
+
+def option(config: pytest.Config, name: str) -> Any:
+    """The value of ``--zk-NAME``, else of the ini file's ``zk_NAME``."""
+    value = config.getoption(f"zk_{name}")
+    return config.getini(f"zk_{name}") if value in (None, False) else value
+
+
+def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **settings: Any) -> Any:
+    """A fixture that is a fresh, empty :class:`.EmbeddedServer`.
+
+    :param check_leaks: whether sessions that are left at its end are an error; by default what
+        ``--zk-check-leaks`` says.
+    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` is by default what ``--zk-tick-time``
+        says.
+    """
+
+    @pytest.fixture(scope=scope)
+    def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+        from .embedded import EmbeddedServer
+
+        tick = option(request.config, "tick_time")
+        given = {"tick_time": int(tick), **settings} if tick else settings
+        with EmbeddedServer(**given) as server:
+            servers = request.node.stash.setdefault(SERVERS, {})
+            name = request.fixturename or "zk_server"
+            servers[name] = server
+            yield server
+            del servers[name]
+            wanted = option(request.config, "check_leaks") if check_leaks is None else check_leaks
+            if wanted:
+                _check_leaks(server)
+
+    return zk_server
+
+
+def _check_leaks(server: EmbeddedServer) -> None:
+    deadline = time.monotonic() + _LEAKS_TIMEOUT
+    while any(session.connected for session in server.sessions()) and time.monotonic() < deadline:
+        time.sleep(0.005)  # a client that was closed without waiting may still be on its way
+    if leaks := server.leaks():
+        lines = "\n".join(f"  {leak}" for leak in leaks)
+        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline()}"
+        pytest.fail(text, pytrace=False)
+
+
+def zk_proc(
+    *,
+    scope: Scope = "session",
+    port: int | None = None,
+    arguments: Sequence[str] = (),
+    executable: Sequence[str] | None = None,
+) -> Any:
+    """A fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
+
+    :param port: by default what ``--zk-port`` says, else one of the kernel's choosing.
+    :param arguments: more arguments of the command, beside those of ``--zk-args``.
+    :param executable: the command, by default what ``--zk-exec`` says, else this Python's own server.
+    """
+
+    @pytest.fixture(scope=scope)
+    def zk_proc(request: pytest.FixtureRequest) -> Iterator[ProcessServer]:
+        import shlex
+        import sys
+
+        from .process import ProcessServer
+
+        config = request.config
+        command = executable or shlex.split(option(config, "exec") or "")
+        with ProcessServer(
+            port=int(option(config, "port") or 0) if port is None else port,
+            arguments=[*shlex.split(option(config, "args") or ""), *arguments],
+            executable=command or (sys.executable, "-m", "pyzk.server"),
+            timeout=float(option(config, "timeout")),
+        ) as server:
+            yield server
+
+    return zk_proc
+
+
+def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
+    """A fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
+
+    A test that wants it is skipped where no server is named, and fails where none answers.
+
+    :param hosts: its connect string, by default what ``--zk-hosts`` says.
+    """
+
+    @pytest.fixture(scope=scope)
+    def zk_noproc(request: pytest.FixtureRequest) -> RunningServer:
+        found = hosts or option(request.config, "hosts")
+        if not found:
+            pytest.skip("no running server is named: give --zk-hosts, or zk_hosts in the ini file")
+        _wait_for_any(found, float(option(request.config, "timeout")))
+        return RunningServer(found)
+
+    return zk_noproc
+
+
+def _wait_for_any(hosts: str, timeout: float) -> None:
+    """Return when one of the servers takes connections."""
+    deadline = time.monotonic() + timeout
+    while True:
+        for address in hosts.partition("/")[0].split(","):
+            host, _, port = address.strip().rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
+            except ValueError:
+                pytest.fail(f"--zk-hosts: {address!r} is not HOST:PORT", pytrace=False)
+            except OSError as error:
+                refusal = error
+            else:
+                return
+        if time.monotonic() > deadline:
+            pytest.fail(f"no ZooKeeper server answers at {hosts}: {refusal}", pytrace=False)
+        time.sleep(0.05)
+
+
+def zk_client(server: str | None = None, *, scope: Scope = "function", **options: Any) -> Any:
+    """A fixture that is a connected :class:`kazoo.client.KazooClient`, stopped and closed afterwards.
+
+    A test that wants it is skipped where kazoo is not installed.
+
+    :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
+        given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.
+    :param options: for the client. On a server that somebody else runs, each client gets a chroot of its own,
+        which is deleted afterwards.
+    """
+
+    @pytest.fixture(scope=scope)
+    def zk_client(request: pytest.FixtureRequest) -> Iterator[Any]:
+        pytest.importorskip("kazoo.client", reason="kazoo is not installed")
+        from .sessions import session_id_of
+
+        name = server
+        if name is None:
+            elsewhere = option(request.config, "hosts") and "zk_server" not in request.fixturenames
+            name = "zk_noproc" if elsewhere else "zk_server"
+        found = request.getfixturevalue(name)
+        timeout = float(option(request.config, "timeout"))
+        if isinstance(found, RunningServer):
+            with _own_chroot(found.hosts, timeout) as hosts, _connected(hosts, timeout, options) as client:
+                yield client
+            return
+        session = 0
+        with _connected(found.hosts, timeout, options) as client:
+            yield client
+            with suppress(LookupError):
+                session = session_id_of(client)
+        if session and hasattr(found, "expire"):
+            # kazoo cannot close its session while it is cut off: that is no leak of the test's
+            with suppress(LookupError, RuntimeError):
+                found.expire(session)
+
+    return zk_client
+
+
+@contextmanager
+def _connected(hosts: str, timeout: float, options: dict[str, Any]) -> Iterator[Any]:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=hosts, **options)
+    try:
+        client.start(timeout=timeout)
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def _own_chroot(hosts: str, timeout: float) -> Iterator[str]:
+    """A fresh znode on a server that others use too."""
+    name = f"/pytest-{uuid.uuid4().hex}"
+    with _connected(hosts, timeout, {}) as admin:
+        admin.create(name)
+        try:
+            yield f"{hosts.rstrip('/')}{name}"
+        finally:
+            admin.delete(name, recursive=True)
+
+
+__all__ = ["RunningServer", "zk_client", "zk_noproc", "zk_proc", "zk_server"]

@@ -1,0 +1,233 @@
+"""The flight recorder: what the server was asked, what it said, and what became of its sessions.
+
+Recording must be cheap enough to be always on: a request costs two tuples, kept as they came, and is put
+into words only when somebody asks. Memory is bounded: the oldest entries go, and what is large is put into
+words at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from ...protocol.records import ConnectRequest
+from ..connection import Connection
+from ..engine import Engine, UnknownOperation
+from ..service import Handler, Observer, Service
+from ..sessions import Session
+from ..txn import CloseSession, CreateSession, Delete, Txn
+from ..watches import Notification
+from .describe import Described, describe_event, describe_reply, describe_request
+from .operations import name_of
+
+Kind: TypeAlias = Literal[
+    "request", "reply", "event", "session", "connection", "reaper", "fault", "control", "note"
+]
+KINDS: tuple[Kind, ...] = (
+    "request",
+    "reply",
+    "event",
+    "session",
+    "connection",
+    "reaper",
+    "fault",
+    "control",
+    "note",
+)
+Result: TypeAlias = tuple[int, int, bytes]
+"""A reply: zxid, error code, body."""
+
+_Kept: TypeAlias = bytes | tuple[bytes, Described]
+"""A whole request, or its header and what is to be said of it."""
+
+FAULT = "a fault of the test"
+"""Why a fault closes a connection."""
+
+_KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
+_XID = struct.Struct(">i")
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One thing that happened.
+
+    :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
+        or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
+        (the server deleted a container or TTL znode), ``fault`` (one fired), ``control`` (the test did
+        something to the server), ``note`` (the test said something).
+    :ivar time: seconds on the server's clock since its start.
+    :ivar session: the id of the session concerned; 0 if there is none.
+    :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
+    :ivar zxid: of the reply, event or change; 0 where there is none.
+    :ivar xid: the client's number of the request.
+    :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
+    :ivar path: the znode concerned, if it is one.
+    :ivar err: the error code of a reply; 0 is success.
+    :ivar text: all of it in words.
+    """
+
+    kind: Kind
+    time: float
+    session: int = 0
+    connection: int = 0
+    zxid: int = 0
+    xid: int = 0
+    op: str | None = None
+    path: str | None = None
+    err: int = 0
+    text: str = ""
+
+
+class Recorder(Observer):
+    """
+    :param limit: how many entries are kept; the oldest go first.
+    """
+
+    def __init__(self, service: Service, now: Callable[[], float], limit: int) -> None:
+        self._service = service
+        self._now = now
+        self._started = now()
+        self.zxid_base = service.engine.zxid  # where it began: the numbers after it are easier to read
+        self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self.dropped = 0  # entries that had to go
+        self.sessions: dict[int, None] = {}  # every session seen, in order
+        self._numbers: dict[Connection, int] = {}
+        self._opened = 0
+        self.inner: Handler = service.engine.handle
+
+    def attach(self, engine: Engine) -> None:
+        """Listen to an engine: at the start, and when a restart has brought a new one."""
+        engine.on_txn = self._transaction
+        self.inner = engine.handle
+        connect = engine.connect
+
+        # Only here is it known which session a client asked for in vain.
+        def recorded(client: Any, request: ConnectRequest, now: float) -> Session | None:
+            session = connect(client, request, now)
+            if session is None:
+                # its end, which follows at once, is no news then
+                number = self._numbers.pop(client, 0)
+                self._add("connection", request.sessionId, number, "told that its session is gone")
+            return session
+
+        engine.connect = recorded  # type: ignore[method-assign]
+
+    # --- recording ---------------------------------------------------------------------------------------
+
+    def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
+        """Stands in for the engine."""
+        kept = self.request(connection, op, frame, now)
+        try:
+            result = self.inner(connection, op, frame, now)
+        except UnknownOperation:
+            self.reply(connection, op, kept, now, (-1, -6, b""))
+            raise
+        self.reply(connection, op, kept, now, result)
+        return result
+
+    def request(self, connection: Connection, op: int, frame: bytes, now: float) -> _Kept:
+        kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+        self._append(("request", now, connection.session_id, self._numbers.get(connection, 0), op, kept))
+        return kept
+
+    def reply(self, connection: Connection, op: int, kept: _Kept, now: float, result: Result) -> None:
+        """:param kept: what :meth:`request` returned."""
+        zxid, err, body = result
+        said: bytes | str = body
+        if len(body) > _KEPT:
+            what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
+            said = describe_reply(op, what.path, err, body)
+        number = self._numbers.get(connection, 0)
+        self._append(("reply", now, connection.session_id, number, op, kept, zxid, err, said))
+
+    def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
+        number = self._numbers.get(connection, 0)
+        what = describe_request(op, frame)
+        entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
+        entry |= {"zxid": zxid, "text": text}
+        self._append(("fault", self._now(), connection.session_id, number, entry))
+
+    def control(self, text: str, session: int = 0, kind: Kind = "control") -> None:
+        self._add(kind, session, 0, text)
+
+    def opened(self, connection: Connection) -> None:
+        self._opened += 1
+        self._numbers[connection] = self._opened
+        self._add("connection", 0, self._opened, "opened from {}:{}".format(*connection.peer))
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        session = connection.session
+        timeout = session.timeout / 1000 if session else 0
+        peer = "{}:{}".format(*connection.peer)
+        how = "reconnected" if resumed else "new session"
+        text = f"{how}, timeout {timeout:g} s, from {peer}"
+        self._add("connection", connection.session_id, self._numbers.get(connection, 0), text)
+
+    def event(self, connection: Connection, notification: Notification) -> None:
+        number = self._numbers.get(connection, 0)
+        self._append(("event", self._now(), connection.session_id, number, notification))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        number = self._numbers.pop(connection, 0)
+        if number:
+            who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
+            self._add("connection", connection.session_id, number, f"{who}disconnected: {reason}")
+
+    def _transaction(self, txn: Txn) -> None:
+        """Requests are recorded as such; here it is about what sessions and the server itself do."""
+        effect = txn.effect
+        if isinstance(effect, CreateSession):
+            self.sessions[txn.session] = None
+            text = f"session begins, timeout {effect.timeout / 1000:g} s"
+        elif isinstance(effect, CloseSession):
+            text = "SESSION EXPIRED" if effect.expired else "session closed"
+            if effect.paths:
+                text += f", its ephemerals deleted: {', '.join(effect.paths)}"
+        elif isinstance(effect, Delete) and not txn.session:
+            entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
+            self._append(("reaper", self._now(), 0, 0, entry))
+            return
+        else:
+            return
+        self._append(("session", self._now(), txn.session, 0, {"zxid": txn.zxid, "text": text}))
+
+    def _add(self, kind: Kind, session: int, number: int, text: str) -> None:
+        self._append((kind, self._now(), session, number, {"text": text}))
+
+    def _append(self, entry: tuple[Any, ...]) -> None:
+        entries = self._entries
+        if len(entries) == entries.maxlen:
+            self.dropped += 1
+        entries.append(entry)
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything that is kept, the oldest first."""
+        for kind, now, session, number, *rest in self._entries:
+            time = now - self._started
+            common: dict[str, Any] = {"time": time, "session": session, "connection": number, "kind": kind}
+            if kind == "event":
+                event = rest[0]
+                text = f"{describe_event(event.type)} {event.path}"
+                yield Entry(zxid=max(event.zxid, 0), path=event.path, text=text, **common)
+                continue
+            if kind not in ("request", "reply"):
+                yield Entry(**common, **rest[0])
+                continue
+            op, frame = rest[:2]
+            if isinstance(frame, tuple):
+                header, what = frame
+            else:
+                header, what = frame, describe_request(op, frame)
+            common |= {"xid": _XID.unpack_from(header)[0], "op": name_of(op), "path": what.path}
+            if kind == "request":
+                yield Entry(text=what.text, **common)
+            else:
+                zxid, err, body = rest[2:]
+                text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
+                yield Entry(zxid=max(zxid, 0), err=err, text=text, **common)

@@ -1,0 +1,88 @@
+"""The server in the caller's own trio run: for tests in trio, and within the embedded one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from ..settings import Settings
+from ..transport import Server
+from .clock import CLOCK_MODES, ClockMode, JumpingClock
+from .controls import Controls
+
+HISTORY_LIMIT = 20_000
+"""Entries of the history that are kept by default; a request makes two."""
+
+
+def open_server(
+    *,
+    clock: ClockMode = "running",
+    record: bool = True,
+    history_limit: int = HISTORY_LIMIT,
+    **settings: Any,
+) -> AbstractAsyncContextManager[Controls]:
+    """A server in the caller's trio run, as an async context manager that yields its controls.
+
+    It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
+    port of the kernel's choosing; :meth:`.Controls.open_stream` connects without a socket.
+
+    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
+    :param record: whether the history is recorded.
+    :param history_limit: how many entries are kept.
+    :param settings: the fields of :class:`pyzk.server.settings.Settings`; ``port`` is 0 by default.
+    :raises TypeError: for a setting that does not exist.
+    :raises ValueError: for one out of range.
+    :raises OSError: on entering, if the address cannot be had.
+    """
+    return Launch(clock, record, history_limit, settings).open()
+
+
+def _as_settings(given: Mapping[str, Any]) -> Settings:
+    return Settings(**{"port": 0, **given})
+
+
+@attrs.frozen
+class Launch:
+    """How a server is to be started."""
+
+    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
+    record: bool
+    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
+    settings: Settings = attrs.field(converter=_as_settings)
+
+    @asynccontextmanager
+    async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[Controls]:
+        """:param ended: called at once when the server has closed its sockets, for whatever reason."""
+
+        async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
+            try:
+                await server.run(task_status=task_status)
+            finally:
+                ended()
+
+        failure: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                clock = JumpingClock(frozen=self.clock == "frozen")
+                server = Server(self.settings, clock)
+                await nursery.start(run, server)
+                controls = Controls(server, clock, record=self.record, history_limit=self.history_limit)
+                try:
+                    yield controls
+                except BaseException as error:
+                    if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
+                        raise
+                    failure = error  # the body's own is not to come out as a group
+                nursery.cancel_scope.cancel()
+        except* OSError as group:
+            # the address cannot be had: nothing else here raises it, and the body's is put aside
+            if failure is None and len(group.exceptions) == 1:
+                failure = group.exceptions[0]
+            else:
+                raise
+        if failure is not None:
+            raise failure

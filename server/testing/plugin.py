@@ -1,0 +1,67 @@
+"""The pytest plugin: fixtures, options, and what a failing test says about its server.
+
+Nothing of the server is imported until a fixture is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import factories
+
+if TYPE_CHECKING:
+    from .embedded import EmbeddedServer
+
+_LINES = 200  # of the timeline
+
+_OPTIONS = {
+    "hosts": ("HOSTS", "connect string of a running server or ensemble: zk_noproc, and zk_client by default"),
+    "port": ("PORT", "port of zk_proc (default: one of the kernel's choosing)"),
+    "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
+    "args": ("ARGS", "more arguments for zk_proc"),
+    "tick_time": ("MS", "tick of zk_server (default: 2000)"),
+    "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
+}
+
+zk_server = factories.zk_server()
+zk_client = factories.zk_client()
+zk_proc = factories.zk_proc()
+zk_noproc = factories.zk_noproc()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("zk", "ZooKeeper servers (pyzk-server)")
+    for name, (metavar, text) in _OPTIONS.items():
+        flag = f"--zk-{name.replace('_', '-')}"
+        group.addoption(flag, dest=f"zk_{name}", metavar=metavar, default=None, help=text)
+        parser.addini(f"zk_{name}", text, default="30" if name == "timeout" else "")
+    text = "sessions that a test leaves open on zk_server are an error"
+    group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
+    parser.addini("zk_check_leaks", text, type="bool", default=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for node in item.listchain():
+            for name, server in node.stash.get(factories.SERVERS, {}).items():
+                report.sections += _sections(name, server)
+    return report
+
+
+def _sections(name: str, server: EmbeddedServer) -> list[tuple[str, str]]:
+    from .embedded import ServerDied, ServerStopped
+
+    try:
+        timeline, tree = server.format_timeline(limit=_LINES), server.format_tree()
+    except ServerStopped:
+        return []
+    except ServerDied as death:
+        return [(f"{name}: the server has died", str(death))]
+    return [(f"{name}: timeline", timeline), (f"{name}: tree", tree)]

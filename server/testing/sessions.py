@@ -1,0 +1,54 @@
+"""Sessions, as a test sees and names them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import attrs
+
+
+class UnknownSessionError(LookupError):
+    """There is no such session: it never was, or is over."""
+
+
+@attrs.frozen
+class SessionInfo:
+    """One session.
+
+    :ivar timeout: the negotiated timeout in ms.
+    :ivar peer: address and port of the client, while it is connected.
+    :ivar ephemerals: paths of its ephemeral znodes.
+    :ivar watches: paths that its connection watches.
+    """
+
+    id: int
+    timeout: int
+    peer: tuple[str, int] | None
+    ephemerals: tuple[str, ...]
+    watches: tuple[str, ...]
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection serves it now."""
+        return self.peer is not None
+
+
+SessionRef: TypeAlias = int | SessionInfo | Any
+"""A session's id; a :class:`SessionInfo`; or a client that tells its own: anything with a ``session_id``, or
+with kazoo's ``client_id``."""
+
+
+def session_id_of(session: SessionRef) -> int:
+    """Raises :class:`TypeError` for what is no session, :class:`UnknownSessionError` for a client without."""
+    if isinstance(session, SessionInfo):
+        return session.id
+    if isinstance(session, int) and not isinstance(session, bool):
+        return session
+    for name in ("session_id", "client_id", "_session_id"):  # kazoo tells its client_id while connected only
+        found = getattr(session, name, None)
+        found = found[0] if isinstance(found, tuple) else found
+        if isinstance(found, int) and found:
+            return found
+    if hasattr(session, "session_id") or hasattr(session, "client_id"):
+        raise UnknownSessionError(f"{session!r} has no session")
+    raise TypeError(f"a session is given by its id, its record or its client, not {session!r}")

@@ -1,0 +1,265 @@
+"""The pytest plugin, as its users have it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pyzk.server.testing import EmbeddedServer
+
+pytest_plugins = "pytester"
+
+LEAN = ("-p", "no:hypothesispytest", "-p", "no:trio")
+"""Subprocesses start in a fifth of the time without these."""
+
+FAILING = """
+    def test_it(zk_server, zk_client):
+        zk_client.create("/a", b"found")
+        assert zk_client.get("/a")[0] == b"expected"
+"""
+
+
+@pytest.fixture(autouse=True)
+def strict(pytester: pytest.Pytester) -> None:
+    """Everything below runs with warnings as errors."""
+    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+
+
+def test_each_test_has_a_fresh_server(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_it(zk_server, zk_client, n):
+            assert zk_server.dump() == {}
+            zk_client.create("/a")
+            assert zk_server.dump() == {"/a": b""}
+
+        def test_no_client(zk_server):
+            assert zk_server.sessions() == []
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=4)
+
+
+def test_a_failure_shows_timeline_and_tree(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- zk_server: timeline -*",
+            "Timeline of 127.0.0.1:*",
+            "*new session, timeout 10 s*",
+            "*create /a 'found' -> ok*",
+            "*get_data /a -> 'found' version 0*",
+            "*- zk_server: tree -*",
+            "/a  'found'",
+        ]
+    )
+
+
+def test_works_with_xdist(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(
+        FAILING
+        + """
+    import pytest
+
+    @pytest.mark.parametrize("n", range(3))
+    def test_more(zk_server, zk_client, zk_proc, n):
+        zk_client.create(f"/{n}")
+        assert zk_proc.port != zk_server.port
+"""
+    )
+    result = pytester.runpytest_subprocess("-n2", *LEAN)
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["*- zk_server: timeline -*"])
+
+
+def test_factories(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pyzk.server.testing import factories
+
+        quick = factories.zk_server(tick_time=100)
+        quick_client = factories.zk_client("quick", timeout=0.5)
+        second = factories.zk_client()
+        shared = factories.zk_server(scope="module")
+
+        def test_settings(quick, quick_client):
+            [session] = quick.sessions()
+            assert session.timeout == 500
+
+        def test_two_sessions(zk_server, zk_client, second):
+            assert len(zk_server.sessions()) == 2
+
+        def test_write(shared):
+            shared.load({"a": ""})
+
+        def test_read(shared):
+            assert shared.dump() == {"/a": b""}
+
+        def test_fails(shared, quick):
+            assert not shared
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*- shared: timeline -*", "*- quick: timeline -*"])
+
+
+LEAKING = """
+    import socket
+    from pyzk.protocol.framing import frame
+    from pyzk.protocol.records import ConnectRequest
+
+    def test_leak(zk_server):
+        with socket.create_connection((zk_server.host, zk_server.port)) as sock:
+            sock.sendall(frame(ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+            assert sock.recv(1000)
+
+    def test_tidy(zk_server, zk_client):
+        zk_client.create("/e", ephemeral=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_leaks_are_an_error_for_those_who_ask(pytester: pytest.Pytester, how: str) -> None:
+    pytester.makepyfile(LEAKING)
+    pytester.runpytest().assert_outcomes(passed=2)
+    if how == "ini":
+        pytester.makeini("[pytest]\nzk_check_leaks = true\n")
+    result = pytester.runpytest(*(["--zk-check-leaks"] if how == "option" else []))
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "the test has left something behind:",
+            "  session 0x* was never closed",
+            "Timeline of *",
+            "*new session*",
+        ]
+    )
+
+
+def test_zk_proc(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os
+        from pyzk.server.testing import factories
+
+        client = factories.zk_client("zk_proc")
+
+        def test_it(zk_proc, client):
+            os.kill(zk_proc.pid, 0)
+            assert zk_proc.hosts == f"{zk_proc.host}:{zk_proc.port}"
+            client.create("/a")
+
+        def test_again(zk_proc, client):
+            assert client.exists("/a")
+        """
+    )
+    pytester.runpytest("--zk-args", "--tick-time 500").assert_outcomes(passed=2)
+
+
+def test_a_zk_proc_that_does_not_start(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(zk_proc): pass")
+    result = pytester.runpytest("--zk-args=--tick-time 0")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*has ended with status 2*", "*pyzk-server: *--tick-time*"])
+    result = pytester.runpytest(
+        "--zk-exec", f"{sys.executable} -c 'import time; time.sleep(60)'", "--zk-timeout=0.1"
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*is not ready in time*"])
+
+
+NOPROC = """
+    def test_one(zk_client):
+        assert not zk_client.exists("/a")
+        zk_client.create("/a", ephemeral=True)
+
+    def test_two(zk_client, zk_noproc):
+        assert not zk_client.exists("/a")
+        zk_client.create("/a")
+
+    def test_in_process(zk_client, zk_server):
+        assert len(zk_server.sessions()) == 1
+"""
+
+
+def test_the_same_tests_against_a_running_server(pytester: pytest.Pytester) -> None:
+    """Each client has a chroot of its own there, and nothing is left of it."""
+    pytester.makepyfile(NOPROC)
+    with EmbeddedServer() as elsewhere:
+        pytester.runpytest("--zk-hosts", elsewhere.hosts).assert_outcomes(passed=3)
+        created = elsewhere.history(op="create", kind="request")
+        assert len([entry for entry in created if entry.path and entry.path.endswith("/a")]) == 2
+        assert elsewhere.dump() == {}
+        pytester.makeini(f"[pytest]\nzk_hosts = {elsewhere.hosts}\n")
+        pytester.runpytest().assert_outcomes(passed=3)
+        hosts = elsewhere.hosts
+    result = pytester.runpytest("--zk-hosts", hosts, "--zk-timeout=0.1", "-k", "test_one")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no ZooKeeper server answers at*"])
+    result = pytester.runpytest("--zk-hosts", "localhost")
+    result.stdout.fnmatch_lines(["*'localhost' is not HOST:PORT*"])
+
+
+def test_without_a_running_server_its_tests_are_skipped(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(NOPROC)
+    result = pytester.runpytest("-rs")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["*no running server is named: give --zk-hosts*"])
+
+
+def test_without_kazoo(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import sys; sys.modules['kazoo'] = None; sys.modules['kazoo.client'] = None")
+    pytester.makepyfile(
+        """
+        def test_client(zk_client): pass
+
+        def test_server(zk_server): assert zk_server.port
+        """
+    )
+    result = pytester.runpytest_subprocess("-rs", *LEAN)
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*kazoo is not installed*"])
+
+
+def test_a_server_that_died_says_so_in_the_report(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(zk_server):
+            def bug(): raise ZeroDivisionError
+            def plant():
+                controls = zk_server._running()
+                controls._service.next_deadline = bug
+                controls._jumping_clock.wake()
+            zk_server._call(plant)
+            while True:
+                zk_server.sessions()
+        """
+    )
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(["*zk_server: the server has died*", "*ZeroDivisionError*"])
+
+
+def test_importing_the_plugin_costs_nothing() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import pyzk.server.testing.plugin; "
+        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('pyzk')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"trio", "attrs", "attr", "sortedcontainers", "kazoo", "ssl", "asyncio"}
+    assert not heavy & set(run.stdout.replace("'", "").strip("[]\n").split(", ")), run.stdout
+
+
+def test_importing_the_server_package_is_cheap() -> None:
+    look = "print('trio' in sys.modules)"
+    code = f"import sys, pyzk.server; {look}; pyzk.server.open_server; {look}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True"]
