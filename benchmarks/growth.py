@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+
 from pyzk.protocol.constants import CreateMode
 
 from . import servers, tables, wire, workloads

@@ -13,6 +13,7 @@ from itertools import cycle
 from typing import Any
 
 import attrs
+
 from pyzk.protocol.constants import CreateMode
 
 from . import wire

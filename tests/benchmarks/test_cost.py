@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

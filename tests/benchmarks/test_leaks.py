@@ -7,6 +7,7 @@ import itertools
 import logging
 
 import pytest
+
 from pyzk.protocol.constants import AddWatchMode, CreateMode
 
 from ..server.helpers import World, create_op, delete_op, set_op

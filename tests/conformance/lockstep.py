@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
 from pyzk.protocol.jute import Record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from pyzk.protocol.constants import OpCode
 
 from .conftest import poll

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from pyzk.protocol.constants import OpCode
 
 from .conftest import running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

@@ -6,6 +6,7 @@ import socket
 import struct
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import JUTE_MAXBUFFER, OpCode
 from pyzk.protocol.multi import encode_multi

@@ -6,6 +6,7 @@ import contextlib
 import time
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, OpCode
 
@@ -175,5 +176,6 @@ def test_dump_lists_sessions_and_ephemerals(server: Server, client: WireClient, 
     text = four_letter_word((server.host, server.port), b"dump").decode()
     assert f"0x{client.session_id:x}:\n\t{top}/e\n" in text
     client.close_session()
+    assert client.is_closed()
     text = four_letter_word((server.host, server.port), b"dump").decode()
     assert f"{client.session_id:x}" not in text

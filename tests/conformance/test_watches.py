@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

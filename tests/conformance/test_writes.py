@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

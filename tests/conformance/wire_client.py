@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import attrs
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, CreateMode, OpCode
 from pyzk.protocol.jute import Record

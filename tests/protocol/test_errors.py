@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from pyzk.protocol import errors
 from pyzk.protocol.errors import UnknownCodeError, ZooKeeperError, error_for
 

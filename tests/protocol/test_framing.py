@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol.framing import FrameBuffer, FrameLengthError, frame
 
 ALL = 10**9

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import (
     Boolean,

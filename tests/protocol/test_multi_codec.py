@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.jute import JuteError, Record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol.errors import BadArgumentsError
 from pyzk.protocol.paths import join, parent_of, validate_name, validate_path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import Record
 

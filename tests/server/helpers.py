@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, KeeperState, OpCode
 from pyzk.protocol.framing import FrameBuffer, frame

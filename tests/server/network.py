@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+
 from pyzk.server.clock import Clock
 from pyzk.server.settings import Settings
 from pyzk.server.transport import Server

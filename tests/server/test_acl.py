@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
+
 from pyzk.protocol.constants import Perms
 from pyzk.protocol.errors import AuthFailedError, NoAuthError, ZooKeeperError
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.records import ACL, Id
 from pyzk.server import admin

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+
 from pyzk.protocol.version import __version__
 from pyzk.server import cli, transport
 from pyzk.server import settings as settings_module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, OpCode
 from pyzk.protocol.framing import frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
 

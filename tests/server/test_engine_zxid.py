@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.protocol.framing import frame

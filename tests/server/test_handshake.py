@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.jute import Record

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.server import http

@@ -2,6 +2,7 @@ import json
 import logging
 
 import pytest
+
 from pyzk.server import logs
 
 

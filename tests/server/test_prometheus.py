@@ -6,6 +6,7 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
 from pyzk.server.http import Request, Response
 from pyzk.server.metrics import java_double, metrics
 from pyzk.server.prometheus import answer

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from pyzk.protocol.records import OPEN_ACL
 
 from .helpers import Peer, Reply, World, create_op, delete_op

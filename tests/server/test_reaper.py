@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.server.reaper import Reaper
 from pyzk.server.settings import Settings

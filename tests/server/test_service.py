@@ -6,6 +6,7 @@ import logging
 import math
 
 import pytest
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.protocol.framing import frame

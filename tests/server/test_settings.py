@@ -1,5 +1,6 @@
 import attrs
 import pytest
+
 from pyzk.server.settings import Settings, SettingsError, check, hashlib_name
 
 

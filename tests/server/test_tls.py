@@ -7,6 +7,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificates
+
 from pyzk.server.settings import Settings
 from pyzk.server.tls import TlsError, server_context, subject_text
 from pyzk.server.transport import serve

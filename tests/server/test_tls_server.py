@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import trio
 import trustme
+
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode, Perms
 from pyzk.protocol.errors import NoAuthError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol.constants import INT_MAX, INT_MIN
 from pyzk.protocol.paths import join
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id, Stat

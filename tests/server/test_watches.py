@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.protocol.paths import join
 from pyzk.server.watches import PERSISTENT, RECURSIVE, STANDARD, Step, WatchManager

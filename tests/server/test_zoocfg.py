@@ -4,6 +4,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pyzk.server import tls, zookeys
 from pyzk.server.settings import Settings
 from pyzk.server.zoocfg import ConfigError, Given, build, interpret, masked, parse, read
