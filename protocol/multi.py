@@ -6,7 +6,8 @@ Both are a run of (MultiHeader, record) closed by a terminator, which no declare
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -42,6 +43,10 @@ READ_OPS: dict[int, type[Record]] = {
     OpCode.GET_CHILDREN: GetChildrenRequest,
     OpCode.GET_DATA: GetDataRequest,
 }
+_READERS: dict[int, Callable[[bytes, int], tuple[Record, int]]] = {
+    int(op): cls.read for op, cls in (TRANSACTION_OPS | READ_OPS).items()
+}
+_CREATES = frozenset(op for op, cls in TRANSACTION_OPS.items() if cls in (CreateRequest, CreateTTLRequest))
 _RESULTS: dict[int, type[Record]] = {
     OpCode.CREATE: CreateResponse,
     OpCode.CREATE2: Create2Response,
@@ -54,8 +59,7 @@ _HEADER = struct.Struct(">iBi")  # MultiHeader
 TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
-@attrs.define
-class MultiOp:
+class MultiOp(NamedTuple):
     """One operation of a multi.
 
     :ivar op: its op code, after the decoder's own reading of it (see :func:`decode_multi`).
@@ -80,6 +84,9 @@ class MultiResult:
     response: Record | None
 
 
+_make = MultiOp._make  # a tuple's own constructor, without the detour over keywords
+
+
 def encode_multi(ops: Iterable[MultiOp]) -> bytes:
     """The request body: each operation as it is, with no check of what a server would accept."""
     parts = []
@@ -95,35 +102,42 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
     """
     ops: list[MultiOp] = []
-    while True:
-        try:
-            op, done, _ = _HEADER.unpack_from(data, pos)
-        except struct.error:
-            raise JuteError("a multi without its end") from None
-        pos += _HEADER.size
-        if done:
-            break
-        cls = TRANSACTION_OPS.get(op) or READ_OPS.get(op)
-        if cls is None:
-            raise JuteError(f"op {op} cannot be part of a multi")
-        request, pos = cls.read(data, pos)
-        if isinstance(request, CreateRequest):
-            op = _reread_create(op, request.flags)
-        elif isinstance(request, CreateTTLRequest) and request.flags not in (5, 6):
-            op = OpCode.CREATE_CONTAINER if request.flags == CreateMode.CONTAINER else OpCode.CREATE
-            request = CreateRequest(request.path, request.data, request.acl, request.flags)
-        ops.append(MultiOp(op, request))
-    if len({item.op in READ_OPS for item in ops}) > 1:
+    unpack, size = _HEADER.unpack_from, _HEADER.size
+    reads = False
+    try:
+        while True:
+            op, done, _ = unpack(data, pos)
+            pos += size
+            if done:
+                break
+            reader = _READERS.get(op)
+            if reader is None:
+                raise JuteError(f"op {op} cannot be part of a multi")
+            request, pos = reader(data, pos)
+            if op in _CREATES:
+                op, request = _reread_create(op, request)
+            elif op in READ_OPS:
+                reads = True
+            ops.append(_make((op, request)))
+    except struct.error:
+        raise JuteError("a multi without its end") from None
+    if reads and not all(op in READ_OPS for op, _ in ops):
         raise JuteError("a multi cannot mix reads and transaction operations")
     return ops
 
 
-def _reread_create(op: int, flags: int) -> int:
+def _reread_create(op: int, request: Any) -> tuple[int, Record]:
+    flags = request.flags
+    if op == OpCode.CREATE_TTL:
+        if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
+            return op, request
+        request = CreateRequest(request.path, request.data, request.acl, flags)
+        return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE), request
     if not 0 <= flags <= 6:
         raise JuteError(f"unknown create flag {flags} in a multi")
     if flags >= CreateMode.PERSISTENT_WITH_TTL:
         raise JuteError("a TTL create mode without its TTL")
-    return OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else op
+    return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else op), request
 
 
 def encode_results(results: Iterable[MultiResult]) -> bytes:

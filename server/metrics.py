@@ -223,7 +223,7 @@ def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
     """Gauges by top-level znode, as (name, znode without its slash, value): the limits and the usage of
     quotas. A hard limit is shown before a soft one."""
     quotas = service.engine.tree.quotas
-    for prefix in quotas:
+    for prefix in quotas.prefixes:
         if parent_of(prefix):
             continue
         limits, usage = quotas.limits(prefix) or {}, quotas.usage(prefix) or {}

@@ -85,7 +85,7 @@ class Preparer:
             raise NodeExistsError(path)
         if parent.owner > 0:
             raise NoChildrenForEphemeralsError(path)
-        if self._tree.quotas:
+        if self._tree.quotas.prefixes:
             self._tree.quotas.check(path, 1, len(request.data or b""), self._enforce_quota)
         return Create(path, above, request.data, acl, owner)
 
@@ -141,7 +141,7 @@ class Preparer:
         if node.acl is not OPEN_ACL:
             self._access.check(node.acl, _WRITE, who, path)
         data = request.data
-        if self._tree.quotas:
+        if self._tree.quotas.prefixes:
             grown = len(data or b"") - len(node.data or b"")
             self._tree.quotas.check(path, 0, grown, self._enforce_quota)
         _match(request.version, node.version, path)

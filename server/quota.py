@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from ..protocol.errors import QuotaExceededError
 from .znode import Znode
@@ -45,37 +45,32 @@ def _quota_of(path: str, leaf: str) -> str | None:
 
 
 class Quotas:
-    """The quotas in force over a tree's znodes. Falsy while there is none, so that writes can skip it all.
+    """The quotas in force over a tree's znodes.
 
+    :ivar prefixes: the paths that have one; while there is none, writes can skip it all.
     :param grown: told by how many bytes the bookkeeping has made a znode larger.
     """
 
     def __init__(self, nodes: Mapping[str, Znode], grown: Callable[[int], None]) -> None:
         self._nodes = nodes
         self._grown = grown
-        self._prefixes: set[str] = set()
+        self.prefixes: set[str] = set()
         self._warned: set[str] = set()
         self._frozen: dict[str, tuple[_Numbers, _Numbers]] | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._prefixes)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._prefixes)
 
     # --- what the tree reports ---------------------------------------------------------------------------
 
     def created(self, path: str, node: Znode) -> None:
         if path.startswith(ROOT):
             if prefix := _quota_of(path, _LIMITS):
-                self._prefixes.add(prefix)
+                self.prefixes.add(prefix)
             elif prefix := _quota_of(path, _STATS):
                 self._recount(prefix)
         self._charge(path, 1, len(node.data or b""))
 
     def deleted(self, path: str, node: Znode) -> None:
         if path.startswith(ROOT) and (prefix := _quota_of(path, _LIMITS)):
-            self._prefixes.discard(prefix)
+            self.prefixes.discard(prefix)
             self._warned.discard(prefix)
         self._charge(path, -1, -len(node.data or b""))
 
@@ -115,7 +110,7 @@ class Quotas:
 
         A multi is measured against what was before it.
         """
-        self._frozen = {prefix: (self.limits(prefix), self.usage(prefix)) for prefix in self._prefixes}
+        self._frozen = {prefix: (self.limits(prefix), self.usage(prefix)) for prefix in self.prefixes}
 
     def thaw(self) -> None:
         self._frozen = None
@@ -143,19 +138,19 @@ class Quotas:
         node = self._nodes.get(ROOT + prefix + _STATS)
         if node is None:
             return None
-        return _parse(node.data) or self._recount(prefix)
+        return _parse(node.data) or self._counted(prefix)
 
     # --- bookkeeping -------------------------------------------------------------------------------------
 
     def _deepest(self, path: str) -> str | None:
         while path:
-            if path in self._prefixes:
+            if path in self.prefixes:
                 return path
             path = path[: path.rfind("/")]
         return None
 
     def _charge(self, path: str, count: int, size: int) -> None:
-        prefix = self._deepest(path) if self._prefixes else None
+        prefix = self._deepest(path) if self.prefixes else None
         node = self._nodes.get(ROOT + prefix + _STATS) if prefix else None
         if prefix and node:
             usage = _parse(node.data)
@@ -164,15 +159,18 @@ class Quotas:
             else:
                 self._recount(prefix)
 
-    def _recount(self, prefix: str) -> dict[str, int]:
+    def _recount(self, prefix: str) -> None:
+        usage = self._counted(prefix)
+        self._write(prefix, usage["count"], usage["bytes"])
+
+    def _counted(self, prefix: str) -> dict[str, int]:
         below = prefix + "/"
         counted = [n for p, n in self._nodes.items() if p == prefix or p.startswith(below)]
-        return self._write(prefix, len(counted), sum(len(n.data or b"") for n in counted))
+        return {"count": len(counted), "bytes": sum(len(n.data or b"") for n in counted)}
 
-    def _write(self, prefix: str, count: int, size: int) -> dict[str, int]:
+    def _write(self, prefix: str, count: int, size: int) -> None:
         node = self._nodes[ROOT + prefix + _STATS]
         data = b"count=%d,bytes=%d" % (count, size)
         self._grown(len(data) - len(node.data or b""))
         node.data = data
         node.changed()
-        return {"count": count, "bytes": size}

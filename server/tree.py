@@ -7,7 +7,7 @@ it; whatever could fail was found out before (:mod:`.prepare`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..protocol.constants import INT_MAX
 from ..protocol.records import OPEN_ACL, READ_ACL
@@ -45,6 +45,7 @@ class DataTree:
         self._above = Children(0)  # "/a/b" splits into "", "a", "b": every walk starts here
         self._above[""] = root
         self._last: tuple[str, Znode] = ("", root)  # of find_to_change
+        self._journal: list[tuple[Any, ...]] | None = None
         self.nodes = _Nodes(self)
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
@@ -126,6 +127,10 @@ class DataTree:
         children = parent.children
         if children is None:
             children = parent.children = Children(parent.czxid)
+        if self._journal is not None:
+            self._journal.append(
+                (DataTree._undo_create, effect, parent, children, children.created, children.changed)
+            )
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
@@ -135,12 +140,20 @@ class DataTree:
 
     def _delete(self, effect: Delete, zxid: int, time: int) -> tuple[Znode, Znode]:
         parent = self._at(effect.parent)
-        assert parent.children is not None
-        parent.children.changed = zxid
-        return self._remove(effect, parent, parent.children), parent
+        children = parent.children
+        assert children is not None
+        changed, children.changed = children.changed, zxid
+        node = self._remove(effect, parent, children)
+        if self._journal is not None:
+            self._journal.append((DataTree._undo_delete, effect, parent, children, changed, node, node.data))
+        return node, parent
 
     def _set_data(self, effect: SetData, zxid: int, time: int) -> tuple[Znode, Znode]:
         node = self._at(effect.path)
+        if self._journal is not None:
+            self._journal.append(
+                (DataTree._undo_set, effect.path, node, node.data, node.version, node.mzxid, node.mtime)
+            )
         node.version = effect.version
         node.mzxid = zxid
         node.mtime = time
@@ -188,7 +201,7 @@ class DataTree:
             self.ephemerals.setdefault(owner, {})[path] = None
         elif owner:
             (self.containers if node.is_container else self.ttl_nodes)[path] = None
-        if self.quotas or path.startswith("/zookeeper/"):
+        if self.quotas.prefixes or path.startswith("/zookeeper/"):
             self.quotas.created(path, node)
 
     def _remove(self, effect: Create | Delete, parent: Znode, children: Children) -> Znode:
@@ -207,7 +220,7 @@ class DataTree:
                 del self.ephemerals[owner]
         elif owner:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
-        if self.quotas:
+        if self.quotas.prefixes:
             self.quotas.deleted(path, node)
         return node
 
@@ -216,7 +229,7 @@ class DataTree:
         node.data = data
         node.changed()
         self.data_size += difference
-        if self.quotas:
+        if self.quotas.prefixes:
             self.quotas.resized(path, difference)
 
     def _grown(self, size: int) -> None:
@@ -224,40 +237,39 @@ class DataTree:
 
     # --- undoing: a multi is applied step by step while it is validated ----------------------------------
 
-    def undo_of(self, effect: Create | Delete | SetData | Check) -> Callable[[], None]:
-        """What restores the tree after ``effect``, to be asked for just before it is applied."""
-        if isinstance(effect, Check):
-            return lambda: None
-        if isinstance(effect, SetData):
-            return self._undo_set(effect.path, self._at(effect.path))
-        parent = self._at(effect.parent)
-        if parent.children is None:
-            parent.children = Children(parent.czxid)
-        children = parent.children
-        before = children.created, children.changed
-        node = self.find(effect.path)
-        data = node.data if node is not None else None
+    def begin(self) -> None:
+        """Remember from now on how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""
+        self._journal = []
 
-        def undo() -> None:
-            children.created, children.changed = before
-            if node is None:
-                self._remove(effect, parent, children)
-                return
-            self._insert(effect, node, parent, children)
-            if node.data is not data:  # usage of a quota, counted anew just now
-                self._replace_data(effect.path, node, data)
+    def commit(self) -> None:
+        """What was applied since :meth:`begin` stays."""
+        self._journal = None
 
-        return undo
+    def roll_back(self) -> None:
+        """Restore the tree as it was at :meth:`begin`."""
+        journal, self._journal = self._journal, None
+        for undo, *before in reversed(journal or ()):
+            undo(self, *before)
 
-    def _undo_set(self, path: str, node: Znode) -> Callable[[], None]:
-        before = node.version, node.mzxid, node.mtime
-        data = node.data
+    def _undo_create(
+        self, effect: Create, parent: Znode, children: Children, created: int, changed: int
+    ) -> None:
+        children.created, children.changed = created, changed
+        self._remove(effect, parent, children)
 
-        def undo() -> None:
-            node.version, node.mzxid, node.mtime = before
-            self._replace_data(path, node, data)
+    def _undo_delete(
+        self, effect: Delete, parent: Znode, children: Children, changed: int, node: Znode, data: bytes | None
+    ) -> None:
+        children.changed = changed
+        self._insert(effect, node, parent, children)
+        if node.data is not data:  # usage of a quota, counted anew just now
+            self._replace_data(effect.path, node, data)
 
-        return undo
+    def _undo_set(
+        self, path: str, node: Znode, data: bytes | None, version: int, mzxid: int, mtime: int
+    ) -> None:
+        node.version, node.mzxid, node.mtime = version, mzxid, mtime
+        self._replace_data(path, node, data)
 
 
 class _Nodes(Mapping[str, Znode]):

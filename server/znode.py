@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..protocol.records import ACL, Stat
 
-_STAT = struct.Struct(">qqqqiiiqiiq")  # Stat, packed once per change instead of once per read
+_STAT = struct.Struct(">qqqqiiiqiiq").pack  # Stat, packed once per change instead of once per read
 _COUNT = struct.Struct(">i")
 
 CONTAINER_OWNER = -(2**63)
@@ -123,19 +123,24 @@ class Znode:
         """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
         stat = self._stat
         if stat is None:
-            count, created = (0, 0) if self.children is None else (len(self.children), self.children.created)
-            stat = self._stat = _STAT.pack(
+            children = self.children
+            if children is None:
+                created, count, pzxid = 0, 0, self.czxid
+            else:
+                created, count, pzxid = children.created, len(children), children.changed
+            data = self.data
+            stat = self._stat = _STAT(
                 self.czxid,
                 self.mzxid,
                 self.ctime,
                 self.mtime,
                 self.version,
-                wrap32(2 * created - count),
+                wrap32(2 * created - count) if created else -count,
                 self.aversion,
                 self.owner if self.owner > 0 else 0,
-                len(self.data) if self.data else 0,
+                len(data) if data else 0,
                 count,
-                self.pzxid,
+                pzxid,
             )
         return stat
 

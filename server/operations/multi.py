@@ -6,7 +6,6 @@ semantics.md section 11 and wire.md section 10.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import records
@@ -19,7 +18,7 @@ from ..txn import Check, Create, Delete, Multi, Refused, SetData
 from .reads import readable
 
 if TYPE_CHECKING:
-    from ..engine import ACLs, Client, Engine
+    from ..engine import Client, Engine
     from ..znode import Znode
 
 _CREATE, _CREATE2, _DELETE = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.DELETE.value
@@ -43,34 +42,35 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     """One zxid for all. Each step is validated and applied in turn, so that it sees those before it; if one
     fails, all are undone. Watches fire once all is well."""
     operations = _decode(frame)
-    if operations and operations[0].op in READ_OPS:
+    if operations and operations[0][0] in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")
-    done: list[tuple[_Step, ACLs, ACLs]] = []
-    undo: list[Callable[[], None]] = []
+    tree, zxid, time = engine.tree, engine.zxid, engine.time
+    done: list[tuple[_Step, Znode, Znode]] = []
     results: list[bytes] = []
-    engine.tree.quotas.freeze()
+    tree.begin()
+    tree.quotas.freeze()
     try:
-        for item in operations:
-            step = _prepare(engine, client, item.op, item.request)
-            undo_step = engine.tree.undo_of(step)
-            node, parent = engine.tree.apply(step, engine.zxid, engine.time)
-            undo.append(undo_step)
-            done.append((step, node.acl, parent.acl))
-            results.append(_result(item.op, step, node))
+        for op, request in operations:
+            step = _prepare(engine, client, op, request)
+            node, parent = tree.apply(step, zxid, time)
+            done.append((step, node, parent))
+            results.append(_result(op, step, node))
     except Exception as error:
-        for undo_step in reversed(undo):
-            undo_step()
+        tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(operations), len(results), error.code)
     finally:
-        engine.tree.quotas.thaw()
+        tree.quotas.thaw()
+    tree.commit()
     if engine.watches:
-        for step, own, parents in done:
-            engine.fire(step, own, parents)
-    engine.record(Multi(tuple(step for step, _, _ in done)), client.session_id)
-    return b"".join([*results, TERMINATOR])
+        for step, node, parent in done:  # no step of a multi changes an ACL: these are still the same
+            engine.fire(step, node.acl, parent.acl)
+    if engine.on_txn is not None:
+        engine.record(Multi(tuple(step for step, _, _ in done)), client.session_id)
+    results.append(TERMINATOR)
+    return b"".join(results)
 
 
 def _prepare(engine: Engine, client: Client, op: int, request: Any) -> _Step:
@@ -108,8 +108,7 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
     """Each read succeeds or fails alone. Watches are never set."""
     results: list[MultiResult] = []
     size = 0
-    for item in _decode(frame):
-        request = item.request
+    for op, request in _decode(frame):
         if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
             client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
@@ -124,7 +123,7 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
                 size += sum(map(len, response.children or ()))
             else:  # refused, but with what was read so far in the body (wire.md section 6)
                 raise RefusedRead(MarshallingError.code, encode_results(results))
-            results.append(MultiResult(item.op, 0, response))
+            results.append(MultiResult(op, 0, response))
         except MarshallingError:
             raise
         except ZooKeeperError as error:

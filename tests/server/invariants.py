@@ -33,7 +33,7 @@ def check_tree_invariants(tree: DataTree) -> None:
             assert node.children.pack() == GetChildrenResponse(tuple(node.children)).encode()
     _check_owners(tree)
     assert tree.data_size == sum(len(path) + len(node.data or b"") for path, node in nodes.items() if path)
-    assert set(tree.quotas) == {
+    assert set(tree.quotas.prefixes) == {
         path[len(ROOT) : -len(_LIMITS)]
         for path in nodes
         if path.startswith(ROOT + "/") and path.endswith(_LIMITS) and path != ROOT + _LIMITS
@@ -84,7 +84,7 @@ def snapshot(tree: DataTree) -> object:
             for path, node in tree.nodes.items()
         },
         {owner: frozenset(paths) for owner, paths in tree.ephemerals.items()},
-        (frozenset(tree.containers), frozenset(tree.ttl_nodes), frozenset(tree.quotas), tree.data_size),
+        (frozenset(tree.containers), frozenset(tree.ttl_nodes), frozenset(tree.quotas.prefixes), tree.data_size),
     )
 
 

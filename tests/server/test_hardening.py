@@ -65,7 +65,7 @@ def test_names_of_quota_nodes_mean_nothing_elsewhere(world: World, client: Peer,
     for parent in ("/a", "/zookeeper/quotas", f"{QUOTA}/a"):
         client.create(parent)
     assert client.create(path, b"count=0,bytes=0;countHardLimit=0").err == 0
-    assert list(world.tree.quotas) == []
+    assert list(world.tree.quotas.prefixes) == []
     assert client.create("/b").err == client.create("/a/b").err == 0
     assert client.get(path).record.data == b"count=0,bytes=0;countHardLimit=0"
     assert client.set(path, b"junk").err == 0

@@ -158,7 +158,7 @@ async def test_snapshot_and_restore() -> None:
         for path in ("/a", "/a/b", "/mine"):
             assert (await a.exists(path)).body == stats[path]
         assert server._engine.tree.data_size == data_size - len("/theirs")
-        assert list(server._engine.tree.quotas) == ["/a"]
+        assert list(server._engine.tree.quotas.prefixes) == ["/a"]
 
         server.load({"/after": ""})
         await a.create("/a/d")
