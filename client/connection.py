@@ -173,6 +173,10 @@ class Connection:
         """Whether this connection is of no more use."""
         return self.phase in _OVER
 
+    @property
+    def has_data_to_send(self) -> bool:
+        return bool(self._control or (self._session.outbox and self.phase is Phase.READY))
+
     # --- bytes -------------------------------------------------------------------------------------------
 
     def data_to_send(self, now: float) -> bytes:

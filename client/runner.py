@@ -157,7 +157,7 @@ class Runner:
         self.wake()
 
     def wake(self) -> None:
-        """Something may have to be written, or be due earlier than was known."""
+        """A request was queued: have it written, or the time noted at which it gives up."""
         task = self._idle_writer
         if task is not None:
             self._idle_writer = None
@@ -173,7 +173,8 @@ class Runner:
 
     def _after_input(self) -> None:
         self._reset_timer()
-        self.wake()
+        if self.machine.has_data_to_send:
+            self.wake()
         if self._connection is not None and self.machine.should_close:
             self._connection.cancel()
 

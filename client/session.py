@@ -236,6 +236,11 @@ class SessionMachine:
         """A connection is open."""
         self._connection = Connection(self._data, now, probing=self._probing)
 
+    @property
+    def has_data_to_send(self) -> bool:
+        """Whether :meth:`data_to_send` would give anything."""
+        return self._connection is not None and self._connection.has_data_to_send
+
     def data_to_send(self, now: float) -> bytes:
         """What to write now. Ask again after writing it."""
         return self._connection.data_to_send(now) if self._connection is not None else b""
