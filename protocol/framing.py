@@ -58,13 +58,22 @@ class FrameBuffer:
         """The next bytes, at most ``size``, without taking them."""
         return bytes(self._data[self._pos : self._pos + size])
 
+    @property
+    def has_frame(self) -> bool:
+        """Whether :meth:`take` has something to give, or an error to raise."""
+        size = len(self._data) - self._pos - 4
+        if size < 0:
+            return False
+        (length,) = _LENGTH.unpack_from(self._data, self._pos)
+        return not size < length <= self.limit
+
     def take(self, most: int) -> list[bytes]:
         """Up to ``most`` whole payloads. Raises :class:`FrameLengthError` once none is in front of the bad
         length, so that what came before it is still handed out."""
         data, pos, size, limit = self._data, self._pos, len(self._data), self.limit
         frames: list[bytes] = []
         if isinstance(data, bytearray):
-            if size - pos < 4 or size - pos - 4 < _LENGTH.unpack_from(data, pos)[0] <= limit:
+            if not self.has_frame:
                 return frames
             self._data = data = bytes(data)
         while size - pos >= 4 and len(frames) < most:

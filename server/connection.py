@@ -1,0 +1,422 @@
+"""One client's byte stream, without a socket: bytes and the time in, bytes out.
+
+    connection = service.accept(peer, now, wake)
+    connection.receive_data(data, now)      # as bytes arrive; receive_eof() at their end
+    connection.proceed(now)                 # while has_work: what was left over from an earlier turn
+    connection.data_to_send()               # whenever `wake` was called, and after each of the above
+    connection.close_expected               # once True: send what is left, then close
+
+It cuts frames, does the handshake and the four-letter words, hands each request to the engine and encodes the
+reply. Whatever is wrong with the input ends this connection, with one log line, and nothing else.
+
+    connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
+
+One turn handles a bounded number of requests, and none while much output waits to be taken: a client that
+floods, or does not read, delays nobody but itself, and holds a bounded amount of memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..protocol import records
+from ..protocol.constants import PING_XID, WATCH_XID, KeeperState, OpCode
+from ..protocol.errors import (
+    AuthFailedError,
+    SessionClosedRequireAuthError,
+    ThrottledOpError,
+    UnimplementedError,
+)
+from ..protocol.framing import FrameBuffer, FrameLengthError, frame
+from ..protocol.jute import JuteError
+from .engine import UnknownOperation
+from .sessions import Session
+from .stats import Summary
+from .watches import Notification
+from .words import WORDS, answer
+
+if TYPE_CHECKING:
+    from .service import Service
+
+logger = logging.getLogger("pyzk.server")
+
+_HEADER = struct.Struct(">ii")  # records.RequestHeader
+_REPLY = struct.Struct(">iiqi")  # a frame length, then records.ReplyHeader
+_TURN = 64
+"""How many requests one connection may have handled before the others get their turn."""
+_HIGH_WATER = 256 * 1024
+"""No further request is handled while this many bytes of output wait to be taken."""
+_STMK = b"stmk"
+_PING = OpCode.PING.value
+_CREDENTIALS = frozenset((OpCode.AUTH.value, OpCode.SASL.value))
+
+
+class NoReply(Exception):
+    """Raised by what stands in for the engine: the request was dealt with, and nothing is to be answered."""
+
+
+class NotYet(Exception):
+    """Likewise: the connection was held; the same request is to be handled again after its release."""
+
+
+class Connection:
+    """
+    :ivar peer: the client's address as (host, port), the host as Java prints it.
+    :ivar session: the session served, once the handshake is done.
+    :ivar identities: who the client has proved to be: its address at first, then what auth adds.
+    :ivar close_expected: nothing more will be read; send what is left and close.
+    :ivar aborted: nothing more will be sent either; close at once.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        peer: tuple[str, int],
+        now: float,
+        wake: Callable[[], object],
+        identities: list[records.Id],
+    ) -> None:
+        self.peer = peer
+        self.session: Session | None = None
+        self.session_id = 0
+        self.identities = identities
+        self.close_expected = False
+        self.aborted = False
+        self.established = service.engine.wall_clock(now)
+        self.latency = Summary()
+        self.received = 0  # frames
+        self.sent = 0  # frames
+        self.last_op: int | None = None
+        self.last_xid: int | None = None
+        self.last_zxid = 0
+        self.last_response = 0.0  # seconds, monotonic
+        self._service = service
+        self._engine = service.engine
+        self._settings = service.settings
+        self._wake = wake
+        self.last_latency = 0  # ms
+        self._input = FrameBuffer(service.settings.max_buffer)
+        self._frames: list[bytes] = []  # cut, but not yet handled
+        self._more = False  # whether the input may hold further whole frames
+        self._guarded = service.guarded
+        self._held = 0
+        self._arrived = now
+        self._output: list[bytes] = []
+        self._waiting = 0  # bytes in _output
+
+    def __repr__(self) -> str:
+        session = f" session=0x{self.session.id:x}" if self.session else ""
+        return f"<Connection {self.peer[0]}:{self.peer[1]}{session}>"
+
+    # --- bytes in ----------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Bytes have arrived at ``now`` (seconds, monotonic)."""
+        if self.close_expected:
+            return
+        self._service.engine.stats.bytes_received += len(data)
+        if not self.has_work:
+            self._arrived = now
+        self._input.feed(data)
+        self.proceed(now)
+
+    def receive_eof(self) -> None:
+        """The client will send nothing more. What was answered already is still sent, if it reads on."""
+        if not self.close_expected:
+            logger.debug("%s: closed by the client", self)
+            self._close("closed by the client")
+
+    def proceed(self, now: float) -> None:
+        """Handle what has arrived, as far as a turn and the waiting output allow."""
+        if self._held:
+            return
+        try:
+            if self.session is None and not self._shake_hands(now):
+                return
+            if not self.close_expected:
+                self._handle_requests(now)
+        except FrameLengthError as error:
+            self._refuse(self._explain(error))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether :meth:`proceed` has whole requests to go on with, output permitting."""
+        return (self._more or bool(self._frames)) and not self.close_expected and not self._held
+
+    @property
+    def may_read(self) -> bool:
+        """Whether more input is welcome: not while much output waits, nor while input is left over."""
+        return self._waiting <= _HIGH_WATER and not self._more and not self._frames and not self._held
+
+    # --- bytes out ---------------------------------------------------------------------------------------
+
+    def data_to_send(self) -> bytes:
+        """Take the bytes that wait to be sent."""
+        output = self._output
+        if not output or self._held:
+            return b""
+        data = output[0] if len(output) == 1 else b"".join(output)
+        output.clear()
+        self._waiting = 0
+        self._engine.stats.bytes_sent += len(data)
+        return data
+
+    def notify(self, notification: Notification) -> None:
+        """Queue a watch event."""
+        if self.close_expected:
+            return
+        observer = self._service.observer
+        if observer is not None:
+            observer.event(self, notification)
+        event = _event_frame(notification)
+        self._send(event)
+        self.sent += 1
+        stats = self._engine.stats
+        stats.packets_sent += 1
+        stats.watch_bytes += len(event)
+        if self._waiting > self._settings.max_unsent:
+            self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
+
+    def abort(self, reason: str) -> None:
+        """End the connection without another packet."""
+        logger.info("%s: closed, %s", self, reason)
+        self.aborted = True
+        self._output.clear()
+        self._waiting = 0
+        self._frames = []
+        self._held = 0
+        self._close(reason)
+        self._wake()
+
+    def _send(self, data: bytes) -> None:
+        if not self._output:
+            self._wake()
+        self._output.append(data)
+        self._waiting += len(data)
+
+    def _refuse(self, reason: str) -> None:
+        logger.warning("%s: closed, %s", self, reason)
+        self._close(reason)
+
+    def _close(self, reason: str) -> None:
+        if not self.close_expected:
+            self.close_expected = True
+            self._service.closed(self, reason)
+            self._wake()
+
+    # --- for tests ---------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Handle and send nothing until :meth:`release`, which must be called as often."""
+        self._held += 1
+
+    def release(self, now: float) -> None:
+        """Go on where :meth:`hold` stopped."""
+        self._held -= 1
+        if not self._held:
+            self.proceed(now)
+            self._wake()
+
+    # --- the handshake -----------------------------------------------------------------------------------
+
+    def _shake_hands(self, now: float) -> bool:
+        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
+        word = self._input.peek(4)
+        if word in WORDS:
+            if word != _STMK or len(self._input) >= 12:
+                self.received += 1
+                self._engine.stats.packets_received += 1
+                self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
+                self._close(f"answered {WORDS[word]}")
+            return False
+        payloads = self._input.take(1)
+        if not payloads:
+            return False
+        self.received += 1
+        self._engine.stats.packets_received += 1
+        try:
+            request, end = records.ConnectRequest.read(payloads[0])
+        except JuteError as error:
+            self._refuse(f"its first message is no ConnectRequest: {error}")
+            return False
+        if request.lastZxidSeen > self._engine.zxid:
+            # wire.md section 4.2, step 4: without a word, and before the session is looked at
+            self._refuse(
+                f"it has seen zxid 0x{request.lastZxidSeen:x}, this server is at 0x{self._engine.zxid:x}: "
+                "it belongs to another server"
+            )
+            return False
+        self.session = session = self._engine.connect(self, request, now)
+        if session is None:
+            response = records.ConnectResponse(0, 0, 0, bytes(16))
+        else:
+            response = records.ConnectResponse(0, session.timeout, session.id, session.password)
+        # Who does not send the last byte does not expect it back; this server is never read-only.
+        flag = b"\0" if len(payloads[0]) > end else b""
+        self._send(frame(response.encode() + flag))
+        self.sent += 1
+        self._engine.stats.packets_sent += 1
+        if session is None:
+            self._close("it asked for a session that is not to be had")
+            return False
+        self.last_op = OpCode.CREATE_SESSION
+        self.last_response = now
+        self._service.connected(self, resumed=request.sessionId != 0)
+        return True
+
+    def _explain(self, error: FrameLengthError) -> str:
+        if self.session is None:
+            return f"it does not speak the ZooKeeper protocol: it began with {self._input.peek(4)!r}"
+        if error.length < 0:
+            return str(error)
+        return f"{error}; raise it with jute.maxbuffer={error.length} or more, here and in the clients"
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def _handle_requests(self, now: float) -> None:
+        frames = self._frames
+        if not frames:
+            frames = self._input.take(_TURN)
+            self._more = len(frames) == _TURN and self._input.has_frame
+        session = self.session
+        if session is None:
+            return
+        handle, send = self._service.handle, self._send
+        touched = False
+        handled = xid = op = zxid = 0
+        before = self._engine.zxid  # every write takes one, and nothing else does
+        for payload in frames:
+            if self._waiting > _HIGH_WATER:
+                break
+            handled += 1
+            if len(payload) < 8:
+                self._refuse(f"a request of {len(payload)} bytes has no header")
+                break
+            xid, op = _HEADER.unpack_from(payload)
+            if op in _CREDENTIALS:
+                self._authenticate(xid, op, payload)
+                if self.close_expected:
+                    break
+                continue
+            if self._guarded and not self._admit(xid, op, payload, now):
+                if self.close_expected:
+                    break
+                continue
+            if not touched:
+                touched = True
+                self._engine.touch(session, now)
+            try:
+                zxid, err, body = handle(self, op, payload, now)
+            except UnknownOperation:
+                self._reply(xid, -1, UnimplementedError.code)
+                self._refuse(f"it sent op {op}, which does not exist or is not for clients")
+                break
+            except NoReply:
+                if self.close_expected:
+                    break
+                continue
+            except NotYet:
+                handled -= 1
+                break
+            if self.close_expected:
+                break
+            if op == _PING:
+                xid = PING_XID  # whatever the client sent (wire.md section 5)
+            send(_REPLY.pack(16 + len(body), xid, zxid, err))
+            if body:
+                send(body)
+            if session.closed:
+                self._close("its session is closed")
+                break
+        self._frames = [] if self.close_expected else frames[handled:]
+        if handled:
+            self.last_op = op
+            self._account(handled, self._engine.zxid - before, xid, zxid, now)
+
+    def _authenticate(self, xid: int, op: int, payload: bytes) -> None:
+        """Auth and sasl are the connection's own affair: no zxid, no sign of life (wire.md section 12)."""
+        try:
+            if op == OpCode.SASL:  # no login is configured: the exchange is over before it starts
+                records.GetSASLRequest.read(payload, 8)
+                self._reply(xid, 0, 0, records.SetSASLResponse(None).encode())
+                return
+            packet = records.AuthPacket.read(payload, 8)[0]
+        except JuteError as error:
+            self._refuse(f"its auth packet cannot be read: {error}")
+            return
+        try:
+            self._engine.authenticate(self, packet, self.peer[0])
+        except AuthFailedError as error:
+            self._engine.stats.auth_failed += 1
+            self._reply(xid, 0, error.code)
+            self._refuse(str(error))
+        else:
+            self._reply(xid, 0, 0)
+
+    def _admit(self, xid: int, op: int, payload: bytes, now: float) -> bool:
+        """The checks that are off by default; a request that fails one is answered here."""
+        settings = self._settings
+        required = settings.required_auth_schemes
+        if required and not any(identity.scheme in required for identity in self.identities):
+            self._reply(xid, 0, SessionClosedRequireAuthError.code)
+            self._refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
+            return False
+        if len(payload) > settings.large_request_max_bytes and settings.large_request_threshold > -1:
+            self._refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
+            return False
+        waited = (now - self._arrived) * 1000
+        limit = settings.throttled_op_wait_time
+        if 0 < limit < waited and op not in (OpCode.PING, OpCode.CLOSE_SESSION):
+            self._engine.stats.throttled += 1
+            self._reply(xid, self._engine.zxid, ThrottledOpError.code)
+            return False
+        return True
+
+    def _reply(self, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
+        self._send(_REPLY.pack(16 + len(body), xid, zxid, err) + body)
+
+    def _account(self, handled: int, writes: int, xid: int, zxid: int, now: float) -> None:
+        self.received += handled
+        self.sent += handled
+        stats = self._engine.stats
+        stats.packets_received += handled
+        stats.packets_sent += handled
+        waited = self.last_latency = int((now - self._arrived) * 1000)
+        self.latency.add(waited, handled)
+        stats.read_latency.add(waited, handled - writes)
+        stats.update_latency.add(waited, writes)
+        self.last_response = now
+        self.last_zxid = zxid
+        if xid >= 0:
+            self.last_xid = xid
+
+    # --- for the operator --------------------------------------------------------------------------------
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests have arrived and wait for their turn."""
+        return len(self._frames)
+
+    @property
+    def interest(self) -> int:
+        """What the socket is waited for: 1 to read, 4 to write."""
+        return 1 if self.may_read else 4
+
+    def reset_stats(self) -> None:
+        self.latency = Summary()
+        self.received = self.sent = self.last_latency = 0
+        self.last_op = self.last_xid = None
+        self.last_response = 0.0
+        self.last_zxid = 0
+
+
+def _event_frame(notification: Notification) -> bytes:
+    if notification.encoded is None:
+        notification.encoded = frame(
+            records.ReplyHeader(WATCH_XID, notification.zxid, 0).encode()
+            + records.WatcherEvent(notification.type, KeeperState.SYNC_CONNECTED, notification.path).encode()
+        )
+    return notification.encoded

@@ -1,0 +1,285 @@
+"""The Engine: every operation, one at a time, in one order.
+
+It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. One request is
+processed to its end before the next one starts: that is where ZooKeeper's total order comes from, so nothing
+here awaits. It touches no socket and no clock: callers pass the time in, in seconds of a monotonic clock.
+
+Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the table of contents.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from ..protocol.constants import Perms
+from ..protocol.errors import MarshallingError, ZooKeeperError
+from ..protocol.jute import JuteError
+from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
+from .acl import AccessControl
+from .operations import OPERATIONS, RefusedRead
+from .prepare import Preparer
+from .reaper import Reaper
+from .sessions import Session, SessionTracker
+from .settings import Settings
+from .stats import ServerStats
+from .tree import DataTree
+from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
+from .watches import Notification, WatchManager
+
+logger = logging.getLogger("pyzk.server")
+
+_READ = Perms.READ.value
+
+Acls = tuple[tuple[ACL, ...], tuple[ACL, ...]]
+"""A znode's ACL and its parent's."""
+
+
+class Client(Hashable, Protocol):
+    """What the engine needs of a connection.
+
+    :ivar session_id: 0 before the handshake.
+    """
+
+    session_id: int
+    identities: list[Id]
+
+    def notify(self, notification: Notification) -> None:
+        """Queue a watch event, before any reply that is still to come."""
+
+    def abort(self, reason: str) -> None:
+        """End the connection without another packet."""
+
+
+class UnknownOperation(Exception):
+    """The op code is not one that clients may send: answered with -6, then the connection closes."""
+
+
+class Engine:
+    """
+    :param now: the monotonic time in seconds at the start.
+    :param epoch: the wall-clock time in seconds since the epoch at that moment.
+    :ivar epoch_offset: what turns a monotonic time into wall-clock time, in seconds. Whoever has a clock may
+        correct it.
+    :ivar zxid: the last transaction processed.
+    :ivar time: its wall-clock time in ms since the epoch.
+    :ivar on_txn: called with every transaction once it is applied, if set.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: float,
+        epoch: float,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.settings = settings
+        self.started = now
+        self.epoch_offset = epoch - now
+        epoch_ms = int(epoch * 1000)
+        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
+        # so no process may start below what an earlier one reached (wire.md, trap 17).
+        self.zxid = epoch_ms << 20 if settings.initial_zxid is None else settings.initial_zxid
+        self.tree = DataTree()
+        self.watches: WatchManager[Client] = WatchManager()
+        self.access = AccessControl(settings)
+        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes)
+        self.reaper = Reaper(self.tree, settings, int(now * 1000))
+        self.stats = ServerStats()
+        self.on_txn: Callable[[Txn], None] | None = None
+        self.prepare = Preparer(self.tree, self.access, settings)
+        self._served: dict[int, Client] = {}  # session id: the connection that serves it
+        self._now = now
+        self.time = epoch_ms
+        self._timeouts = settings.session_timeout_range
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When :meth:`advance` has something to do, in seconds of the monotonic clock."""
+        return min(self.sessions.next_deadline(), self.reaper.next_deadline()) / 1000
+
+    def advance(self, now: float) -> None:
+        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes."""
+        while (deadline := self.next_deadline()) <= now:
+            self._set_time(deadline)
+            ms = round(deadline * 1000)
+            for session in self.sessions.due(ms):
+                logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
+                self.expire(session, deadline)
+            for path in self.reaper.due(ms, self.time):
+                self._reap(path)
+
+    def _set_time(self, now: float) -> None:
+        self._now = now
+        self.time = int((now + self.epoch_offset) * 1000)
+
+    def wall_clock(self, now: float) -> float:
+        """A monotonic time as seconds since the epoch."""
+        return now + self.epoch_offset
+
+    # --- sessions ----------------------------------------------------------------------------------------
+
+    def connect(self, client: Client, request: ConnectRequest, now: float) -> Session | None:
+        """Open a session, or re-attach to one (wire.md section 4.2, steps 5 to 7).
+
+        Returns None where the session is unknown, over, or the password wrong.
+        """
+        self._set_time(now)
+        least, most = self._timeouts
+        timeout = min(max(request.timeOut, least), most)
+        if request.sessionId == 0:
+            self.zxid += 1
+            session = self.sessions.create(timeout, int(now * 1000))
+            self.record(CreateSession(timeout), session.id)
+            logger.info("session 0x%x is established, timeout %d ms", session.id, timeout)
+        else:
+            found = self.sessions.get(request.sessionId)
+            if found is None or not found.check_password(request.passwd):
+                logger.info(
+                    "session 0x%x is not to be had: expired, closed, or a wrong password", request.sessionId
+                )
+                return None
+            session = found
+            before = self._served.get(session.id)
+            if before is not None:
+                before.abort("its session moved to another connection")
+                self.disconnected(before)
+            session.timeout = timeout
+            self.sessions.touch(session, int(now * 1000))
+            self.stats.sessions_resumed += 1
+            logger.info("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
+        self._served[session.id] = client
+        client.session_id = session.id
+        return session
+
+    def disconnected(self, client: Client) -> None:
+        """The connection is over: its watches go, its session lives on."""
+        self.watches.forget(client)
+        if self._served.get(client.session_id) is client:
+            del self._served[client.session_id]
+
+    def client_of(self, session: Session) -> Client | None:
+        """The connection that serves a session now."""
+        return self._served.get(session.id)
+
+    def touch(self, session: Session, now: float) -> None:
+        """A request of this session is being processed (semantics.md section 12.4)."""
+        self.sessions.touch(session, int(now * 1000))
+
+    def expire(self, session: Session, now: float) -> None:
+        """End a session as if its time had run out."""
+        self._set_time(now)
+        self.zxid += 1
+        self.stats.sessions_expired += 1
+        self.end_session(session, expired=True)
+
+    def end_session(self, session: Session, expired: bool) -> None:
+        """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
+        paths = tuple(self.tree.ephemerals.get(session.id, ()))
+        for path in paths:
+            self._apply(Delete(path))
+        self.sessions.remove(session)
+        self.record(CloseSession(paths, expired), session.id)
+        client = self._served.pop(session.id, None)
+        if client is not None and expired:
+            client.abort(f"its session 0x{session.id:x} has expired")
+            self.disconnected(client)
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+        """Process one request, whose record starts behind the header of ``frame``.
+
+        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`.
+        """
+        operation = OPERATIONS.get(op)
+        if operation is None:
+            raise UnknownOperation
+        read, method, consumes = operation
+        try:
+            request = read(frame, 8)[0] if read is not None else frame
+        except JuteError:
+            return self.zxid, MarshallingError.code, b""
+        if consumes:
+            self.zxid += 1
+            if now != self._now:
+                self._set_time(now)
+        try:
+            return self.zxid, 0, method(self, client, request)
+        except ZooKeeperError as error:
+            if consumes:
+                self.record(Refused(error.code), client.session_id)
+            return self.zxid, error.code, b""
+        except RefusedRead as refusal:
+            return self.zxid, refusal.code, refusal.body
+        except Exception:
+            logger.exception("a request of op %d failed; this is a bug of the server", op)
+            return self.zxid, MarshallingError.code, b""
+
+    def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
+        """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
+        for identity in self.access.authenticate(packet.scheme, packet.auth, peer):
+            if identity not in client.identities:
+                client.identities.append(identity)
+
+    # --- transactions ------------------------------------------------------------------------------------
+
+    def commit(self, effect: Effect, session_id: int) -> None:
+        """Apply a prepared write, tell the watchers, and enter it in the history."""
+        self._apply(effect)
+        if self.on_txn is not None:
+            self.record(effect, session_id)
+
+    def record(self, effect: AnyEffect, session_id: int) -> None:
+        """Enter the current transaction in the history."""
+        if self.on_txn is not None:
+            self.on_txn(Txn(self.zxid, self.time, session_id, effect))
+
+    def _apply(self, effect: Effect) -> None:
+        acls = self.acls_of(effect)
+        self.tree.apply(effect, self.zxid, self.time)
+        self.fire(effect, acls)
+
+    def _reap(self, path: str) -> None:
+        self.zxid += 1
+        try:
+            effect = self.prepare.reap(path)
+        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
+            self.record(Refused(error.code), 0)
+        else:
+            self.commit(effect, 0)
+
+    def acls_of(self, effect: Effect) -> Acls:
+        """The ACLs that decide who may hear of ``effect``, asked for just before it is applied: the
+        znode's own and its parent's (semantics.md section 10.4)."""
+        nodes = self.tree.nodes
+        path = effect.path
+        if isinstance(effect, Create):
+            return effect.acl, nodes[path[: path.rindex("/")]].acl
+        own = nodes[path].acl
+        if isinstance(effect, Delete):
+            return own, nodes[path[: path.rindex("/")]].acl
+        return own, own
+
+    def fire(self, effect: Effect, acls: Acls) -> None:
+        """Tell everybody who watches what ``effect`` has changed."""
+        path = effect.path
+        if isinstance(effect, SetData):
+            steps = self.watches.data_changed(path)
+        elif isinstance(effect, Create):
+            steps = self.watches.created(path, path[: path.rindex("/")])
+        elif isinstance(effect, Delete):
+            steps = self.watches.deleted(path, path[: path.rindex("/")])
+        else:
+            return
+        for event_type, event_path, watchers in steps:
+            self.stats.watchers[event_type].add(len(watchers))
+            acl = acls[0] if event_path == path else acls[1]
+            notification = Notification(self.zxid, event_type, event_path)
+            for client in watchers:
+                if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):
+                    client.notify(notification)

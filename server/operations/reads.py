@@ -1,0 +1,112 @@
+"""Operations that change nothing (semantics.md section 5)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ...protocol import records
+from ...protocol.constants import Perms
+from ...protocol.errors import BadArgumentsError, MarshallingError, NoNodeError
+from ..acl import user_of
+
+if TYPE_CHECKING:
+    from ..engine import Client, Engine
+    from ..znode import Znode
+
+_READ = Perms.READ.value
+_READ_OR_ADMIN = (Perms.READ | Perms.ADMIN).value
+_INT = struct.Struct(">i")
+_NULL = _INT.pack(-1)
+
+
+def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ) -> Znode:
+    """The znode at ``path``, which ``client`` may read; existence is looked at before permission."""
+    if path is None:
+        raise MarshallingError(None, "a null path")
+    node = engine.tree.nodes.get(path)
+    if node is None:
+        raise NoNodeError(path)
+    engine.access.check(node.acl, perm, client.identities, path)
+    return node
+
+
+def exists(engine: Engine, client: Client, request: records.ExistsRequest) -> bytes:
+    """The one read that leaves a watch where there is no znode."""
+    path = request.path
+    if path is None:
+        raise MarshallingError(None, "a null path")
+    if "\0" in path:
+        raise BadArgumentsError(path, "a path must not hold a null character")
+    node = engine.tree.nodes.get(path)
+    if node is not None:
+        engine.access.check(node.acl, _READ, client.identities, path)
+    if request.watch:
+        engine.watches.add_data(path, client)
+    if node is None:
+        raise NoNodeError(path)
+    return node.packed_stat()
+
+
+def get_data(engine: Engine, client: Client, request: records.GetDataRequest) -> bytes:
+    path = request.path
+    node = readable(engine, client, path)
+    if request.watch and path is not None:
+        engine.watches.add_data(path, client)
+    data = node.data
+    if data is None:
+        return _NULL + node.packed_stat()
+    return b"".join((_INT.pack(len(data)), data, node.packed_stat()))
+
+
+def get_children(engine: Engine, client: Client, request: records.GetChildrenRequest) -> bytes:
+    node = readable(engine, client, request.path)
+    if request.watch and request.path is not None:
+        engine.watches.add_child(request.path, client)
+    return records.GetChildrenResponse(tuple(node.children or ())).encode()
+
+
+def get_children2(engine: Engine, client: Client, request: records.GetChildren2Request) -> bytes:
+    names = get_children(engine, client, records.GetChildrenRequest(request.path, request.watch))
+    return names + readable(engine, client, request.path).packed_stat()
+
+
+def get_all_children_number(
+    engine: Engine, client: Client, request: records.GetAllChildrenNumberRequest
+) -> bytes:
+    """Descendants at all depths; permissions below the znode itself do not matter."""
+    readable(engine, client, request.path)
+    path = request.path or ""
+    if path == "/":  # every entry of the tree but the root's own two
+        return _INT.pack(len(engine.tree) - 2)
+    return _INT.pack(sum(1 for _ in engine.tree.walk(path)))
+
+
+def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeralsRequest) -> bytes:
+    """This session's own; the prefix is a plain string, not a path component."""
+    prefix = request.prefixPath or ""
+    everything = not prefix.strip() or prefix == "/"
+    mine = engine.tree.ephemerals.get(client.session_id, ())
+    return records.GetEphemeralsResponse(
+        tuple(path for path in mine if everything or path.startswith(prefix))
+    ).encode()
+
+
+def get_acl(engine: Engine, client: Client, request: records.GetACLRequest) -> bytes:
+    node = readable(engine, client, request.path, _READ_OR_ADMIN)
+    acl = engine.access.masked(node.acl, client.identities)
+    return records.GetACLResponse(tuple(acl), node.stat()).encode()
+
+
+def sync(engine: Engine, client: Client, request: records.SyncRequest) -> bytes:
+    return records.SyncResponse(request.path).encode()
+
+
+def ping(engine: Engine, client: Client, frame: bytes) -> bytes:
+    return b""
+
+
+def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
+    return records.WhoAmIResponse(
+        tuple(records.ClientInfo(i.scheme, user_of(i)) for i in client.identities)
+    ).encode()

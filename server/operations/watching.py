@@ -1,0 +1,107 @@
+"""Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...protocol import records
+from ...protocol.constants import AddWatchMode, EventType, WatcherType
+from ...protocol.errors import MarshallingError, NoWatcherError
+from ..watches import Notification
+
+if TYPE_CHECKING:
+    from ..engine import Client, Engine
+
+_NO_ERROR = records.ErrorResponse(0).encode()
+
+
+def add_watch(engine: Engine, client: Client, request: records.AddWatchRequest) -> bytes:
+    """No check of the path, its existence or its ACL: a watch on anything is accepted."""
+    if request.mode == AddWatchMode.PERSISTENT:
+        add = engine.watches.add_persistent
+    elif request.mode == AddWatchMode.PERSISTENT_RECURSIVE:
+        add = engine.watches.add_recursive
+    else:
+        raise MarshallingError(request.path, f"unknown watch mode {request.mode}")
+    if request.path is not None:  # null is accepted too, and watches nothing (wire.md section 15)
+        add(request.path, client)
+    return _NO_ERROR
+
+
+def check_watches(engine: Engine, client: Client, request: records.CheckWatchesRequest) -> bytes:
+    kind = _watcher_type(request.type)
+    if request.path is None or not engine.watches.has(request.path, client, kind):
+        raise NoWatcherError(request.path)
+    return b""
+
+
+def remove_watches(engine: Engine, client: Client, request: records.RemoveWatchesRequest) -> bytes:
+    """Nobody is notified: the events about removed watches are made by client libraries."""
+    kind = _watcher_type(request.type)
+    if request.path is None or not engine.watches.remove(request.path, client, kind):
+        raise NoWatcherError(request.path)
+    return b""
+
+
+def set_watches(engine: Engine, client: Client, request: records.SetWatches | records.SetWatches2) -> bytes:
+    """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
+
+    The catch-up events carry zxid -1 and pass no permission filter.
+    """
+    data, exist, child = (
+        _no_nulls(paths) for paths in (request.dataWatches, request.existWatches, request.childWatches)
+    )
+    since = request.relativeZxid
+    nodes, watches = engine.tree.nodes, engine.watches
+    for path in data:
+        node = nodes.get(path)
+        if node is None:
+            _tell(client, EventType.DELETED, path)
+        elif node.mzxid > since:
+            _tell(client, EventType.CHANGED, path)
+        else:
+            watches.add_data(path, client)
+    for path in exist:
+        if path in nodes:
+            _tell(client, EventType.CREATED, path)
+        else:
+            watches.add_data(path, client)
+    for path in child:
+        node = nodes.get(path)
+        if node is None:
+            _tell(client, EventType.DELETED, path)
+        elif node.pzxid > since:
+            _tell(client, EventType.CHILD, path)
+        else:
+            watches.add_child(path, client)
+    return b""
+
+
+def set_watches2(engine: Engine, client: Client, request: records.SetWatches2) -> bytes:
+    """The same with the persistent kinds, which get no catch-up."""
+    persistent = _no_nulls(request.persistentWatches)
+    recursive = _no_nulls(request.persistentRecursiveWatches)
+    set_watches(engine, client, request)
+    for path in persistent:
+        engine.watches.add_persistent(path, client)
+    for path in recursive:
+        engine.watches.add_recursive(path, client)
+    return b""
+
+
+def _tell(client: Client, event: EventType, path: str) -> None:
+    client.notify(Notification(-1, event, path))
+
+
+def _watcher_type(value: int) -> WatcherType:
+    try:
+        return WatcherType(value)
+    except ValueError:
+        raise MarshallingError(None, f"unknown watcher type {value}") from None
+
+
+def _no_nulls(paths: Sequence[str | None] | None) -> list[str]:
+    if paths is None or any(path is None for path in paths):
+        raise MarshallingError(None, "a null where paths belong")
+    return [path for path in paths if path is not None]

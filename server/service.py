@@ -1,0 +1,198 @@
+"""One server without its sockets: the engine, and the connections it serves.
+
+What surrounds it (a TCP listener, an in-memory stream, a test) opens connections here, moves bytes between
+them and the world, and calls :meth:`Service.advance` when :meth:`Service.next_deadline` has come.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+
+from sortedcontainers import SortedKeyList
+
+from ..protocol.records import Id
+from .connection import Connection
+from .engine import Engine
+from .settings import Settings
+from .watches import Notification
+
+logger = logging.getLogger("pyzk.server")
+
+_Timer = tuple[float, Callable[[], object]]
+
+_SILENT_BUCKET = 10.0  # seconds: connections without a session are closed in steps of this
+
+
+class Observer:
+    """What happens to connections, for whoever wants to know; each method does nothing by default."""
+
+    def opened(self, connection: Connection) -> None:
+        """A client has connected."""
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        """It has its session: a new one, or one ``resumed``."""
+
+    def event(self, connection: Connection, notification: Notification) -> None:
+        """It is sent a watch event."""
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """The connection is over."""
+
+
+class Service:
+    """
+    :param now: the monotonic time in seconds.
+    :param epoch: the same moment as seconds since the epoch.
+    :ivar connections: every open connection, in the order of their arrival.
+    :ivar address: where plain clients connect, once somebody listens for this service.
+    :ivar secure_address: the same for TLS clients.
+    :ivar trace_mask: a number that operators may set and read; nothing depends on it.
+    :ivar handle: what processes a request: the engine, or whatever a test puts before it. Besides what
+        :meth:`.engine.Engine.handle` does it may raise :class:`.connection.NoReply` or ``NotYet``.
+    :ivar observer: told of connections and events, if set.
+    :ivar refusing: whether new connections are turned away.
+    :ivar guarded: whether requests must pass checks that are off by default.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: float,
+        epoch: float,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.settings = settings
+        self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        self.connections: dict[Connection, None] = {}
+        self.address: tuple[str, int] | None = None
+        self.secure_address: tuple[str, int] | None = None
+        self.trace_mask: int = 306
+        self.handle = self.engine.handle
+        self.observer: Observer | None = None
+        self.refusing = False
+        self.guarded = bool(
+            settings.required_auth_schemes
+            or settings.throttled_op_wait_time > 0
+            or settings.large_request_threshold >= 0
+        )
+        self._per_host: Counter[str] = Counter()
+        self._silent: dict[Connection, float] = {}  # when those without a session are closed, in that order
+        self._refusals: set[str] = set()
+        self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def accept(
+        self,
+        peer: tuple[str, int],
+        now: float,
+        wake: Callable[[], object],
+        identities: Iterable[Id] = (),
+    ) -> Connection | None:
+        """A client has connected; None if it is one too many, to be closed at once.
+
+        :param peer: its address and port.
+        :param wake: called when output comes to wait although nothing was received, and on closing.
+        :param identities: what is known of the client beside its address, such as a TLS certificate.
+        """
+        host = java_address(peer[0])
+        reason = self._surplus(host)
+        if reason:
+            self.engine.stats.connections_rejected += 1
+            if host not in self._refusals:
+                self._refusals.add(host)
+                logger.warning("refusing connections from %s: %s", host, reason)
+            return None
+        self._refusals.discard(host)
+        self.engine.stats.connections_accepted += 1
+        connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
+        self.connections[connection] = None
+        self._per_host[host] += 1
+        patience = self.settings.sessionless_timeout / 1000
+        self._silent[connection] = _next_bucket(now + patience)
+        if self.observer is not None:
+            self.observer.opened(connection)
+        return connection
+
+    def _surplus(self, host: str) -> str | None:
+        if self.refusing:
+            return "connections are refused for now"
+        most, total = self.settings.max_client_connections, self.settings.max_connections
+        if 0 < most <= self._per_host[host]:
+            return f"it has {most} already; maxClientCnxns raises the limit"
+        if 0 < total <= len(self.connections):
+            return f"there are {total} connections already; maxCnxns raises the limit"
+        return None
+
+    def connected(self, connection: Connection, resumed: bool) -> None:
+        """A connection has its session."""
+        self._silent.pop(connection, None)
+        if self.observer is not None:
+            self.observer.attached(connection, resumed)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection is over."""
+        if connection not in self.connections:
+            return
+        del self.connections[connection]
+        self._silent.pop(connection, None)
+        host = connection.peer[0]
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+        self.engine.disconnected(connection)
+        if self.observer is not None:
+            self.observer.closed(connection, reason)
+
+    def outstanding(self) -> int:
+        """How many requests have arrived and wait for their turn, on all connections."""
+        return sum(connection.outstanding for connection in self.connections)
+
+    def patience_with(self, connection: Connection) -> float:
+        """When a connection is given up if it stays silent, in seconds of the monotonic clock."""
+        if connection in self._silent:
+            return self._silent[connection]
+        timeout = connection.session.timeout / 1000 if connection.session else 0.0
+        return _next_bucket(connection.last_response + timeout)
+
+    def next_deadline(self) -> float:
+        """When :meth:`advance` has something to do: seconds of the monotonic clock, or infinity."""
+        silent = next(iter(self._silent.values()), math.inf)
+        timer = self._timers[0][0] if self._timers else math.inf
+        return min(silent, timer, self.engine.next_deadline())
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> None:
+        """Have :meth:`advance` call something once ``when`` has come (seconds, monotonic)."""
+        self._timers.add((when, callback))
+
+    def advance(self, now: float) -> None:
+        """Do what has fallen due until ``now``."""
+        while self._timers and self._timers[0][0] <= now:
+            when, callback = self._timers.pop(0)
+            self.engine.advance(when)
+            callback()
+        self.engine.advance(now)
+        for connection, deadline in list(self._silent.items()):
+            if deadline > now:
+                break
+            self.engine.stats.sessionless_expired += 1
+            connection.abort("it has not said a word of ZooKeeper's protocol in time")
+
+
+def _next_bucket(time: float) -> float:
+    return (time // _SILENT_BUCKET + 1) * _SILENT_BUCKET
+
+
+def java_address(host: str) -> str:
+    """A literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

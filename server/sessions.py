@@ -1,0 +1,107 @@
+"""The SessionTracker: who is alive and until when (semantics.md section 12).
+
+Times are ms on the server's monotonic clock. Deadlines fall on tick boundaries: all sessions of a tick
+expire together, at most one tick late and never early.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Callable, Iterator
+
+import attrs
+from sortedcontainers import SortedDict
+
+SERVER_ID = 1  # the top byte of every session id, in standalone
+
+
+@attrs.define(eq=False)
+class Session:
+    """
+    :ivar timeout: the negotiated timeout in ms, of the connection that serves the session now.
+    :ivar deadline: when it expires unless touched, in ms of the server's clock.
+    :ivar password: 16 bytes that prove a reconnecting client owns the session.
+    """
+
+    id: int
+    timeout: int
+    password: bytes = attrs.field(repr=False)
+    deadline: int = 0
+    closed: bool = False
+
+    def check_password(self, password: bytes | None) -> bool:
+        return password is not None and hmac.compare_digest(self.password, password)
+
+
+class SessionTracker:
+    """
+    :param tick: the tick in ms.
+    :param first_id_ms: a clock reading in ms that session ids are made of, so that a restarted server
+        does not hand out those of its predecessor.
+    :param random_bytes: the source of passwords.
+    """
+
+    def __init__(self, tick: int, first_id_ms: int, random_bytes: Callable[[int], bytes]) -> None:
+        self._tick = tick
+        self._next_id = SERVER_ID << 56 | (first_id_ms & (2**40 - 1)) << 16
+        self._random_bytes = random_bytes
+        self._sessions: dict[int, Session] = {}
+        self._buckets: SortedDict[int, dict[int, Session]] = SortedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def get(self, session_id: int) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def create(self, timeout: int, now: int) -> Session:
+        session = Session(self._next_id, timeout, self._random_bytes(16))
+        self._next_id += 1
+        self._sessions[session.id] = session
+        self.touch(session, now)
+        return session
+
+    def touch(self, session: Session, now: int) -> None:
+        """The session has shown a sign of life at ``now``."""
+        tick = self._tick
+        deadline = ((now + session.timeout) // tick + 1) * tick
+        if deadline == session.deadline:
+            return
+        self._leave_bucket(session)
+        session.deadline = deadline
+        bucket = self._buckets.get(deadline)
+        if bucket is None:
+            bucket = self._buckets[deadline] = {}
+        bucket[session.id] = session
+
+    def remove(self, session: Session) -> None:
+        """The session is over."""
+        session.closed = True
+        self._leave_bucket(session)
+        del self._sessions[session.id]
+
+    def _leave_bucket(self, session: Session) -> None:
+        bucket = self._buckets.get(session.deadline)
+        if bucket is not None:
+            bucket.pop(session.id, None)
+            if not bucket:
+                del self._buckets[session.deadline]
+
+    def due(self, now: int) -> list[Session]:
+        """The sessions whose deadline has come, the earliest first. They stay until removed."""
+        found: list[Session] = []
+        for deadline in self._buckets.irange(None, now):
+            found.extend(self._buckets[deadline].values())
+        return found
+
+    def next_deadline(self) -> float:
+        """When the next session expires, in ms; infinity if none is there."""
+        return self._buckets.peekitem(0)[0] if self._buckets else math.inf
+
+    def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
+        for deadline, bucket in self._buckets.items():
+            yield deadline, list(bucket.values())

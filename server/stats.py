@@ -1,0 +1,92 @@
+"""What the operator's commands count (operations.md section 3)."""
+
+from __future__ import annotations
+
+from ..protocol.constants import EventType
+
+
+class Summary:
+    """Count, sum, least and greatest of some whole numbers."""
+
+    __slots__ = ("count", "maximum", "minimum", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.minimum = 0
+        self.maximum = 0
+
+    def add(self, value: int, count: int = 1) -> None:
+        """The same value ``count`` times."""
+        if not self.count or value < self.minimum:
+            self.minimum = value
+        if value > self.maximum:
+            self.maximum = value
+        self.count += count
+        self.total += value * count
+
+    @property
+    def average(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+class Histogram(Summary):
+    """A summary that knows its percentiles."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[int, int] = {}
+
+    def add(self, value: int, count: int = 1) -> None:
+        if count:
+            super().add(value, count)
+            self._counts[value] = self._counts.get(value, 0) + count
+
+    def percentile(self, share: float) -> int:
+        """The least value that ``share`` (0 to 1) of all do not exceed."""
+        left = share * self.count
+        for value in sorted(self._counts):
+            left -= self._counts[value]
+            if left <= 0:
+                return value
+        return 0
+
+
+class ServerStats:
+    """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer."""
+
+    def __init__(self) -> None:
+        self.read_latency = Histogram()
+        self.update_latency = Histogram()
+        # how many watchers there were to tell, per event
+        self.watchers = {event: Summary() for event in EventType if event > 0}
+        self.packets_received = 0
+        self.packets_sent = 0
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.watch_bytes = 0
+        self.connections_accepted = 0
+        self.connections_rejected = 0
+        self.connections_dropped = 0
+        self.sessions_resumed = 0
+        self.sessionless_expired = 0
+        self.sessions_expired = 0
+        self.auth_failed = 0
+        self.throttled = 0
+        self.last_response = -1  # bytes of a reply; -1 while there was none
+        self.min_response = -1
+        self.max_response = -1
+
+    @property
+    def latency(self) -> Summary:
+        """Of reads and updates together."""
+        both = Summary()
+        parts = [part for part in (self.read_latency, self.update_latency) if part.count]
+        if parts:
+            both.count = sum(part.count for part in parts)
+            both.total = sum(part.total for part in parts)
+            both.minimum = min(part.minimum for part in parts)
+            both.maximum = max(part.maximum for part in parts)
+        return both

@@ -1,0 +1,279 @@
+"""The four-letter words: an operator's questions on the client port (operations.md section 1)."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..protocol.constants import OpCode
+from ..protocol.version import __version__
+from .metrics import java_double, metrics
+from .settings import ANNOUNCED_VERSION
+from .stats import ServerStats
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .service import Service
+
+VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
+TELNET_CLOSE = b"\xff\xf4\xff\xfd"
+"""What telnet sends when it closes; treated as a word of that name."""
+
+_ENVIRONMENT = (
+    "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
+    "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
+    "user.home", "user.dir", "jvm.memory.free", "jvm.memory.max", "jvm.memory.total",
+)  # fmt: skip
+_SHORT = {
+    OpCode.CREATE_SESSION: "SESS", OpCode.PING: "PING", OpCode.CREATE: "CREA", OpCode.CREATE2: "CREA",
+    OpCode.CREATE_CONTAINER: "CREA", OpCode.CREATE_TTL: "CREA", OpCode.DELETE: "DELE",
+    OpCode.EXISTS: "EXIS", OpCode.GET_DATA: "GETD", OpCode.SET_DATA: "SETD", OpCode.GET_ACL: "GETA",
+    OpCode.SET_ACL: "SETA", OpCode.GET_CHILDREN: "GETC", OpCode.GET_CHILDREN2: "GETC",
+    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN", OpCode.SYNC: "SYNC", OpCode.MULTI: "MULT",
+    OpCode.MULTI_READ: "MLTR", OpCode.RECONFIG: "RECO", OpCode.SET_WATCHES: "SETW",
+    OpCode.SET_WATCHES2: "STW2", OpCode.ADD_WATCH: "ADDW", OpCode.CHECK_WATCHES: "CHKW",
+    OpCode.REMOVE_WATCHES: "REMW", OpCode.GET_EPHEMERALS: "GETE", OpCode.WHO_AM_I: "HOMI",
+    OpCode.CLOSE_SESSION: "CLOS", OpCode.CHECK: "CHEC",
+}  # fmt: skip
+
+
+def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> bytes:
+    """The whole reply; the connection closes behind it. ``rest`` is what came behind the word."""
+    name = WORDS[word]
+    allowed = service.settings.four_letter_words
+    enabled = name in allowed or "*" in allowed or name == "srvr"
+    if name == "isro" and service.settings.read_only_mode:
+        enabled = True
+    if not enabled:
+        return f"{name} is not executed because it is not in the whitelist.\n".encode()
+    if name == "stmk":
+        (service.trace_mask,) = struct.unpack_from(">q", rest)
+        return str(service.trace_mask).encode()
+    return _ANSWERS[name](service, asker, now).encode()
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+# --- the server and its connections -----------------------------------------------------------------------
+
+
+def _srvr(service: Service, asker: Connection, now: float) -> str:
+    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(_totals(service))
+
+
+def _stat(service: Service, asker: Connection, now: float) -> str:
+    clients = [f" {_brief(c, asker)})" for c in service.connections]
+    return _lines([f"Zookeeper version: {VERSION_TEXT}", "Clients:", *clients, "", *_totals(service)])
+
+
+def _totals(service: Service) -> Iterator[str]:
+    stats = service.engine.stats
+    latency = stats.latency
+    yield f"Latency min/avg/max: {latency.minimum}/{java_double(latency.average)}/{latency.maximum}"
+    yield f"Received: {stats.packets_received}"
+    yield f"Sent: {stats.packets_sent}"
+    yield f"Connections: {len(service.connections)}"
+    yield f"Outstanding: {service.outstanding()}"
+    yield f"Zxid: 0x{service.engine.zxid:x}"
+    yield "Mode: standalone"
+    yield f"Node count: {len(service.engine.tree)}"
+
+
+def _cons(service: Service, asker: Connection, now: float) -> str:
+    lines = [f" {_brief(connection, asker)}{_details(connection)})" for connection in service.connections]
+    return _lines([*lines, ""])
+
+
+def _brief(connection: Connection, asker: Connection) -> str:
+    host, port = connection.peer
+    address = f"[{host}]" if ":" in host else host
+    interest = 0 if connection is asker else connection.interest
+    return (
+        f"/{address}:{port}[{interest}](queued={connection.outstanding},"
+        f"recved={connection.received},sent={connection.sent}"
+    )
+
+
+def _details(connection: Connection) -> str:
+    session = connection.session
+    if session is None:
+        return ""
+    latency = connection.latency
+    last_xid = "" if connection.last_xid is None else f"lcxid=0x{connection.last_xid:x},"
+    return (
+        f",sid=0x{session.id:x},lop={operation_name(connection.last_op)},"
+        f"est={int(connection.established * 1000)},to={session.timeout},{last_xid}"
+        f"lzxid=0x{connection.last_zxid % 2**64:x},lresp={int(connection.last_response * 1000)},"
+        f"llat={connection.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
+        f"maxlat={latency.maximum}"
+    )
+
+
+def operation_name(op: int | None) -> str:
+    """The abbreviation that ``cons`` shows for the last operation of a connection."""
+    try:
+        return _SHORT.get(OpCode(op), "NA") if op is not None else "NA"
+    except ValueError:
+        return "NA"
+
+
+def _crst(service: Service, asker: Connection, now: float) -> str:
+    for connection in service.connections:
+        connection.reset_stats()
+    return "Connection stats reset.\n"
+
+
+def _srst(service: Service, asker: Connection, now: float) -> str:
+    service.engine.stats = ServerStats()
+    return "Server stats reset.\n"
+
+
+def _conf(service: Service, asker: Connection, now: float) -> str:
+    settings = service.settings
+    least, most = settings.session_timeout_range
+    secure_port = service.secure_address[1] if service.secure_address else -1
+    return _lines(
+        f"{key}={value}"
+        for key, value in (
+            ("clientPort", service.address[1] if service.address else settings.port),
+            ("secureClientPort", secure_port),
+            ("dataDir", ""),
+            ("dataDirSize", 0),
+            ("dataLogDir", ""),
+            ("dataLogSize", 0),
+            ("tickTime", settings.tick_time),
+            ("maxClientCnxns", settings.max_client_connections),
+            ("minSessionTimeout", least),
+            ("maxSessionTimeout", most),
+            ("clientPortListenBacklog", settings.listen_backlog),
+            ("serverId", 0),
+        )
+    )
+
+
+def environment() -> dict[str, str]:
+    """The 18 values of ``envi``; those of a JVM are not there."""
+    import getpass
+    import platform
+    import sys
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        user = str(os.getuid())
+    known = {
+        "zookeeper.version": VERSION_TEXT,
+        "host.name": platform.node(),
+        "java.vendor": f"{platform.python_implementation()} {platform.python_version()}",
+        "java.io.tmpdir": os.environ.get("TMPDIR", "/tmp"),
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.name": user,
+        "user.home": os.path.expanduser("~"),
+        "user.dir": os.getcwd(),
+        "java.home": sys.prefix,
+    }
+    return {name: known.get(name, "<NA>") for name in _ENVIRONMENT}
+
+
+def _envi(service: Service, asker: Connection, now: float) -> str:
+    return _lines(["Environment:", *(f"{key}={value}" for key, value in environment().items())])
+
+
+def _mntr(service: Service, asker: Connection, now: float) -> str:
+    rows = [("version", VERSION_TEXT), ("server_state", "standalone"), *metrics(service, now)]
+    return _lines(f"zk_{key}\t{value}" for key, value in rows)
+
+
+# --- sessions and watches ---------------------------------------------------------------------------------
+
+
+def _date(service: Service, now: float) -> str:
+    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.engine.wall_clock(now)))
+
+
+def _dump(service: Service, asker: Connection, now: float) -> str:
+    engine = service.engine
+    buckets = list(engine.sessions.by_deadline())
+    lines = ["SessionTracker dump:", f"Session Sets ({len(buckets)})/({len(engine.sessions)}):"]
+    for deadline, sessions in buckets:
+        lines.append(f"{len(sessions)} expire at {_date(service, deadline / 1000)}:")
+        lines += [f"\t0x{session.id:x}" for session in sessions]
+    owners = engine.tree.ephemerals
+    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
+    for owner, paths in owners.items():
+        lines += [f"0x{owner:x}:", *(f"\t{path}" for path in paths)]
+    sets: dict[float, list[Connection]] = {}
+    for connection in service.connections:
+        sets.setdefault(service.patience_with(connection), []).append(connection)
+    lines += ["Connections dump:", f"Connections Sets ({len(sets)})/({len(service.connections)}):"]
+    for end, connections in sorted(sets.items()):
+        lines.append(f"{len(connections)} expire at {_date(service, end)}:")
+        for c in connections:
+            lines.append(f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: 0x{c.session_id:x}")
+    return _lines(lines)
+
+
+def _wchs(service: Service, asker: Connection, now: float) -> str:
+    by_path = dict(service.engine.watches.data_by_path())
+    watchers = {watcher for found in by_path.values() for watcher in found}
+    total = sum(map(len, by_path.values()))
+    return f"{len(watchers)} connections watching {len(by_path)} paths\nTotal watches:{total}\n"
+
+
+def _wchc(service: Service, asker: Connection, now: float) -> str:
+    by_session: dict[int, list[str]] = {}
+    for path, watchers in service.engine.watches.data_by_path():
+        for watcher in watchers:
+            by_session.setdefault(watcher.session_id, []).append(path)
+    return _tabbed({f"0x{session:x}": paths for session, paths in by_session.items()})
+
+
+def _wchp(service: Service, asker: Connection, now: float) -> str:
+    watches = service.engine.watches.data_by_path()
+    return _tabbed({path: [f"0x{w.session_id:x}" for w in watchers] for path, watchers in watches})
+
+
+def _tabbed(groups: dict[str, list[str]]) -> str:
+    lines: list[str] = []
+    for head, members in groups.items():
+        lines += [head, *(f"\t{member}" for member in members)]
+    return _lines([*lines, ""])
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def _constant(text: str) -> Callable[[Service, Connection, float], str]:
+    return lambda service, asker, now: text
+
+
+_ANSWERS: dict[str, Callable[[Service, Connection, float], str]] = {
+    "conf": _conf,
+    "cons": _cons,
+    "crst": _crst,
+    "dirs": _constant("datadir_size: 0\nlogdir_size: 0\n"),
+    "dump": _dump,
+    "envi": _envi,
+    "gtmk": lambda service, asker, now: str(service.trace_mask),
+    "hash": _constant(""),  # no digest of the tree is kept
+    "isro": _constant("rw"),
+    "mntr": _mntr,
+    "ruok": _constant("imok"),
+    "srst": _srst,
+    "srvr": _srvr,
+    "stat": _stat,
+    "telnet close": _constant(""),
+    "wchc": _wchc,
+    "wchp": _wchp,
+    "wchs": _wchs,
+}
+WORDS = {name.encode(): name for name in (*_ANSWERS, "stmk")} | {TELNET_CLOSE: "telnet close"}
+"""Every word by the four bytes that ask it."""
+del WORDS[b"telnet close"]
