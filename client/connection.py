@@ -303,7 +303,8 @@ class Connection:
         session.session_id = response.sessionId
         session.password = response.passwd or b""
         session.timeout = response.timeOut / 1000
-        session.acknowledged(self._handshake_sent_at)
+        # Not "at least": with a shorter timeout than before, the server's own deadline has moved back too.
+        session.lease_deadline = self._handshake_sent_at + session.timeout
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
         for credential in session.credentials:
