@@ -91,9 +91,8 @@ async def connect(
 
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        zk = ZooKeeper(runner, session, nursery, parsed.chroot)
-        nursery.start_soon(runner.run)
-        nursery.start_soon(runner.run_timer)
+        background: trio.Nursery = await nursery.start(_keep_running, runner)
+        zk = ZooKeeper(runner, session, background, parsed.chroot)
         try:
             with trio.move_on_after(connect_timeout) as patience:
                 await session.wait_connected()
@@ -115,12 +114,21 @@ async def connect(
             with trio.move_on_after(close_grace, shield=True):
                 await _close(zk, machine, runner)
             machine.abandon()
-            nursery.cancel_scope.cancel()
+            background.cancel_scope.cancel()
     if failure is not None:
         try:
             raise failure
         finally:
             del failure  # a cycle through its own traceback otherwise
+
+
+async def _keep_running(runner: Runner, *, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    """Shielded: when the block is cancelled from outside, it takes a connection to close the session."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as background:
+            background.start_soon(runner.run)
+            background.start_soon(runner.run_timer)
+            task_status.started(background)
 
 
 async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None:

@@ -398,9 +398,10 @@ class _Batch(Operation[T]):
     def encode(self, prefix: str) -> bytes:
         ops = []
         for operation in self.operations:
-            request = operation.request(prefix)
-            if request is None or operation.opcode not in self.members:
+            if operation.opcode not in self.members:
                 raise BadArgumentsError(None, f"{operation!r} cannot be part of a batch")
+            request = operation.request(prefix)
+            assert request is not None
             ops.append(MultiOp(operation.opcode, request))
         return encode_multi(ops)
 

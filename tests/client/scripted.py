@@ -90,7 +90,9 @@ class Script:
 
     # --- the client's side -------------------------------------------------------------------------------
 
-    def submit(self, opcode: int, *, retry: bool = False, path: str = "/a", body: bytes = b"") -> Request[Any]:
+    def submit(
+        self, opcode: int, *, retry: bool = False, path: str = "/a", body: bytes = b""
+    ) -> Request[Any]:
         request: Request[Any] = Request(opcode, body, path, lambda reply: reply[16:], retry=retry)
         self.machine.submit(request, self.now)
         return request

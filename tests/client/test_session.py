@@ -128,7 +128,12 @@ def test_silence_in_the_handshake_ends_it() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x03\x00\x02\x02\x46", b"\xff" * 8],
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\x15\x03\x03\x00\x02\x02\x46",
+        b"\xff" * 8,
+    ],
 )
 def test_another_protocol_is_recognised_at_once(data: bytes) -> None:
     script = Script()
