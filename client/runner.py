@@ -275,6 +275,10 @@ class Runner:
 
 def _describe(error: BaseException) -> str:
     """The cause as the operating system or the TLS library has it."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error) or type(error).__name__
+    while True:
+        if isinstance(error, BaseExceptionGroup):  # one for each address of a host
+            error = error.exceptions[0]
+        elif error.__cause__ is not None:
+            error = error.__cause__
+        else:
+            return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The server's side of a session machine, played by hand: no sockets, and a clock that only the test moves."""
+"""The server's side of a session machine, played by hand: no sockets, and only the test moves the clock."""
 
 from __future__ import annotations
 

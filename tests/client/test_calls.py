@@ -104,7 +104,9 @@ async def test_cancelling_a_wait_leaves_what_was_submitted_alone(
     assert settled == [pending]
 
 
-async def test_many_cancelled_calls_among_others(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+async def test_many_cancelled_calls_among_others(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
     await zk.create("/n", b"data")
     answers = []
 

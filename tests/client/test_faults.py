@@ -17,7 +17,7 @@ from pyzk.client import (
     Create,
     GetChildren,
     GetData,
-        SessionExpiredError,
+    SessionExpiredError,
     ZooKeeper,
 )
 from pyzk.protocol.constants import OpCode

@@ -272,7 +272,7 @@ def test_a_reply_out_of_order_ends_the_connection(script: Script) -> None:
 
 
 def test_a_refusal_may_overtake(script: Script) -> None:
-    """The connection layer answers an unknown operation at once, ahead of the pipeline (wire.md section 7)."""
+    """The connection layer answers an unknown operation at once, ahead of others (wire.md section 7)."""
     first, unknown = script.write(), script.submit(OpCode.WHO_AM_I)
     sent = script.requests()
     script.reply(sent[1], err=-6, zxid=-1)

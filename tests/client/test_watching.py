@@ -311,12 +311,11 @@ async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, 
         except ClosingError as error:
             errors.append(error)
 
-    async with trio.open_nursery() as nursery:
-        async with world.connect() as zk:
-            _, watch = await zk.exists("/a", watch=True)
-            nursery.start_soon(wait, watch)
-            nursery.start_soon(listen, zk)
-            await wait_all_tasks_blocked()
+    async with trio.open_nursery() as nursery, world.connect() as zk:
+        _, watch = await zk.exists("/a", watch=True)
+        nursery.start_soon(wait, watch)
+        nursery.start_soon(listen, zk)
+        await wait_all_tasks_blocked()
     assert len(errors) == 2
 
 

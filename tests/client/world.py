@@ -16,7 +16,7 @@ import trio
 import trio.testing
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.protocol.framing import FrameBuffer, frame
+from pyzk.protocol.framing import FrameBuffer, FrameLengthError, frame
 from pyzk.server.service import Service
 from pyzk.server.settings import Settings
 from pyzk.server.streams import serve_stream
@@ -187,14 +187,14 @@ class _Frames:
         return self
 
     async def __anext__(self) -> bytes:
-        while not (payloads := self._buffer.take(1)):
-            try:
+        try:
+            while not (payloads := self._buffer.take(1)):
                 data = await self._stream.receive_some()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                data = b""
-            if not data:
-                raise StopAsyncIteration
-            self._buffer.feed(bytes(data))
+                if not data:
+                    raise StopAsyncIteration
+                self._buffer.feed(bytes(data))
+        except (trio.BrokenResourceError, trio.ClosedResourceError, FrameLengthError):
+            raise StopAsyncIteration from None
         return payloads[0]
 
 
