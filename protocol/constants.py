@@ -15,6 +15,13 @@ PING_XID: Final = -2
 AUTH_XID: Final = -4
 SET_WATCHES_XID: Final = -8
 
+FOUR_LETTER_WORDS: Final = frozenset(
+    b"conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs".split()
+)
+"""What may stand in place of the first length on a connection (wire.md section 3)."""
+TELNET_CLOSE: Final = b"\xff\xf4\xff\xfd"
+"""What telnet sends when it closes; it counts as a word of the name ``telnet close``."""
+
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
 

@@ -30,12 +30,14 @@ class FrameBuffer:
     """Bytes in, whole payloads out.
 
     :ivar limit: the largest payload in bytes that is accepted (inclusive).
+    :ivar more: whether the last :meth:`take` has left something to take, or an error to raise.
     """
 
-    __slots__ = ("_data", "_pos", "limit")
+    __slots__ = ("_data", "_pos", "limit", "more")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.more = False
         # bytes while whole frames may be in it; a bytearray, which grows in place, while a frame trickles in
         self._data: bytes | bytearray = b""
         self._pos = 0
@@ -58,32 +60,29 @@ class FrameBuffer:
         """The next bytes, at most ``size``, without taking them."""
         return bytes(self._data[self._pos : self._pos + size])
 
-    @property
-    def has_frame(self) -> bool:
-        """Whether :meth:`take` has something to give, or an error to raise."""
-        size = len(self._data) - self._pos - 4
-        if size < 0:
-            return False
-        (length,) = _LENGTH.unpack_from(self._data, self._pos)
-        return not size < length <= self.limit
-
     def take(self, most: int) -> list[bytes]:
         """Up to ``most`` whole payloads. Raises :class:`FrameLengthError` once none is in front of the bad
         length, so that what came before it is still handed out."""
-        data, pos, size, limit = self._data, self._pos, len(self._data), self.limit
         frames: list[bytes] = []
+        data, pos, size, limit = self._data, self._pos, len(self._data), self.limit
         if isinstance(data, bytearray):
-            if not self.has_frame:
+            if size - pos < 4 or size - pos - 4 < _LENGTH.unpack_from(data, pos)[0] <= limit:
+                self.more = False
                 return frames
             self._data = data = bytes(data)
-        while size - pos >= 4 and len(frames) < most:
+        self.more = False
+        while size - pos >= 4:
             (length,) = _LENGTH.unpack_from(data, pos)
             if not 0 <= length <= limit:
                 if not frames:
                     raise FrameLengthError(length, limit)
+                self.more = True
                 break
             end = pos + 4 + length
             if end > size:
+                break
+            if len(frames) == most:
+                self.more = True
                 break
             frames.append(data[pos + 4 : end])
             pos = end

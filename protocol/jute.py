@@ -36,7 +36,11 @@ UString = Annotated[str | None, "ustring"]
 Text = Annotated[str, "text"]
 """A ustring whose sender promises not to send null; null is malformed."""
 Vector = Annotated[Sequence[T] | None, "vector"]
-"""A count, then the elements; may be null. A decoded vector is a tuple."""
+"""A count, then the elements; may be null. A decoded vector is a tuple.
+
+``Annotated[Vector[T], value]`` names a value so common that it is recognised by its bytes, and decoded to
+that very object.
+"""
 
 
 class JuteError(ValueError):
@@ -60,7 +64,7 @@ def encode_text(text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+        return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
     if len(data) > len(text) + 2:  # a character above U+FFFF takes three bytes more than one
         return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
     return data
@@ -107,13 +111,15 @@ _FIXED = {"boolean": "B", "int": "i", "long": "q"}
 
 
 def _kind(hint: Any) -> tuple[str, Any]:
-    """The jute type of an annotation, and the element type of a vector or the class of a nested record."""
+    """The jute type of an annotation, and what belongs to it: for a vector the element's type and the common
+    value if one is declared, for a nested record its class."""
     if isinstance(hint, type) and issubclass(hint, Record):
         return "record", hint
     kind = hint.__metadata__[0]
     if kind == "vector":
         sequence = typing.get_args(hint.__origin__)[0]
-        return kind, typing.get_args(sequence)[0]
+        common = hint.__metadata__[1] if len(hint.__metadata__) > 1 else None
+        return kind, (typing.get_args(sequence)[0], common)
     return kind, None
 
 
@@ -173,7 +179,7 @@ def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Ca
                 v, b, n = code.fresh("v"), code.fresh("b"), code.fresh("n")
                 code.lines.append(f"{v} = {value}")
                 if kind == "vector":
-                    element = code.fresh("element", _element_encoder(*_kind(argument)))
+                    element = code.fresh("element", _element_encoder(*_kind(argument[0])))
                     code.lines.append(f"{b} = b'' if {v} is None else b''.join([{element}(e) for e in {v}])")
                 else:
                     encoded = v if kind == "buffer" else f"encode_text({v})"
@@ -227,7 +233,7 @@ def _compile_read(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Call
                 run_names.append(n)
                 end_run()
                 if kind == "vector":
-                    element = code.fresh("element", _element_reader(*_kind(argument)))
+                    element = code.fresh("element", _vector_reader(*argument))
                     code.lines.append(f"{v}, pos = {element}(data, pos, {n})")
                 else:
                     value = "data[pos:end]"
@@ -274,21 +280,37 @@ def _element_encoder(kind: str, argument: Any) -> Callable[[Any], bytes]:
     return encode_string
 
 
-def _element_reader(kind: str, argument: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
-    def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
-        (n,) = _INT.unpack_from(data, pos)
-        pos += 4
-        if n < 0:
-            if n == -1:
-                return None, pos
-            raise JuteError(_NEGATIVE)
-        if pos + n > len(data):
-            raise JuteError(_OVERRUN)
-        return str(data[pos : pos + n], "utf-8", "replace"), pos + n
+def _read_string(data: bytes, pos: int) -> tuple[str | None, int]:
+    (n,) = _INT.unpack_from(data, pos)
+    pos += 4
+    if n < 0:
+        if n == -1:
+            return None, pos
+        raise JuteError(_NEGATIVE)
+    if pos + n > len(data):
+        raise JuteError(_OVERRUN)
+    return str(data[pos : pos + n], "utf-8", "replace"), pos + n
 
-    read_one = argument.read if kind == "record" else read_string
+
+def _read_text(data: bytes, pos: int) -> tuple[str, int]:
+    value, pos = _read_string(data, pos)
+    if value is None:
+        raise JuteError(_NULL)
+    return value, pos
+
+
+def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
+    """What reads a vector behind its count. A value that is declared common is recognised by its bytes, and
+    the very object that was declared is returned."""
+    kind, argument = _kind(element)
+    read_one = argument.read if kind == "record" else _ELEMENTS[kind]
+    encode_one = _element_encoder(kind, argument)
+    known_count = len(common) if common else -1
+    known = b"".join(map(encode_one, common or ()))
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
+        if count == known_count and data.startswith(known, pos):
+            return common, pos + len(known)
         if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
             return (None if count == -1 else ()), pos
         items = []
@@ -298,3 +320,6 @@ def _element_reader(kind: str, argument: Any) -> Callable[[bytes, int, int], tup
         return tuple(items), pos
 
     return read_vector
+
+
+_ELEMENTS = {"ustring": _read_string, "text": _read_text}

@@ -5,6 +5,7 @@ Both are a run of (MultiHeader, record) closed by a terminator, which no declare
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import attrs
@@ -49,10 +50,11 @@ _RESULTS: dict[int, type[Record]] = {
     OpCode.GET_DATA: GetDataResponse,
     OpCode.ERROR: ErrorResponse,
 }
-_TERMINATOR = MultiHeader(-1, True, -1).encode()
+_HEADER = struct.Struct(">iBi")  # MultiHeader
+TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
-@attrs.frozen
+@attrs.define
 class MultiOp:
     """One operation of a multi.
 
@@ -63,7 +65,7 @@ class MultiOp:
     request: Record
 
 
-@attrs.frozen
+@attrs.define
 class MultiResult:
     """The result of one operation.
 
@@ -83,7 +85,7 @@ def encode_multi(ops: Iterable[MultiOp]) -> bytes:
     parts = []
     for item in ops:
         parts += [MultiHeader(item.op, False, -1).encode(), item.request.encode()]
-    return b"".join([*parts, _TERMINATOR])
+    return b"".join([*parts, TERMINATOR])
 
 
 def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
@@ -94,14 +96,17 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     """
     ops: list[MultiOp] = []
     while True:
-        header, pos = MultiHeader.read(data, pos)
-        if header.done:
+        try:
+            op, done, _ = _HEADER.unpack_from(data, pos)
+        except struct.error:
+            raise JuteError("a multi without its end") from None
+        pos += _HEADER.size
+        if done:
             break
-        cls = TRANSACTION_OPS.get(header.type) or READ_OPS.get(header.type)
+        cls = TRANSACTION_OPS.get(op) or READ_OPS.get(op)
         if cls is None:
-            raise JuteError(f"op {header.type} cannot be part of a multi")
+            raise JuteError(f"op {op} cannot be part of a multi")
         request, pos = cls.read(data, pos)
-        op = header.type
         if isinstance(request, CreateRequest):
             op = _reread_create(op, request.flags)
         elif isinstance(request, CreateTTLRequest) and request.flags not in (5, 6):
@@ -128,7 +133,7 @@ def encode_results(results: Iterable[MultiResult]) -> bytes:
         parts.append(MultiHeader(result.type, False, result.err).encode())
         if result.response is not None:
             parts.append(result.response.encode())
-    return b"".join([*parts, _TERMINATOR])
+    return b"".join([*parts, TERMINATOR])
 
 
 def decode_results(data: bytes, pos: int = 0) -> list[MultiResult]:

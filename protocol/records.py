@@ -6,6 +6,8 @@ reverse; both use these declarations and no others.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from .jute import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, frozen_record, record
 
 # --- shared ---------------------------------------------------------------------------------------------
@@ -28,7 +30,8 @@ class ACL(Record):
 
 
 OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
-"""Everything for everyone. Decoders of the server hand out this very object, so ``is`` recognises it."""
+"""Everything for everyone. Decoders hand out this very object, so ``is`` recognises it."""
+AclVector = Annotated[Vector[ACL], OPEN_ACL]
 READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
 
@@ -120,7 +123,7 @@ class WatcherEvent(Record):
 class CreateRequest(Record):
     path: UString
     data: Buffer
-    acl: Vector[ACL]
+    acl: AclVector
     flags: Int
 
 
@@ -128,7 +131,7 @@ class CreateRequest(Record):
 class CreateTTLRequest(Record):
     path: UString
     data: Buffer
-    acl: Vector[ACL]
+    acl: AclVector
     flags: Int
     ttl: Long
 
@@ -166,7 +169,7 @@ class GetACLRequest(Record):
 @record
 class SetACLRequest(Record):
     path: UString
-    acl: Vector[ACL]
+    acl: AclVector
     version: Int
 
 
@@ -291,7 +294,7 @@ class SetDataResponse(Record):
 
 @record
 class GetACLResponse(Record):
-    acl: Vector[ACL]
+    acl: AclVector
     stat: Stat
 
 

@@ -10,9 +10,11 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import attrs
+
 from ..protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
 from ..protocol.records import ACL, OPEN_ACL, Id
-from .settings import Settings
+from .settings import Settings, hashlib_name
 
 SUPER: Final = Id("super", "")
 
@@ -22,17 +24,10 @@ class AccessControl:
 
     def __init__(self, settings: Settings) -> None:
         self._skip = settings.skip_acl
-        self._algorithm = settings.digest_algorithm.lower().replace("sha-", "sha").replace("sha3-", "sha3_")
+        self._algorithm = hashlib_name(settings.digest_algorithm)
         self._super_digest = settings.super_digest
         self._x509_super = settings.x509_super_user
-        self._matchers: dict[str, Callable[[str, str], bool]] = {"ip": _ip_matches}
-        self._validators: dict[str, Callable[[str], bool]] = {"ip": _ip_valid}
-        if settings.digest_enabled:
-            self._matchers["digest"] = str.__eq__
-            self._validators["digest"] = _digest_valid
-        if settings.secure_port is not None:
-            self._matchers["x509"] = str.__eq__
-            self._validators["x509"] = _dn_valid
+        self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
 
     # --- becoming somebody -------------------------------------------------------------------------------
 
@@ -40,7 +35,7 @@ class AccessControl:
         """The identities that an auth packet earns; raises :class:`AuthFailedError`."""
         if scheme == "ip":
             return [Id("ip", peer)]
-        if scheme == "digest" and "digest" in self._matchers and auth is not None:
+        if scheme == "digest" and "digest" in self._schemes and auth is not None:
             text = auth.decode("utf-8", "replace")
             hashed = hashlib.new(self._algorithm, text.encode()).digest()
             user = f"{text.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
@@ -73,9 +68,10 @@ class AccessControl:
             scheme, wanted = entry.id.scheme, entry.id.id
             if scheme == "world" and wanted == "anyone":
                 return True
-            matches = self._matchers.get(scheme or "")
-            if matches and any(i.scheme == scheme and matches(i.id or "", wanted or "") for i in identities):
-                return True
+            if scheme in self._schemes:
+                matches = self._schemes[scheme].matches
+                if any(i.scheme == scheme and matches(i.id or "", wanted or "") for i in identities):
+                    return True
         return False
 
     # --- setting an ACL ----------------------------------------------------------------------------------
@@ -85,8 +81,6 @@ class AccessControl:
 
         Raises :class:`InvalidACLError`; :class:`MarshallingError` for a null id, as the real server does.
         """
-        if acl is OPEN_ACL:
-            return OPEN_ACL
         if not acl:
             raise InvalidACLError(path, "an ACL must not be empty")
         fixed: list[ACL] = []
@@ -98,13 +92,12 @@ class AccessControl:
                     raise InvalidACLError(path, "an auth entry needs an authenticated client")
                 fixed += [ACL(entry.perms, identity) for identity in mine]
                 continue
-            if scheme in ("world", "ip", "digest", "x509") and wanted is None:
+            if (scheme == "world" or scheme in self._schemes) and wanted is None:
                 raise MarshallingError(path, "an ACL entry without an id")
             if scheme == "world":
                 valid = wanted == "anyone"
             else:
-                validator = self._validators.get(scheme or "")
-                valid = validator is not None and validator(wanted or "")
+                valid = scheme in self._schemes and self._schemes[scheme].valid(wanted or "")
             if not valid:
                 raise InvalidACLError(path, f"the ACL entry {scheme}:{wanted} is not valid")
             fixed.append(entry)
@@ -148,7 +141,7 @@ def _ip_number(text: str) -> tuple[int, int] | None:
             return None
         try:
             return 128, int.from_bytes(socket.inet_pton(socket.AF_INET6, text))
-        except OSError:
+        except (OSError, ValueError):
             return None
     parts = text.split(".")
     if len(parts) != 4 or not all(re.fullmatch(r"[0-9]{1,3}", p) and int(p) < 256 for p in parts):
@@ -179,3 +172,21 @@ def _ip_matches(peer: str, wanted: str) -> bool:
     if network is None or number is None or network[0] != number[0]:
         return False
     return network[1] >> network[2] == number[1] >> network[2]
+
+
+@attrs.frozen
+class _Scheme:
+    """
+    :ivar valid: whether an ACL may hold this id.
+    :ivar matches: whether an identity, first, is one that an ACL's id, second, speaks of.
+    """
+
+    valid: Callable[[str], bool]
+    matches: Callable[[str, str], bool]
+
+
+_SCHEMES = {
+    "ip": _Scheme(_ip_valid, _ip_matches),
+    "digest": _Scheme(_digest_valid, str.__eq__),
+    "x509": _Scheme(_dn_valid, str.__eq__),
+}

@@ -23,7 +23,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..protocol import records
-from ..protocol.constants import PING_XID, WATCH_XID, KeeperState, OpCode
+from ..protocol.constants import (
+    FOUR_LETTER_WORDS,
+    PING_XID,
+    TELNET_CLOSE,
+    WATCH_XID,
+    KeeperState,
+    OpCode,
+)
 from ..protocol.errors import (
     AuthFailedError,
     SessionClosedRequireAuthError,
@@ -36,22 +43,22 @@ from .engine import UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
-from .words import WORDS, answer
 
 if TYPE_CHECKING:
     from .service import Service
 
 logger = logging.getLogger("pyzk.server")
 
-_HEADER = struct.Struct(">ii")  # records.RequestHeader
-_REPLY = struct.Struct(">iiqi")  # a frame length, then records.ReplyHeader
+_HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
+_REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _TURN = 64
 """How many requests one connection may have handled before the others get their turn."""
 _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""
 _STMK = b"stmk"
-_PING = OpCode.PING.value
-_CREDENTIALS = frozenset((OpCode.AUTH.value, OpCode.SASL.value))
+_PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
+_SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
+_CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
 
 
 class NoReply(Exception):
@@ -117,8 +124,8 @@ class Connection:
         """Bytes have arrived at ``now`` (seconds, monotonic)."""
         if self.close_expected:
             return
-        self._service.engine.stats.bytes_received += len(data)
-        if not self.has_work:
+        self._engine.stats.bytes_received += len(data)
+        if not self._frames and not self._more:
             self._arrived = now
         self._input.feed(data)
         self.proceed(now)
@@ -158,7 +165,7 @@ class Connection:
         output = self._output
         if not output or self._held:
             return b""
-        data = output[0] if len(output) == 1 else b"".join(output)
+        data = b"".join(output)
         output.clear()
         self._waiting = 0
         self._engine.stats.bytes_sent += len(data)
@@ -212,10 +219,11 @@ class Connection:
     def hold(self) -> None:
         """Handle and send nothing until :meth:`release`, which must be called as often."""
         self._held += 1
+        self._wake()
 
     def release(self, now: float) -> None:
         """Go on where :meth:`hold` stopped."""
-        self._held -= 1
+        self._held = max(0, self._held - 1)
         if not self._held:
             self.proceed(now)
             self._wake()
@@ -225,12 +233,9 @@ class Connection:
     def _shake_hands(self, now: float) -> bool:
         """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
         word = self._input.peek(4)
-        if word in WORDS:
+        if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
             if word != _STMK or len(self._input) >= 12:
-                self.received += 1
-                self._engine.stats.packets_received += 1
-                self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
-                self._close(f"answered {WORDS[word]}")
+                self._answer(word, now)
             return False
         payloads = self._input.take(1)
         if not payloads:
@@ -267,6 +272,14 @@ class Connection:
         self._service.connected(self, resumed=request.sessionId != 0)
         return True
 
+    def _answer(self, word: bytes, now: float) -> None:
+        from .words import answer  # not before somebody asks: an idle server should be small
+
+        self.received += 1
+        self._engine.stats.packets_received += 1
+        self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
+        self._close(f"answered {word!r}")
+
     def _explain(self, error: FrameLengthError) -> str:
         if self.session is None:
             return f"it does not speak the ZooKeeper protocol: it began with {self._input.peek(4)!r}"
@@ -277,64 +290,65 @@ class Connection:
     # --- requests ----------------------------------------------------------------------------------------
 
     def _handle_requests(self, now: float) -> None:
+        session = self.session
         frames = self._frames
         if not frames:
             frames = self._input.take(_TURN)
-            self._more = len(frames) == _TURN and self._input.has_frame
-        session = self.session
-        if session is None:
+            self._more = self._input.more
+        if session is None or not frames:
             return
-        handle, send = self._service.handle, self._send
-        touched = False
+        self._frames = []
+        if now >= session.fresh_until:
+            self._sign_of_life(session, frames, now)
+        service, output = self._service, self._output
+        handle, engine = service.handle, service.engine
         handled = xid = op = zxid = 0
-        before = self._engine.zxid  # every write takes one, and nothing else does
+        before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER:
                 break
             handled += 1
-            if len(payload) < 8:
-                self._refuse(f"a request of {len(payload)} bytes has no header")
-                break
-            xid, op = _HEADER.unpack_from(payload)
-            if op in _CREDENTIALS:
-                self._authenticate(xid, op, payload)
-                if self.close_expected:
-                    break
-                continue
-            if self._guarded and not self._admit(xid, op, payload, now):
-                if self.close_expected:
-                    break
-                continue
-            if not touched:
-                touched = True
-                self._engine.touch(session, now)
             try:
+                xid, op = _HEADER(payload)
+                if op in _SPECIAL or self._guarded:
+                    if not self._admit(xid, op, payload, now):
+                        continue
+                    if op == _PING:
+                        xid = PING_XID  # whatever the client sent (wire.md section 5)
                 zxid, err, body = handle(self, op, payload, now)
-            except UnknownOperation:
-                self._reply(xid, -1, UnimplementedError.code)
-                self._refuse(f"it sent op {op}, which does not exist or is not for clients")
-                break
             except NoReply:
-                if self.close_expected:
-                    break
                 continue
             except NotYet:
                 handled -= 1
                 break
+            except UnknownOperation:
+                self._reply(xid, -1, UnimplementedError.code)
+                self._refuse(f"it sent op {op}, which does not exist or is not for clients")
+                break
+            except struct.error:
+                self._refuse(f"a request of {len(payload)} bytes has no header")
+                break
             if self.close_expected:
                 break
-            if op == _PING:
-                xid = PING_XID  # whatever the client sent (wire.md section 5)
-            send(_REPLY.pack(16 + len(body), xid, zxid, err))
-            if body:
-                send(body)
-            if session.closed:
+            size = 16 + len(body)
+            self._waiting += size + 4
+            output.append(_REPLY(size, xid, zxid, err))
+            output.append(body)
+            if op == _CLOSE:
                 self._close("its session is closed")
                 break
-        self._frames = [] if self.close_expected else frames[handled:]
-        if handled:
-            self.last_op = op
-            self._account(handled, self._engine.zxid - before, xid, zxid, now)
+        if not self.close_expected:
+            self._frames = frames[handled:] if handled < len(frames) else []
+        self._account(handled, engine.zxid - before, now)
+        self.last_op = op
+        self.last_zxid = zxid
+        if xid >= 0:
+            self.last_xid = xid
+
+    def _sign_of_life(self, session: Session, frames: list[bytes], now: float) -> None:
+        """Every request but those that only prove who one is keeps the session alive (section 12.4)."""
+        if any(frame[4:8] not in _CREDENTIALS for frame in frames):
+            self._engine.sessions.touch(session, now)
 
     def _authenticate(self, xid: int, op: int, payload: bytes) -> None:
         """Auth and sasl are the connection's own affair: no zxid, no sign of life (wire.md section 12)."""
@@ -357,14 +371,20 @@ class Connection:
             self._reply(xid, 0, 0)
 
     def _admit(self, xid: int, op: int, payload: bytes, now: float) -> bool:
-        """The checks that are off by default; a request that fails one is answered here."""
+        """What comes before the engine: credentials, and the checks that are off by default. False if the
+        request is dealt with."""
+        if op in (OpCode.AUTH, OpCode.SASL):
+            self._authenticate(xid, op, payload)
+            return False
+        if self.close_expected:
+            return False
         settings = self._settings
         required = settings.required_auth_schemes
         if required and not any(identity.scheme in required for identity in self.identities):
             self._reply(xid, 0, SessionClosedRequireAuthError.code)
             self._refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
             return False
-        if len(payload) > settings.large_request_max_bytes and settings.large_request_threshold > -1:
+        if len(payload) > settings.large_request_max_bytes and settings.large_request_threshold >= 0:
             self._refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
             return False
         waited = (now - self._arrived) * 1000
@@ -376,22 +396,25 @@ class Connection:
         return True
 
     def _reply(self, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
-        self._send(_REPLY.pack(16 + len(body), xid, zxid, err) + body)
+        self._send(_REPLY(16 + len(body), xid, zxid, err) + body)
 
-    def _account(self, handled: int, writes: int, xid: int, zxid: int, now: float) -> None:
+    def _account(self, handled: int, writes: int, now: float) -> None:
         self.received += handled
         self.sent += handled
+        self.last_response = now
         stats = self._engine.stats
         stats.packets_received += handled
         stats.packets_sent += handled
-        waited = self.last_latency = int((now - self._arrived) * 1000)
-        self.latency.add(waited, handled)
-        stats.read_latency.add(waited, handled - writes)
-        stats.update_latency.add(waited, writes)
-        self.last_response = now
-        self.last_zxid = zxid
-        if xid >= 0:
-            self.last_xid = xid
+        # Nearly all requests are answered in the very turn in which they arrive: no need for a histogram
+        waited = self.last_latency = 0 if now == self._arrived else int((now - self._arrived) * 1000)
+        if waited:
+            self.latency.add(waited, handled)
+            stats.read_latency.add(waited, handled - writes)
+            stats.update_latency.add(waited, writes)
+        else:
+            self.latency.count += handled
+            stats.read_latency.zeros += handled - writes
+            stats.update_latency.zeros += writes
 
     # --- for the operator --------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Protocol
 from ..protocol.constants import Perms
 from ..protocol.errors import MarshallingError, ZooKeeperError
 from ..protocol.jute import JuteError
+from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from .acl import AccessControl
 from .operations import OPERATIONS, RefusedRead
@@ -81,8 +82,9 @@ class Engine:
         self.epoch_offset = epoch - now
         epoch_ms = int(epoch * 1000)
         # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
-        # so no process may start below what an earlier one reached (wire.md, trap 17).
-        self.zxid = epoch_ms << 20 if settings.initial_zxid is None else settings.initial_zxid
+        # so no process may start below what an earlier one reached (wire.md, trap 17). This leaves room for
+        # 262 million transactions a second, and keeps the number within 60 bits, two digits of a Python int.
+        self.zxid = epoch_ms << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
@@ -105,17 +107,20 @@ class Engine:
     def advance(self, now: float) -> None:
         """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes."""
         while (deadline := self.next_deadline()) <= now:
-            self._set_time(deadline)
+            self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
             ms = round(deadline * 1000)
             for session in self.sessions.due(ms):
                 logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
-                self.expire(session, deadline)
+                self.expire(session, self._now)
             for path in self.reaper.due(ms, self.time):
                 self._reap(path)
+        self.reaper.idle_until(now * 1000)
 
     def _set_time(self, now: float) -> None:
         self._now = now
-        self.time = int((now + self.epoch_offset) * 1000)
+        time = int((now + self.epoch_offset) * 1000)
+        if time != self.time:  # one number object for all the znodes of a millisecond
+            self.time = time
 
     def wall_clock(self, now: float) -> float:
         """A monotonic time as seconds since the epoch."""
@@ -133,7 +138,7 @@ class Engine:
         timeout = min(max(request.timeOut, least), most)
         if request.sessionId == 0:
             self.zxid += 1
-            session = self.sessions.create(timeout, int(now * 1000))
+            session = self.sessions.create(timeout, now)
             self.record(CreateSession(timeout), session.id)
             logger.info("session 0x%x is established, timeout %d ms", session.id, timeout)
         else:
@@ -149,7 +154,7 @@ class Engine:
                 before.abort("its session moved to another connection")
                 self.disconnected(before)
             session.timeout = timeout
-            self.sessions.touch(session, int(now * 1000))
+            self.sessions.touch(session, now)
             self.stats.sessions_resumed += 1
             logger.info("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
@@ -166,10 +171,6 @@ class Engine:
         """The connection that serves a session now."""
         return self._served.get(session.id)
 
-    def touch(self, session: Session, now: float) -> None:
-        """A request of this session is being processed (semantics.md section 12.4)."""
-        self.sessions.touch(session, int(now * 1000))
-
     def expire(self, session: Session, now: float) -> None:
         """End a session as if its time had run out."""
         self._set_time(now)
@@ -179,11 +180,13 @@ class Engine:
 
     def end_session(self, session: Session, expired: bool) -> None:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
-        paths = tuple(self.tree.ephemerals.get(session.id, ()))
-        for path in paths:
-            self._apply(Delete(path))
+        deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
+        for deletion in deletions:
+            acls = self.acls_of(deletion)
+            self.tree.apply(deletion, self.zxid, self.time)
+            self.fire(deletion, acls)
         self.sessions.remove(session)
-        self.record(CloseSession(paths, expired), session.id)
+        self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
         client = self._served.pop(session.id, None)
         if client is not None and expired:
             client.abort(f"its session 0x{session.id:x} has expired")
@@ -230,7 +233,12 @@ class Engine:
 
     def commit(self, effect: Effect, session_id: int) -> None:
         """Apply a prepared write, tell the watchers, and enter it in the history."""
-        self._apply(effect)
+        if self.watches:
+            acls = self.acls_of(effect)
+            self.tree.apply(effect, self.zxid, self.time)
+            self.fire(effect, acls)
+        else:
+            self.tree.apply(effect, self.zxid, self.time)
         if self.on_txn is not None:
             self.record(effect, session_id)
 
@@ -238,11 +246,6 @@ class Engine:
         """Enter the current transaction in the history."""
         if self.on_txn is not None:
             self.on_txn(Txn(self.zxid, self.time, session_id, effect))
-
-    def _apply(self, effect: Effect) -> None:
-        acls = self.acls_of(effect)
-        self.tree.apply(effect, self.zxid, self.time)
-        self.fire(effect, acls)
 
     def _reap(self, path: str) -> None:
         self.zxid += 1
@@ -259,10 +262,10 @@ class Engine:
         nodes = self.tree.nodes
         path = effect.path
         if isinstance(effect, Create):
-            return effect.acl, nodes[path[: path.rindex("/")]].acl
+            return effect.acl, nodes[effect.parent].acl
         own = nodes[path].acl
         if isinstance(effect, Delete):
-            return own, nodes[path[: path.rindex("/")]].acl
+            return own, nodes[effect.parent].acl
         return own, own
 
     def fire(self, effect: Effect, acls: Acls) -> None:
@@ -271,9 +274,9 @@ class Engine:
         if isinstance(effect, SetData):
             steps = self.watches.data_changed(path)
         elif isinstance(effect, Create):
-            steps = self.watches.created(path, path[: path.rindex("/")])
+            steps = self.watches.created(path, effect.parent)
         elif isinstance(effect, Delete):
-            steps = self.watches.deleted(path, path[: path.rindex("/")])
+            steps = self.watches.deleted(path, effect.parent)
         else:
             return
         for event_type, event_path, watchers in steps:

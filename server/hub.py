@@ -32,6 +32,9 @@ _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
 
 
+_NOTHING = memoryview(b"")
+
+
 class _Link:
     """A client's socket and its connection."""
 
@@ -41,7 +44,7 @@ class _Link:
         self.sock = sock
         self.fd = sock.fileno()
         self.connection: Connection
-        self.unsent = memoryview(b"")
+        self.unsent = _NOTHING
         self.interest = select.EPOLLIN
 
 
@@ -175,7 +178,9 @@ class Hub:
                 self._busy[link] = None
         else:
             connection.receive_eof()
-        self.flush()
+        self._flush(link)
+        if self._dirty:
+            self.flush()
 
     def _proceed(self, link: _Link, now: float) -> None:
         """Go on with a connection that had to stop: it has had its turn, or its output was not taken."""
@@ -191,26 +196,36 @@ class Hub:
         self.flush()
 
     def _flush(self, link: _Link) -> None:
-        if self._links.get(link.fd) is not link:
-            return
+        """Send what waits, as far as the client takes it; wait for what is to come next."""
         connection = link.connection
-        try:
-            while data := link.unsent or connection.data_to_send():
+        data = link.unsent or connection.data_to_send()
+        if data:
+            try:
                 sent = link.sock.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                sent = len(data)
+                connection.abort("it has gone away")
+            if sent < len(data):
                 link.unsent = memoryview(data)[sent:]
-                if link.unsent:
-                    break
-        except BlockingIOError:
-            link.unsent = memoryview(data)
-        except OSError:
-            connection.abort("it has gone away")
-        if connection.close_expected and (connection.aborted or not link.unsent):
-            self._part(link)
-            return
-        if connection.close_expected:
+            elif link.unsent:
+                link.unsent = _NOTHING
+                self._dirty.append(link)  # more may have come to wait meanwhile
+        if connection.close_expected and self._links.get(link.fd) is link:
+            if connection.aborted or not link.unsent:
+                self._part(link)
+                return
             self._partings.setdefault(link.fd, self._now() + _LINGER)
-        interest = select.EPOLLOUT if link.unsent else select.EPOLLIN if connection.may_read else 0
-        if interest != link.interest:
+        if link.unsent:
+            self._await(link, select.EPOLLOUT)
+        elif connection.may_read:
+            self._await(link, select.EPOLLIN)
+        else:
+            self._await(link, 0)
+
+    def _await(self, link: _Link, interest: int) -> None:
+        if interest != link.interest and self._links.get(link.fd) is link:
             link.interest = interest
             self._poller.modify(link.fd, interest)
 

@@ -6,9 +6,9 @@ monitoring templates ask for it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
-from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from ..protocol.constants import EventType
@@ -189,10 +189,10 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
         yield name, 0
 
 
-def summaries(service: Service) -> dict[str, Summary]:
+def summaries(service: Service) -> dict[str, Summary | Histogram]:
     """Distributions; a :class:`.stats.Histogram` has percentiles too."""
     stats = service.engine.stats
-    found: dict[str, Summary] = {
+    found: dict[str, Summary | Histogram] = {
         "readlatency": stats.read_latency,
         "updatelatency": stats.update_latency,
         "node_created_watch_count": stats.watchers[EventType.CREATED],
@@ -205,15 +205,16 @@ def summaries(service: Service) -> dict[str, Summary]:
     return found
 
 
-def _summary(name: str, summary: Summary) -> Iterator[tuple[str, str | int]]:
+def _summary(name: str, of: Summary | Histogram) -> Iterator[tuple[str, str | int]]:
+    summary = of.summary() if isinstance(of, Histogram) else of
     yield f"avg_{name}", java_double(summary.average)
     yield f"min_{name}", summary.minimum
     yield f"max_{name}", summary.maximum
     yield f"cnt_{name}", summary.count
     yield f"sum_{name}", summary.total
-    if isinstance(summary, Histogram):
+    if isinstance(of, Histogram):
         for label, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
-            yield f"{label}_{name}", summary.percentile(share)
+            yield f"{label}_{name}", of.percentile(share)
 
 
 def _namespace_quotas(service: Service) -> Iterator[tuple[str, int]]:
@@ -241,7 +242,7 @@ def _file_descriptors() -> tuple[int, int]:
 
 def java_double(value: float) -> str:
     """A double rounded to four decimals, as Java prints it."""
-    rounded = float(Decimal(value).quantize(Decimal("0.0001"), ROUND_HALF_UP))
+    rounded = math.floor(value * 10_000 + 0.5) / 10_000
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         return repr(rounded)
     mantissa, exponent = f"{rounded:e}".split("e")

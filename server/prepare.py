@@ -19,8 +19,10 @@ from ..protocol.errors import (
     NotEmptyError,
     UnimplementedError,
 )
-from ..protocol.paths import validate_name, validate_path
+from ..protocol.paths import parent_of, validate_name, validate_path
 from ..protocol.records import (
+    ACL,
+    OPEN_ACL,
     CheckVersionRequest,
     CreateRequest,
     CreateTTLRequest,
@@ -62,16 +64,20 @@ class Preparer:
         else:
             owner = self._special_owner(op, request)
         path = _shaped(request.path)
-        acl = self._access.validate(request.acl, who, path)
+        acl: Sequence[ACL] | None = request.acl
+        if acl is not OPEN_ACL:
+            acl = self._access.validate(acl, who, path)
         slash = path.rindex("/")
-        parent = self._nodes.get(path[:slash])
+        above = path[:slash]
+        parent = self._nodes.get(above)
         if parent is None:
             raise NoNodeError(path)
-        self._access.check(parent.acl, _CREATE, who, path)
+        if parent.acl is not OPEN_ACL:
+            self._access.check(parent.acl, _CREATE, who, path)
         if flags in (2, 3, 6):
             path = f"{path}{parent.cversion:010d}"
         if path != "/":
-            if slash == 1 and path[0] == "/":  # "//x": its parent "/" is in the tree, but not by that name
+            if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
                 validate_path(path)
             validate_name(path[slash + 1 :], path)
         if path in self._nodes:
@@ -80,7 +86,7 @@ class Preparer:
             raise NoChildrenForEphemeralsError(path)
         if self._tree.quotas:
             self._tree.quotas.check(path, 1, len(request.data or b""), self._enforce_quota)
-        return Create(path, request.data, acl, owner)
+        return Create(path, above, request.data, acl, owner)
 
     def _special_owner(self, op: int, request: CreateRequest | CreateTTLRequest) -> int:
         """The stored owner of a container or TTL znode; checks 1 to 3 of section 4.1."""
@@ -103,17 +109,19 @@ class Preparer:
         path = _shaped(request.path)
         if path in BUILT_IN:
             raise BadArgumentsError(path, "a built-in znode cannot be deleted")
-        parent = self._nodes.get(path[: path.rindex("/")])
+        above = path[: path.rindex("/")]
+        parent = self._nodes.get(above)
         if parent is None:
             raise NoNodeError(path)
-        self._access.check(parent.acl, _DELETE, who, path)
+        if parent.acl is not OPEN_ACL:
+            self._access.check(parent.acl, _DELETE, who, path)
         node = self._nodes.get(path)
         if node is None:
             raise NoNodeError(path)
         _match(request.version, node.version, path)
         if node.children:
             raise NotEmptyError(path)
-        return Delete(path)
+        return Delete(path, above)
 
     def reap(self, path: str) -> Delete:
         """Section 4.6: the server's own deletion of a container or TTL znode."""
@@ -124,12 +132,13 @@ class Preparer:
             raise NotEmptyError(path)
         if node.owner >= 0:
             raise BadVersionError(path, "neither a container nor a TTL znode")
-        return Delete(path)
+        return Delete(path, parent_of(path))
 
     def set_data(self, request: SetDataRequest, who: Sequence[Id]) -> SetData:
         """Section 4.3: quota comes before version."""
         path, node = self._existing(request.path)
-        self._access.check(node.acl, _WRITE, who, path)
+        if node.acl is not OPEN_ACL:
+            self._access.check(node.acl, _WRITE, who, path)
         data = request.data
         if self._tree.quotas:
             grown = len(data or b"") - len(node.data or b"")

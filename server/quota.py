@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..protocol.errors import QuotaExceededError
 from .znode import Znode
@@ -44,10 +44,14 @@ def _quota_of(path: str, leaf: str) -> str | None:
 
 
 class Quotas:
-    """The quotas in force over a tree's znodes. Falsy while there is none, so that writes can skip it all."""
+    """The quotas in force over a tree's znodes. Falsy while there is none, so that writes can skip it all.
 
-    def __init__(self, nodes: dict[str, Znode]) -> None:
+    :param grown: told by how many bytes the bookkeeping has made a znode larger.
+    """
+
+    def __init__(self, nodes: dict[str, Znode], grown: Callable[[int], None]) -> None:
         self._nodes = nodes
+        self._grown = grown
         self._prefixes: set[str] = set()
         self._warned: set[str] = set()
 
@@ -152,6 +156,8 @@ class Quotas:
 
     def _write(self, prefix: str, count: int, size: int) -> dict[str, int]:
         node = self._nodes[ROOT + prefix + _STATS]
-        node.data = b"count=%d,bytes=%d" % (count, size)
+        data = b"count=%d,bytes=%d" % (count, size)
+        self._grown(len(data) - len(node.data or b""))
+        node.data = data
         node.changed()
         return {"count": count, "bytes": size}

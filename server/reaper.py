@@ -27,18 +27,26 @@ class Reaper:
     def next_deadline(self) -> float:
         """When :meth:`due` has something to do; infinity while there is no container and no TTL znode."""
         if self._queue:
-            return self._next_deletion
-        if self._tree.containers or self._tree.ttl_nodes:
-            return self._next_check
-        return math.inf
+            return math.ceil(self._next_deletion)
+        return self._next_check if self._has_candidates() else math.inf
+
+    def _has_candidates(self) -> bool:
+        return bool(self._tree.containers or self._tree.ttl_nodes)
+
+    def idle_until(self, now: float) -> None:
+        """Time has passed: leave out the checks that had nothing to look at, and keep their rhythm."""
+        if not self._queue and self._next_check <= now and not self._has_candidates():
+            self._skip_to(now)
+
+    def _skip_to(self, now: float) -> None:
+        self._next_check += self._interval * (1 + (now - self._next_check) // self._interval)
 
     def due(self, now: float, wall_time: int) -> Iterator[str]:
         """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
         if not self._queue and self._next_check <= now:
             self._queue.extend(self._candidates(wall_time))
             self._next_deletion = now
-            # checks keep their rhythm over the times in which there was nothing to look at
-            self._next_check += self._interval * (1 + (now - self._next_check) // self._interval)
+            self._skip_to(now)
         while self._queue and self._next_deletion <= now:
             self._next_deletion += self._pause
             yield self._queue.popleft()

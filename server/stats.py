@@ -30,25 +30,40 @@ class Summary:
         return self.total / self.count if self.count else 0.0
 
 
-class Histogram(Summary):
-    """A summary that knows its percentiles."""
+class Histogram:
+    """The same with percentiles.
 
-    __slots__ = ("_counts",)
+    :ivar zeros: how many values were 0, which most are; free to be added to.
+    """
+
+    __slots__ = ("_counts", "zeros")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.zeros = 0
         self._counts: dict[int, int] = {}
 
     def add(self, value: int, count: int = 1) -> None:
+        """The same value ``count`` times."""
         if count:
-            super().add(value, count)
             self._counts[value] = self._counts.get(value, 0) + count
+
+    def counts(self) -> dict[int, int]:
+        """How often each value came, the least first."""
+        counts = {0: self.zeros} if self.zeros else {}
+        return counts | dict(sorted(self._counts.items()))
+
+    def summary(self) -> Summary:
+        summary = Summary()
+        for value, count in self.counts().items():
+            summary.add(value, count)
+        return summary
 
     def percentile(self, share: float) -> int:
         """The least value that ``share`` (0 to 1) of all do not exceed."""
-        left = share * self.count
-        for value in sorted(self._counts):
-            left -= self._counts[value]
+        counts = self.counts()
+        left = share * sum(counts.values())
+        for value, count in counts.items():
+            left -= count
             if left <= 0:
                 return value
         return 0
@@ -58,6 +73,9 @@ class ServerStats:
     """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
         self.read_latency = Histogram()
         self.update_latency = Histogram()
         # how many watchers there were to tell, per event
@@ -83,10 +101,7 @@ class ServerStats:
     def latency(self) -> Summary:
         """Of reads and updates together."""
         both = Summary()
-        parts = [part for part in (self.read_latency, self.update_latency) if part.count]
-        if parts:
-            both.count = sum(part.count for part in parts)
-            both.total = sum(part.total for part in parts)
-            both.minimum = min(part.minimum for part in parts)
-            both.maximum = max(part.maximum for part in parts)
+        for histogram in (self.read_latency, self.update_latency):
+            for value, count in histogram.counts().items():
+                both.add(value, count)
         return both

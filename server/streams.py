@@ -95,6 +95,7 @@ class _StreamLink:
             else:
                 await self._taken.wait()
                 connection.proceed(self._now())
+            self._output.set()
             self._taken = trio.Event()
             self._flush()
 

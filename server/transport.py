@@ -9,6 +9,7 @@ import logging
 import select
 import socket
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import trio
@@ -55,14 +56,18 @@ class Server:
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen and serve until cancelled. Raises :class:`OSError` if an address cannot be had."""
         settings = self.service.settings
-        listener = _listen(settings.host, settings.port, settings.listen_backlog)
-        self.service.address = listener.getsockname()[:2]
-        try:
+        with ExitStack() as sockets:
+            listener = sockets.enter_context(_listen(settings.host, settings.port, settings.listen_backlog))
+            self.service.address = listener.getsockname()[:2]
+            secure: socket.socket | None = None
+            if settings.secure_port is not None:
+                host = settings.secure_host or settings.host
+                secure = sockets.enter_context(_listen(host, settings.secure_port, settings.listen_backlog))
+                self.service.secure_address = secure.getsockname()[:2]
+            if self._hub is not None:
+                sockets.callback(self._hub.close)
             async with trio.open_nursery() as nursery:
-                if settings.secure_port is not None and settings.ssl_context is not None:
-                    host = settings.secure_host or settings.host
-                    secure = _listen(host, settings.secure_port, settings.listen_backlog)
-                    self.service.secure_address = secure.getsockname()[:2]
+                if secure is not None:
                     nursery.start_soon(self._serve_tasks, secure)
                 if self._hub is not None:
                     self._hub.listen(listener)
@@ -71,22 +76,20 @@ class Server:
                     nursery.start_soon(self._serve_tasks, listener)
                 nursery.start_soon(self._keep_time)
                 task_status.started(self)
-                await trio.sleep_forever()
-        finally:
-            listener.close()
-            if self._hub is not None:
-                self._hub.close()
 
     def flush(self) -> None:
         """Send what has come to wait on any connection, after a change from outside."""
         if self._hub is not None:
             self._hub.flush()
 
+    def receive(self) -> None:
+        """Handle what has arrived already."""
+        if self._hub is not None:
+            self._hub.turn()
+            self._hub.tidy(self.clock.now())
+
     def advance(self) -> None:
         """Do what has fallen due by the clock."""
-        if self._hub is not None:
-            self._hub.turn()  # what has arrived already counts as a sign of life
-            self._hub.tidy(self.clock.now())
         self.service.engine.epoch_offset = self.clock.epoch_offset()
         self.service.advance(self.clock.now())
         self.flush()
@@ -97,6 +100,7 @@ class Server:
             # A new deadline may come into being meanwhile, but none that lies before the next tick.
             next_tick = (self.clock.now() // tick + 1) * tick
             await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
+            self.receive()  # what has arrived already counts as a sign of life
             self.advance()
 
     # --- a task per client -------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from ..protocol.constants import INT_MAX
-from ..protocol.paths import join, parent_of
+from ..protocol.paths import join
 from ..protocol.records import OPEN_ACL, READ_ACL
 from .quota import Quotas
 from .txn import Check, Create, Delete, Effect, SetACL, SetData
-from .znode import Znode
+from .znode import Children, Znode
 
 BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
@@ -31,9 +31,9 @@ class DataTree:
 
     def __init__(self) -> None:
         root = Znode(b"", OPEN_ACL, 0, 0, 0)
-        root.children = {"zookeeper": None}
+        root.children = Children("zookeeper")
         reserved = Znode(b"", OPEN_ACL, 0, 0, 0)
-        reserved.children = {"quota": None, "config": None}
+        reserved.children = Children("quota", "config")
         config = Znode(b"", READ_ACL, 0, 0, 0)
         config.aversion = -1
         self.nodes: dict[str, Znode] = {
@@ -46,8 +46,11 @@ class DataTree:
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttl_nodes: dict[str, None] = {}
-        self.quotas = Quotas(self.nodes)
         self.data_size = sum(len(path) for path in self.nodes)
+        self.quotas = Quotas(self.nodes, self._grown)
+
+    def _grown(self, size: int) -> None:
+        self.data_size += size
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -78,21 +81,21 @@ class DataTree:
         self._APPLY[type(effect)](self, effect, zxid, time)
 
     def _create(self, effect: Create, zxid: int, time: int) -> None:
-        path = effect.path
         node = Znode(effect.data, effect.acl, effect.owner, zxid, time)
-        parent = self.nodes[parent_of(path)]
+        parent = self.nodes[effect.parent]
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if parent.cversion < INT_MAX:
             parent.cversion += 1
             parent.pzxid = zxid
-        self._insert(path, node, parent)
+        self._insert(effect, node, parent)
 
-    def _insert(self, path: str, node: Znode, parent: Znode) -> None:
-        name = path[path.rindex("/") + 1 :]
-        if parent.children is None:
-            parent.children = {name: None}
-        else:
-            parent.children[name] = None
+    def _insert(self, effect: Create | Delete, node: Znode, parent: Znode) -> None:
+        path = effect.path
+        children = parent.children
+        if children is None:
+            children = parent.children = Children()
+        children[path[len(effect.parent) + 1 :]] = None
+        children.packed = None
         parent.changed()
         self.nodes[path] = node
         self.data_size += len(path) + (len(node.data) if node.data else 0)
@@ -105,16 +108,18 @@ class DataTree:
             self.quotas.created(path, node)
 
     def _delete(self, effect: Delete, zxid: int, time: int) -> None:
-        path = effect.path
-        parent = self.nodes[parent_of(path)]
+        parent = self.nodes[effect.parent]
         parent.pzxid = zxid
-        self._remove(path, parent)
+        self._remove(effect, parent)
 
-    def _remove(self, path: str, parent: Znode) -> None:
+    def _remove(self, effect: Create | Delete, parent: Znode) -> None:
+        path = effect.path
         node = self.nodes.pop(path)
-        assert parent.children is not None
-        del parent.children[path[path.rindex("/") + 1 :]]
-        if not parent.children:
+        children = parent.children
+        assert children is not None
+        del children[path[len(effect.parent) + 1 :]]
+        children.packed = None
+        if not children:
             parent.children = None
         parent.changed()
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
@@ -170,16 +175,16 @@ class DataTree:
             return lambda: None
         if isinstance(effect, SetData):
             return self._undo_set(path, self.nodes[path])
-        parent = self.nodes[parent_of(path)]
+        parent = self.nodes[effect.parent]
         before = parent.cversion, parent.pzxid
         node = self.nodes.get(path)
 
         def undo() -> None:
             parent.cversion, parent.pzxid = before
             if node is None:
-                self._remove(path, parent)
+                self._remove(effect, parent)
             else:
-                self._insert(path, node, parent)
+                self._insert(effect, node, parent)
 
         return undo
 

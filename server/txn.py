@@ -16,9 +16,13 @@ from ..protocol.records import ACL
 
 @attrs.define
 class Create:
-    """:ivar owner: the stored ephemeralOwner: 0, a session id, or the mark of a container or TTL znode."""
+    """
+    :ivar parent: the parent's path; ``""`` for a top-level znode.
+    :ivar owner: the stored ephemeralOwner: 0, a session id, or the mark of a container or TTL znode.
+    """
 
     path: str
+    parent: str
     data: bytes | None
     acl: tuple[ACL, ...]
     owner: int
@@ -27,6 +31,7 @@ class Create:
 @attrs.define
 class Delete:
     path: str
+    parent: str
 
 
 @attrs.define

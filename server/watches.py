@@ -57,6 +57,10 @@ class WatchManager(Generic[W]):
         self._paths: dict[W, dict[str, None]] = {}  # where a watcher may have entries; for removal only
         self._recursive = 0  # how many recursive entries there are: while none, no ancestor is looked at
 
+    def __bool__(self) -> bool:
+        """Whether anybody watches anything: while nobody does, writes need not ask."""
+        return bool(self._data or self._child)
+
     # --- registering -------------------------------------------------------------------------------------
 
     def add_data(self, path: str, watcher: W, mode: int = STANDARD) -> None:

@@ -8,19 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..protocol.constants import OpCode
+from ..protocol.constants import TELNET_CLOSE, OpCode
 from ..protocol.version import __version__
 from .metrics import java_double, metrics
 from .settings import ANNOUNCED_VERSION
-from .stats import ServerStats
 
 if TYPE_CHECKING:
     from .connection import Connection
     from .service import Service
 
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
-TELNET_CLOSE = b"\xff\xf4\xff\xfd"
-"""What telnet sends when it closes; treated as a word of that name."""
 
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
@@ -42,7 +39,7 @@ _SHORT = {
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> bytes:
     """The whole reply; the connection closes behind it. ``rest`` is what came behind the word."""
-    name = WORDS[word]
+    name = "telnet close" if word == TELNET_CLOSE else word.decode()
     allowed = service.settings.four_letter_words
     enabled = name in allowed or "*" in allowed or name == "srvr"
     if name == "isro" and service.settings.read_only_mode:
@@ -129,7 +126,7 @@ def _crst(service: Service, asker: Connection, now: float) -> str:
 
 
 def _srst(service: Service, asker: Connection, now: float) -> str:
-    service.engine.stats = ServerStats()
+    service.engine.stats.reset()
     return "Server stats reset.\n"
 
 
@@ -274,6 +271,3 @@ _ANSWERS: dict[str, Callable[[Service, Connection, float], str]] = {
     "wchp": _wchp,
     "wchs": _wchs,
 }
-WORDS = {name.encode(): name for name in (*_ANSWERS, "stmk")} | {TELNET_CLOSE: "telnet close"}
-"""Every word by the four bytes that ask it."""
-del WORDS[b"telnet close"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from ..protocol.records import ACL, Stat
 
 _STAT = struct.Struct(">qqqqiiiqiiq")  # Stat, packed once per change instead of once per read
+_COUNT = struct.Struct(">i")
 
 CONTAINER_OWNER = -(2**63)
 _TTL_MARK = 0xFF << 56
@@ -22,6 +24,37 @@ def ttl_owner(ttl: int) -> int:
 def wrap32(value: int) -> int:
     """Java int arithmetic."""
     return (value + 2**31) % 2**32 - 2**31
+
+
+class Children(dict[str, None]):
+    """The bare names of a znode's children, in the order of their creation.
+
+    :ivar packed: the names as the wire has them, once somebody has asked and until the next change.
+    """
+
+    __slots__ = ("packed",)
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(dict.fromkeys(names))
+        self.packed: bytes | None = None
+
+    def pack(self) -> bytes:
+        """The bytes of :class:`~pyzk.protocol.records.GetChildrenResponse`."""
+        packed = self.packed
+        if packed is None:
+            packed = self.packed = _COUNT.pack(len(self)) + _pack_names(self)
+        return packed
+
+
+NO_CHILDREN = _COUNT.pack(0)
+_PREFIXES = [_COUNT.pack(length).decode("latin-1") for length in range(128)]
+
+
+def _pack_names(names: Iterable[str]) -> bytes:
+    try:  # short ASCII names, which most are: one string operation each
+        return "".join([_PREFIXES[len(name)] + name for name in names]).encode("ascii")
+    except (IndexError, UnicodeEncodeError):
+        return b"".join([_COUNT.pack(len(data)) + data for data in map(str.encode, names)])
 
 
 class Znode:
@@ -52,7 +85,7 @@ class Znode:
         self.data = data
         self.acl = acl
         self.owner = owner
-        self.children: dict[str, None] | None = None
+        self.children: Children | None = None
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime = self.mtime = time
         self.version = self.cversion = self.aversion = 0

@@ -5,6 +5,7 @@ semantics.md section 11 and wire.md section 10.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,18 @@ from ...protocol import records
 from ...protocol.constants import OpCode
 from ...protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
 from ...protocol.jute import JuteError, Record
-from ...protocol.multi import READ_OPS, MultiOp, MultiResult, decode_multi, encode_results
+from ...protocol.multi import READ_OPS, TERMINATOR, MultiOp, MultiResult, decode_multi, encode_results
+from ...protocol.records import MultiHeader
 from ..txn import Check, Create, Delete, Multi, Refused, SetData
 from .reads import readable
 
 if TYPE_CHECKING:
     from ..engine import Acls, Client, Engine
+
+_CREATE, _CREATE2, _DELETE = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.DELETE.value
+_SET_DATA, _CHECK = OpCode.SET_DATA.value, OpCode.CHECK.value
+_INT = struct.Struct(">i")
+_OK = {op: MultiHeader(op, False, 0).encode() for op in (_CREATE, _CREATE2, _DELETE, _SET_DATA, _CHECK)}
 
 _Step = Create | Delete | SetData | Check
 
@@ -39,7 +46,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         raise MarshallingError(None, "reads in a transaction")
     done: list[tuple[_Step, Acls]] = []
     undo: list[Callable[[], None]] = []
-    results: list[MultiResult] = []
+    results: list[bytes] = []
     try:
         for item in operations:
             step = _prepare(engine, client, item.op, item.request)
@@ -47,40 +54,43 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             undo.append(engine.tree.undo_of(step))
             engine.tree.apply(step, engine.zxid, engine.time)
             results.append(_result(engine, item.op, step))
-    except ZooKeeperError as error:
+    except Exception as error:
         for undo_step in reversed(undo):
             undo_step()
-        if isinstance(error, MarshallingError):  # an internal failure spoils the whole multi
-            raise
+        if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
+            raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(operations), len(results), error.code)
-    for step, acls in done:
-        engine.fire(step, acls)
+    if engine.watches:
+        for step, acls in done:
+            engine.fire(step, acls)
     engine.record(Multi(tuple(step for step, _ in done)), client.session_id)
-    return encode_results(results)
+    return b"".join([*results, TERMINATOR])
 
 
 def _prepare(engine: Engine, client: Client, op: int, request: Any) -> _Step:
     who = client.identities
-    if op == OpCode.DELETE:
-        return engine.prepare.delete(request, who)
-    if op == OpCode.SET_DATA:
+    if op == _SET_DATA:
         return engine.prepare.set_data(request, who)
-    if op == OpCode.CHECK:
+    if op == _DELETE:
+        return engine.prepare.delete(request, who)
+    if op == _CHECK:
         return engine.prepare.check(request, who)
     return engine.prepare.create(op, request, client.session_id, who)
 
 
-def _result(engine: Engine, op: int, step: _Step) -> MultiResult:
-    if op in (OpCode.DELETE, OpCode.CHECK):
-        return MultiResult(op, 0, None)
-    if op == OpCode.CREATE:
-        return MultiResult(op, 0, records.CreateResponse(step.path))
-    stat = engine.tree.nodes[step.path].stat()
-    if op == OpCode.SET_DATA:
-        return MultiResult(op, 0, records.SetDataResponse(stat))
+def _result(engine: Engine, op: int, step: _Step) -> bytes:
+    """The bytes of a :class:`~pyzk.protocol.multi.MultiResult`."""
+    if op == _SET_DATA:
+        return _OK[op] + engine.tree.nodes[step.path].packed_stat()
+    if op in (_DELETE, _CHECK):
+        return _OK[op]
+    path = step.path.encode()
+    answer = _INT.pack(len(path)) + path
+    if op == _CREATE:
+        return _OK[op] + answer
     # containers and TTL znodes answer as create2 does (wire.md, trap 30)
-    return MultiResult(OpCode.CREATE2, 0, records.Create2Response(step.path, stat))
+    return _OK[_CREATE2] + answer + engine.tree.nodes[step.path].packed_stat()
 
 
 def _failure(total: int, failed: int, code: int) -> bytes:

@@ -9,6 +9,7 @@ from ...protocol import records
 from ...protocol.constants import Perms
 from ...protocol.errors import BadArgumentsError, MarshallingError, NoNodeError
 from ..acl import user_of
+from ..znode import NO_CHILDREN
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -27,7 +28,8 @@ def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ
     node = engine.tree.nodes.get(path)
     if node is None:
         raise NoNodeError(path)
-    engine.access.check(node.acl, perm, client.identities, path)
+    if node.acl is not records.OPEN_ACL:
+        engine.access.check(node.acl, perm, client.identities, path)
     return node
 
 
@@ -39,7 +41,7 @@ def exists(engine: Engine, client: Client, request: records.ExistsRequest) -> by
     if "\0" in path:
         raise BadArgumentsError(path, "a path must not hold a null character")
     node = engine.tree.nodes.get(path)
-    if node is not None:
+    if node is not None and node.acl is not records.OPEN_ACL:
         engine.access.check(node.acl, _READ, client.identities, path)
     if request.watch:
         engine.watches.add_data(path, client)
@@ -63,7 +65,7 @@ def get_children(engine: Engine, client: Client, request: records.GetChildrenReq
     node = readable(engine, client, request.path)
     if request.watch and request.path is not None:
         engine.watches.add_child(request.path, client)
-    return records.GetChildrenResponse(tuple(node.children or ())).encode()
+    return node.children.pack() if node.children else NO_CHILDREN
 
 
 def get_children2(engine: Engine, client: Client, request: records.GetChildren2Request) -> bytes:

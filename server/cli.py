@@ -1,0 +1,174 @@
+"""The command ``pyzk-server``: flags and zoo.cfg in, one readiness line out, until a signal comes.
+
+Modules are imported when they are needed: ``--help`` and ``--version`` should not wait for trio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ..protocol.version import __version__
+from . import logs
+
+if TYPE_CHECKING:
+    from .settings import Settings
+    from .zoocfg import Given
+
+log = logging.getLogger(__name__)
+
+PROG: Final = "pyzk-server"
+
+# Flags by the field of Settings that they set.
+_FLAGS: Final = {
+    "host": "--host",
+    "port": "--port",
+    "tick_time": "--tick-time",
+    "min_session_timeout": "--min-session-timeout",
+    "max_session_timeout": "--max-session-timeout",
+}
+
+
+class _Refusal(Exception):
+    """The server cannot start: one line that says why and how to mend it."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _Refusal(f"{message} (see {PROG} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROG,
+        description="An in-memory coordination server that speaks the ZooKeeper protocol.",
+        epilog="Flags win over the file. Nothing is stored: a restarted server is empty.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
+    add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
+    add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
+    add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
+    add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
+    add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
+    add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status.
+
+    :param argv: the arguments without the program's name; those of the process by default.
+    :returns: 0 after SIGINT or SIGTERM; 2 if the server could not start, with one line on stderr saying why.
+    :raises SystemExit: after ``--help`` and ``--version``.
+    """
+    try:
+        _run(_parser().parse_args(argv))
+    except _Refusal as refusal:
+        print(f"{PROG}: {refusal}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:  # before the server began to listen for signals
+        pass
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from . import zoocfg
+
+    logs.configure(arguments.log_level, arguments.log_format)
+    flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
+    given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
+    try:
+        if arguments.config is not None:
+            file = zoocfg.read(arguments.config, port_given="port" in given)
+            for warning in file.warnings:
+                log.warning("%s", warning)
+            given = {**file.given, **given}
+        settings = zoocfg.build(given, names=_FLAGS)
+    except zoocfg.ConfigError as error:
+        raise _Refusal(str(error)) from None
+
+    import trio
+
+    refused = trio.run(_serve, settings)
+    if refused is not None:
+        raise _Refusal(_explain(refused, settings, given))
+
+
+async def _serve(settings: Settings) -> Exception | None:
+    """Serve until SIGINT or SIGTERM; returns the error if the server cannot listen."""
+    import signal
+
+    import trio
+
+    from .transport import serve
+
+    refused: Exception | None = None
+
+    async def stop_at_signal(scope: trio.CancelScope) -> None:
+        async for _ in signals:
+            scope.cancel()
+
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
+        async with trio.open_nursery() as receiver:
+            async with trio.open_nursery() as nursery:
+                receiver.start_soon(stop_at_signal, nursery.cancel_scope)
+                try:
+                    server = await nursery.start(serve, settings)
+                except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
+                    refused = _first(errors)
+                else:
+                    print(_readiness(server.address, server.secure_address), flush=True)
+            receiver.cancel_scope.cancel()
+    return refused
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _readiness(address: tuple[str, int], secure_address: tuple[str, int] | None) -> str:
+    line = f"{PROG} is ready at {_spell(*address)}"
+    return f"{line} secure {_spell(*secure_address)}" if secure_address else line
+
+
+def _spell(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+_REASONS: Final = {
+    errno.EADDRINUSE: "the port is in use; stop what uses it, or change {port} (0: any free port)",
+    errno.EACCES: "ports below 1024 are for privileged programs; change {port}",
+    errno.EADDRNOTAVAIL: "no such address on this machine; change {host}",
+}
+
+
+def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -> str:
+    """Why the server cannot listen, and what to change, as whoever set it calls it."""
+    import socket
+
+    def named(*fields: str) -> str:
+        return " or ".join(
+            str(given.get(field) or _FLAGS[field]) for field in fields if field in given or field in _FLAGS
+        )
+
+    addresses = [_spell(settings.host, settings.port)]
+    if settings.secure_port is not None:
+        addresses.append(_spell(settings.secure_host or settings.host, settings.secure_port))
+    reason = f"{getattr(error, 'strerror', None) or error}; change {{host}} or {{port}}"
+    if isinstance(error, socket.gaierror | UnicodeError):
+        reason = "the host name cannot be resolved; change {host}"
+    elif isinstance(error, OSError):
+        reason = _REASONS.get(error.errno or 0, reason)
+    reason = reason.format(port=named("port", "secure_port"), host=named("host", "secure_host"))
+    return f"cannot listen at {' or '.join(addresses)}: {reason}"

@@ -1,0 +1,310 @@
+import errno
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from pyzk.protocol.version import __version__
+from pyzk.server import cli, transport
+from pyzk.server.settings import Settings
+from pyzk.server.zoocfg import build, interpret, read
+
+SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
+
+
+@pytest.fixture(autouse=True)
+def logging_put_back():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Puts a server without sockets in the place of the real one; it sends itself SIGTERM once it is ready.
+
+    Gives the ``settings`` it was started with, and takes the ``address`` and ``secure_address`` to announce,
+    an ``error`` to raise, and the signals to send ``at_start``, ``when_ready`` and ``at_stop``.
+    """
+    told = SimpleNamespace(
+        settings=None,
+        address=("127.0.0.1", 2181),
+        secure_address=None,
+        error=None,
+        at_start=[],
+        when_ready=[signal.SIGTERM],
+        at_stop=[],
+        stopped=False,
+    )
+
+    async def serve(settings, *, task_status=trio.TASK_STATUS_IGNORED):
+        told.settings = settings
+        if told.error:
+            raise told.error
+        try:
+            await send(told.at_start)
+            task_status.started(told)
+            await send(told.when_ready)
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await send(told.at_stop)
+            told.stopped = True
+
+    async def send(signals):
+        for number in signals:
+            await trio.testing.wait_all_tasks_blocked()
+            signal.raise_signal(number)
+            await trio.testing.wait_all_tasks_blocked()
+
+    monkeypatch.setattr(transport, "serve", serve)
+    return told
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs the command and gives the one line that says why it does not start."""
+
+    def run(*argv):
+        assert cli.main(argv) == 2
+        out, err = capsys.readouterr()
+        assert not out
+        assert re.fullmatch(r"pyzk-server: .+\n", err)
+        return err.removeprefix("pyzk-server: ").rstrip()
+
+    return run
+
+
+# --- arguments ------------------------------------------------------------------------------------------
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pyzk-server {__version__}\n"
+
+
+def test_help_names_every_flag(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for flag in (*cli._FLAGS.values(), "--config", "--log-level", "--log-format", "--version"):
+        assert flag in text
+
+
+def test_without_arguments_the_defaults(served):
+    assert cli.main([]) == 0
+    assert served.settings == Settings()
+
+
+def test_flags(served):
+    argv = "--host ::1 --port 0 --tick-time 100 --min-session-timeout 50 --max-session-timeout 500"
+    assert cli.main(argv.split()) == 0
+    assert served.settings == Settings(
+        host="::1", port=0, tick_time=100, min_session_timeout=50, max_session_timeout=500
+    )
+
+
+def test_flags_win_over_the_file(served, tmp_path):
+    (tmp_path / "zoo.cfg").write_text(
+        "clientPort=2190\nclientPortAddress=::1\ntickTime=300\nenforceQuota=true\n"
+    )
+    assert cli.main(["--config", str(tmp_path / "zoo.cfg"), "--port", "2191", "--host", "localhost"]) == 0
+    settings = served.settings
+    assert (settings.host, settings.port, settings.tick_time) == ("localhost", 2191, 300)
+    assert settings.enforce_quota
+
+
+def test_the_file_is_warned_about_once_on_stderr(served, tmp_path, capsys):
+    (tmp_path / "zoo.cfg").write_text("dataDir=/data\ninitLimit=5\nmade.up=1\n")
+    assert cli.main(["--config", str(tmp_path / "zoo.cfg")]) == 0
+    out, err = capsys.readouterr()
+    assert out == "pyzk-server is ready at 127.0.0.1:2181\n"
+    assert err.count("\n") == 1
+    assert "WARNING" in err
+
+
+def test_log_flags(served, tmp_path, capsys):
+    (tmp_path / "zoo.cfg").write_text("dataDir=/data\n")
+    assert cli.main(["--config", str(tmp_path / "zoo.cfg"), "--log-format", "json"]) == 0
+    assert capsys.readouterr().err.startswith('{"time": ')
+    assert cli.main(["--config", str(tmp_path / "zoo.cfg"), "--log-level", "ERROR"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+# --- refusals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--port", "many"], "--port"),
+        (["--port"], "--port"),
+        (["--prot", "1"], "--prot"),
+        (["zoo.cfg"], "zoo.cfg"),
+        (["--port", "70000"], "--port must be 0 to 65535, not 70000"),
+        (["--host", ""], "--host"),
+        (["--tick-time", "0"], "--tick-time must be at least 1, not 0"),
+        (["--min-session-timeout", "50000"], "--min-session-timeout 50000 ms is above --max-session-timeout"),
+        (["--max-session-timeout", "1"], "--min-session-timeout 4000 ms is above --max-session-timeout 1 ms"),
+        (["--log-level", "loud"], "--log-level"),
+        (["--log-format", "xml"], "--log-format"),
+        (["--config", "nowhere/zoo.cfg"], "cannot read nowhere/zoo.cfg: No such file or directory"),
+    ],
+)
+def test_bad_arguments(refused, argv, words):
+    assert words in refused(*argv)
+
+
+def test_a_bad_file(refused, tmp_path):
+    path = tmp_path / "zoo.cfg"
+    path.write_text("# one\ntickTime=fast\n")
+    assert refused("--config", str(path)) == f"{path}, line 2: tickTime: 'fast' is not a whole number"
+    path.write_text("minSessionTimeout=6000\n")
+    message = refused("--config", str(path), "--max-session-timeout", "5000")
+    assert f"minSessionTimeout ({path}, line 1) 6000 ms is above --max-session-timeout 5000 ms" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EACCES, "Permission denied"), "privileged programs; change --port"),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign"), "no such address on this machine; change --host"),
+        (OSError(errno.ENOBUFS, "No buffer space"), "No buffer space; change --host or --port"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service"), "cannot be resolved; change --host"),
+        (UnicodeError("label too long"), "cannot be resolved; change --host"),
+        (ExceptionGroup("", [OSError(errno.EADDRINUSE, "Address")]), "the port is in use"),
+    ],
+)
+def test_an_address_that_cannot_be_had(served, refused, error, words):
+    served.error = error
+    message = refused()
+    assert message.startswith("cannot listen at 127.0.0.1:2181: ")
+    assert words in message
+
+
+def test_an_address_that_cannot_be_had_is_named_as_the_file_has_it(served, tmp_path):
+    given = interpret("clientPort=80\nclientPortAddress=::1", "zoo.cfg").given
+    error = OSError(errno.EACCES, "Permission denied")
+    message = cli._explain(error, build(given), given)
+    assert message.startswith("cannot listen at [::1]:80: ")
+    assert message.endswith("change clientPort (zoo.cfg, line 1)")
+
+
+def test_a_port_in_use(refused):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        message = refused("--port", str(port))
+    assert message.startswith(f"cannot listen at 127.0.0.1:{port}: the port is in use")
+    assert message.endswith("change --port (0: any free port)")
+
+
+# --- signals, and the readiness line --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_server(served, number, capsys):
+    served.when_ready = [number]
+    assert cli.main([]) == 0
+    assert served.stopped
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_shutdown(served, number):
+    served.at_stop = [number, number]
+    assert cli.main([]) == 0
+    assert served.stopped
+
+
+def test_a_signal_before_the_server_is_ready(served, capsys):
+    served.at_start = [signal.SIGTERM]
+    assert cli.main([]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_before_signals_are_listened_for(monkeypatch, capsys):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trio, "run", interrupt)
+    assert cli.main([]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("address", "secure_address", "line"),
+    [
+        (("127.0.0.1", 4711), None, "127.0.0.1:4711"),
+        (("::1", 4711), None, "[::1]:4711"),
+        (("0.0.0.0", 1), ("::", 2), "0.0.0.0:1 secure [::]:2"),
+    ],
+)
+def test_the_readiness_line(served, capsys, address, secure_address, line):
+    served.address, served.secure_address = address, secure_address
+    assert cli.main([]) == 0
+    assert capsys.readouterr().out == f"pyzk-server is ready at {line}\n"
+
+
+# --- as processes ---------------------------------------------------------------------------------------
+
+
+def test_the_sample_configuration_serves_until_a_signal():
+    argv = [sys.executable, "-m", "pyzk.server", "--config", str(SAMPLE), "--port", "0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            match = re.fullmatch(r"pyzk-server is ready at 127\.0\.0\.1:(\d+)\n", line)
+            assert match, process.communicate()
+            with socket.create_connection(("127.0.0.1", int(match[1])), timeout=10) as client:
+                client.sendall(b"ruok")
+                assert client.recv(100) == b"imok"
+            process.terminate()
+            assert process.communicate(timeout=10) == ("", "")
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+def test_help_and_version_do_not_wait_for_heavy_modules():
+    code = "import sys, pyzk.server.cli; print({'trio', 'attrs', 'ssl', 'json'} & {*sys.modules})"
+    env = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout == "set()\n"
+
+
+# --- the sample configuration ---------------------------------------------------------------------------
+
+
+def test_the_sample_is_the_defaults():
+    configuration = read(str(SAMPLE))
+    assert not configuration.warnings
+    assert attrs.evolve(build(configuration.given), config_text="") == Settings()
+
+
+def test_every_example_in_the_sample_works(tmp_path, monkeypatch):
+    import trustme
+
+    ca = trustme.CA()
+    ca.cert_pem.write_to_path(tmp_path / "ca.pem")
+    ca.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    monkeypatch.chdir(tmp_path)
+    text = re.sub(r"^#(?=\S+=)", "", SAMPLE.read_text(), flags=re.MULTILINE)
+    configuration = interpret(text)
+    assert not configuration.warnings
+    settings = build(configuration.given)
+    assert settings.secure_port == 2281
+    assert settings.skip_acl
