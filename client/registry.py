@@ -8,8 +8,9 @@ Three facts shape it:
 * A registration exists from the moment the read is *submitted* (``reserve``), not only from its reply: a
   removal sent in between would take the fresh watch along.
 * Servers 3.6 to 3.8 keep a single mode per connection and path, the last one registered winning (semantics.md
-  section 17): a one-shot watch would end a persistent one at the same path. So a one-shot read of a path that
-  has a persistent watch does not ask the server for one; it rides on the persistent one.
+  section 17): a one-shot watch would end a persistent one at the same path, and a persistent one a recursive
+  one. So whoever comes second does not ask for the lesser mode; it rides on the greater. A recursive watch
+  has no CHILD events: those of its own path are made here, of what it reports of the children.
 * They cannot remove a persistent watch alone either (watcher types 4 and 5 are unknown before 3.9). So a
   persistent watch is removed together with everything else at its path, once nobody uses the path any more.
 """
@@ -67,6 +68,8 @@ class _Path:
     reserved: list[Kind] = attrs.Factory(list)
     superfluous: bool = False
     """The server may watch more here than the users need."""
+    deep: bool = False
+    """The server has a recursive watch here."""
 
     def uses(self, kinds: Iterable[Kind]) -> bool:
         return any(kind in self.users or kind in self.reserved for kind in kinds)
@@ -115,18 +118,14 @@ class WatchRegistry:
     def reserve(self, path: str, kind: Kind) -> bool:
         """A request that will arm a watch is about to be submitted.
 
-        :returns: whether it has to ask the server. False for a one-shot watch that rides on another.
+        :returns: whether it has to ask the server for this kind. False where it rides on a greater one.
         """
         entry = self._paths.setdefault(path, _Path())
-        rides = kind in _ONE_SHOT and entry.uses((Kind.PERSISTENT,) if kind is Kind.CHILD else _LASTING)
+        greater = {Kind.PERSISTENT: (Kind.RECURSIVE,), Kind.RECURSIVE: ()}.get(kind, _LASTING)
+        rides = entry.deep if kind is Kind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
+        rides = rides or entry.uses(greater)
         entry.reserved.append(kind)
         return not rides
-
-    def shadows(self, path: str) -> bool:
-        """Whether a persistent watch registered now would hide a recursive one at the same path from
-        servers before 3.9."""
-        entry = self._paths.get(path)
-        return entry is not None and entry.uses((Kind.RECURSIVE,))
 
     def settle(self, path: str, reserved: Kind, armed: Kind | None, watcher: Watcher) -> None:
         """The request has its answer: the watch is armed, or (None) it is not."""
@@ -138,7 +137,9 @@ class WatchRegistry:
             self._released(path, entry, reserved, asked=False)
             return
         entry.add(armed, watcher)
-        self._recursive += armed is Kind.RECURSIVE
+        if armed is Kind.RECURSIVE:
+            entry.deep = True
+            self._recursive += 1
 
     def leave(self, path: str, watcher: Watcher) -> None:
         """A user has gone. Harmless if its watch has fired or was never armed."""
@@ -172,25 +173,38 @@ class WatchRegistry:
         self.events += 1
         event = WatchEvent(type, path, zxid)
         entry = self._paths.get(path)
+        if type is EventType.CHILD:
+            if entry is not None and not entry.deep:
+                self._deliver(entry, event)
+            return
         if entry is not None:
-            ended = [watcher for kind in _ENDS[type] for watcher in entry.users.pop(kind, ())]
-            lasting = list(entry.users.get(Kind.PERSISTENT, ()))
-            if ended and not entry.uses(Kind):
-                self._released(path, entry, Kind.DATA, asked=False)
-            for watcher in ended + lasting:
-                watcher.deliver(event)
-        if self._recursive and type is not EventType.CHILD:  # never passed on (semantics.md section 18, 20)
+            self._deliver(entry, event)
+        if self._recursive:
             for ancestor in _self_and_ancestors(path):
                 above = self._paths.get(ancestor)
                 for watcher in list(above.users.get(Kind.RECURSIVE, ())) if above else ():
                     watcher.deliver(event)
+        if type is not EventType.CHANGED and path != "/":
+            parent = path[: path.rindex("/")] or "/"
+            above = self._paths.get(parent)
+            if above is not None and above.deep:
+                self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))
+
+    def _deliver(self, entry: _Path, event: WatchEvent) -> None:
+        """To the users of the event's own path, but the recursive ones."""
+        ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
+        lasting = list(entry.users.get(Kind.PERSISTENT, ()))
+        if ended and not entry.uses(Kind):
+            self._released(event.path, entry, Kind.DATA, asked=False)
+        for watcher in ended + lasting:
+            watcher.deliver(event)
 
     # --- the life of the session -------------------------------------------------------------------------
 
     def disconnected(self) -> None:
         """The server has forgotten all watches of the connection."""
         for path, entry in list(self._paths.items()):
-            entry.superfluous = False
+            entry.superfluous = entry.deep = False
             if not entry.uses(Kind):
                 del self._paths[path]
 
@@ -208,6 +222,7 @@ class WatchRegistry:
                 chunk = {kind: [] for kind in Kind}
                 size = 0
             chunk[kind].append(path)
+            self._paths[path].deep |= kind is Kind.RECURSIVE
             size += cost
         if size:
             yield self._rearm(chunk, relative_zxid, lasting)

@@ -445,13 +445,15 @@ class ZooKeeper:
         :param buffer: how many unread events are kept; beyond that they give way to a single Missed.
         """
         kind = Kind.RECURSIVE if recursive else Kind.PERSISTENT
-        mode = AddWatchMode.PERSISTENT_RECURSIVE if recursive else AddWatchMode.PERSISTENT
         full = server_path(self.chroot, path)
         stream = WatchStream(path, self.chroot, buffer)
-        shadows = kind is Kind.PERSISTENT and self._watches.shadows(full)
-        pending = self._submit_watching(AddWatch(path, mode), full, kind, stream, lambda error: None)
-        if shadows:  # see registry.py: the last mode wins
-            self.submit(AddWatch(path, AddWatchMode.PERSISTENT_RECURSIVE))
+        pending = self._submit_watching(
+            lambda asks: AddWatch(path, AddWatchMode(recursive or not asks)),
+            full,
+            kind,
+            stream,
+            lambda error: None,
+        )
         try:
             await wait_settled(pending, None)
             pending.result()
@@ -466,7 +468,7 @@ class ZooKeeper:
         watch = Watch(operation.path, self.chroot, lambda watch: self._watches.leave(full, watch))
         is_exists = isinstance(operation, Exists)
         pending = self._submit_watching(
-            operation,
+            lambda asks: attrs.evolve(operation, watch=asks),
             full,
             kind,
             watch,
@@ -485,7 +487,7 @@ class ZooKeeper:
 
     def _submit_watching(
         self,
-        operation: Any,
+        operation: Callable[[bool], Operation[Any]],
         full: str,
         kind: Kind,
         watcher: Watch | WatchStream,
@@ -493,13 +495,12 @@ class ZooKeeper:
     ) -> Pending[Any]:
         """Submit a request that arms a watch.
 
+        :param operation: makes the operation, given whether it has to ask the server for this kind of watch.
         :param armed_by: which kind of watch an error leaves behind.
         """
         asks = self._watches.reserve(full, kind)
-        if not isinstance(operation, AddWatch):
-            operation = attrs.evolve(operation, watch=asks)
         try:
-            pending = self.submit(operation)
+            pending = self.submit(operation(asks))
         except ZooKeeperError:
             self._watches.settle(full, kind, None, watcher)
             raise

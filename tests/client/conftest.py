@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
-from trio.testing import MockClock
-
 from pyzk.client import ZooKeeper
+from trio.testing import MockClock
 
 from .world import World, open_world
 

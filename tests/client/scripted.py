@@ -6,7 +6,6 @@ import struct
 from typing import Any
 
 import attrs
-
 from pyzk.client.connection import Credential
 from pyzk.client.registry import WatchRegistry
 from pyzk.client.request import Request

@@ -12,8 +12,6 @@ from functools import partial
 import pytest
 import trio
 import trustme
-from trio.testing import MockClock
-
 from pyzk.client import ConnectionLossError, EventType, MarshallingError, WatchEvent, connect
 from pyzk.client.runner import Connector
 from pyzk.protocol.framing import frame
@@ -21,6 +19,7 @@ from pyzk.protocol.records import ConnectResponse
 from pyzk.server.service import Service
 from pyzk.server.settings import Settings
 from pyzk.server.streams import serve_stream
+from trio.testing import MockClock
 
 from .world import SERVER, World
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
-
 from pyzk.client import (
     BadArgumentsError,
     BadVersionError,
@@ -20,6 +18,7 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.protocol.constants import OpCode
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from .world import World
 

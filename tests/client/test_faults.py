@@ -8,8 +8,6 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
-
 from pyzk.client import (
     OPEN_ACL,
     AuthFailedError,
@@ -22,6 +20,7 @@ from pyzk.client import (
 )
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ReconfigDisabledError
+from trio.testing import MockClock
 
 from .world import World
 

@@ -4,7 +4,6 @@ import random
 from itertools import pairwise
 
 import pytest
-
 from pyzk.client.hosts import ConnectString, Host, HostCycle
 from pyzk.protocol.errors import BadArgumentsError
 

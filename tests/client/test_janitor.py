@@ -6,10 +6,9 @@ import logging
 
 import pytest
 import trio
-from trio.testing import MockClock
-
 from pyzk.client import ConnectionLossError, Create, CreateMode, ZooKeeper
 from pyzk.protocol.constants import OpCode
+from trio.testing import MockClock
 
 from .world import World
 

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 import pytest
 import trio
-from trio.testing import MockClock
-
 from pyzk.client import (
     AuthFailedError,
     ClosingError,
@@ -22,6 +20,7 @@ from pyzk.client import (
 )
 from pyzk.client.hosts import HostCycle
 from pyzk.protocol.constants import OpCode
+from trio.testing import MockClock
 
 from .world import SERVER, World, open_world
 

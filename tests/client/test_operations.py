@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
 from pyzk.client.operations import (
     CONFIG_PATH,

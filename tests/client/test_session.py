@@ -7,7 +7,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from pyzk.client import SessionState
 from pyzk.client.connection import Credential
 from pyzk.client.events import Missed, MissedReason, WatchEvent

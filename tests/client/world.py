@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 import attrs
 import trio
 import trio.testing
-
 from pyzk.client import ZooKeeper, connect
 from pyzk.protocol.framing import FrameBuffer, FrameLengthError, frame
 from pyzk.server.service import Service
