@@ -28,6 +28,7 @@ from ..protocol.errors import (
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
 from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
+from .hosts import Host
 from .operations import (
     Check,
     Create,
@@ -70,6 +71,7 @@ __all__ = [
     "GetChildren",
     "GetChildrenAndStat",
     "GetData",
+    "Host",
     "Id",
     "InvalidACLError",
     "MarshallingError",

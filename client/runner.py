@@ -138,6 +138,7 @@ class Runner:
     :ivar connect_budget: seconds to open a connection, TLS included.
     :ivar renews: whether an expired session is followed by a new one.
     :ivar on_expired: called when it is not.
+    :ivar server: where the present connection goes, or the last one went.
     """
 
     machine: SessionMachine
@@ -147,6 +148,7 @@ class Runner:
     connect_budget: float
     renews: bool
     on_expired: Callable[[], object] = lambda: None
+    server: Host | None = None
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -229,6 +231,7 @@ class Runner:
 
     async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
         machine = self.machine
+        self.server = host
         machine.connection_made(trio.current_time())
         reason = "the server closed the connection"
         try:

@@ -14,6 +14,7 @@ from ..protocol.errors import NodeExistsError, NoNodeError, NotEmptyError, ZooKe
 from ..protocol.paths import join, parent_of, validate_path
 from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
 from .connection import Credential, Metrics
+from .hosts import Host
 from .janitor import Janitor
 from .operations import (
     AddWatch,
@@ -76,6 +77,11 @@ class ZooKeeper:
         self._watches = runner.machine.watches
         self._nursery = nursery
         self._watches.remove = self._remove_watch
+
+    @property
+    def server(self) -> Host | None:
+        """Where the present connection goes, or the last one went."""
+        return self._runner.server
 
     @property
     def metrics(self) -> Metrics:
