@@ -204,7 +204,6 @@ async def test_nothing_acknowledged_is_lost_while_leaders_die(ensemble: Ensemble
         entries = Counter((data or b"").decode() for data, _ in [await judge.get(f"/log/{n}") for n in names])
 
     fates = Counter(write.fate for write in run.history.writes)
-    print(fates, len(run.history.reads), len(names), sum(zk.metrics.connections for zk in clients))
     assert fates["done"] > 100
     assert fates["unknown"] > 0, "no reply was ever lost: the blows missed"
     assert list(violations(run.history, final)) == []
