@@ -15,7 +15,7 @@ from ..protocol.errors import ConnectionLossError, SessionExpiredError
 from .connection import DEFAULT_REPLY_LIMIT, Credential
 from .hosts import ConnectString, HostCycle
 from .registry import WatchRegistry
-from .runner import Connector, Runner, Session, wait_settled
+from .runner import Background, Connector, Runner, Session, wait_settled
 from .session import SessionMachine, SessionState
 from .zookeeper import ZooKeeper
 
@@ -70,8 +70,10 @@ async def connect(
     :param rng: decides the order of the servers and the pauses between attempts.
 
     Raises :class:`ConnectionLossError` if there is no session in time, :class:`AuthFailedError` if the first
-    server refuses an identity, ValueError for a malformed connect string.
+    server refuses an identity, ValueError for a malformed connect string or timeout.
     """
+    if session_timeout <= 0:
+        raise ValueError(f"session_timeout must be positive, not {session_timeout}")
     parsed = ConnectString.parse(servers)
     hosts = HostCycle(parsed.hosts, rng or random.Random())
     budget = max(session_timeout / len(hosts), _SHORTEST_BUDGET)
@@ -91,9 +93,11 @@ async def connect(
 
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        background: trio.Nursery = await nursery.start(_keep_running, runner)
+        background = Background(nursery)
         zk = ZooKeeper(runner, session, background, parsed.chroot)
         try:
+            background.start_soon(runner.run)
+            background.start_soon(runner.run_timer)
             with trio.move_on_after(connect_timeout) as patience:
                 await session.wait_connected()
             if patience.cancelled_caught:
@@ -114,21 +118,12 @@ async def connect(
             with trio.move_on_after(close_grace, shield=True):
                 await _close(zk, machine, runner)
             machine.abandon()
-            background.cancel_scope.cancel()
+            background.cancel()
     if failure is not None:
         try:
             raise failure
         finally:
             del failure  # a cycle through its own traceback otherwise
-
-
-async def _keep_running(runner: Runner, *, task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """Shielded: when the block is cancelled from outside, it takes a connection to close the session."""
-    with trio.CancelScope(shield=True):
-        async with trio.open_nursery() as background:
-            background.start_soon(runner.run)
-            background.start_soon(runner.run_timer)
-            task_status.started(background)
 
 
 async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None:

@@ -98,8 +98,5 @@ class Request(Generic[T]):
 
     def _settle(self) -> None:
         self.settled = True
-        listeners = self._listeners
-        if listeners:
-            self._listeners = []
-            for listener in listeners:
-                listener(self)
+        while self._listeners:  # one by one: a listener may make another forget about it
+            self._listeners.pop(0)(self)

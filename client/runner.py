@@ -131,6 +131,33 @@ class Session:
         self._changed = trio.Event()
 
 
+class Background:
+    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled: it takes a connection
+    to close the session when the client's block is cancelled from outside."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._scopes: set[trio.CancelScope] = set()
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        scope = trio.CancelScope(shield=True)
+        self._scopes.add(scope)
+        self._nursery.start_soon(self._run, scope, function, args)
+
+    async def _run(
+        self, scope: trio.CancelScope, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]
+    ) -> None:
+        try:
+            with scope:
+                await function(*args)
+        finally:
+            self._scopes.discard(scope)
+
+    def cancel(self) -> None:
+        for scope in list(self._scopes):
+            scope.cancel()
+
+
 @attrs.define
 class Runner:
     """Keeps a session connected.
@@ -211,7 +238,7 @@ class Runner:
                 return await self._open_secured(host)
         except trio.TooSlowError:
             reason = f"no connection within {self.connect_budget:.1f} s"
-        except (OSError, trio.BrokenResourceError) as error:
+        except (OSError, UnicodeError, trio.BrokenResourceError) as error:  # UnicodeError: a host name
             reason = _describe(error)
         self.machine.connect_failed(f"{host}: {reason}")
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, TypeVar, overload
 
@@ -41,7 +41,7 @@ from .operations import (
     server_path,
 )
 from .registry import Kind
-from .runner import Pending, Runner, Session, wait_settled
+from .runner import Background, Pending, Runner, Session, wait_settled
 from .session import SessionState
 from .transaction import Transaction
 from .watch import Watch, WatchStream
@@ -68,14 +68,14 @@ class ZooKeeper:
     :ivar metrics: what was sent.
     """
 
-    def __init__(self, runner: Runner, session: Session, nursery: trio.Nursery, chroot: str) -> None:
+    def __init__(self, runner: Runner, session: Session, background: Background, chroot: str) -> None:
         self.chroot = chroot
         self.session = session
         self.janitor = Janitor(self)
         self._runner = runner
         self._machine = runner.machine
         self._watches = runner.machine.watches
-        self._nursery = nursery
+        self._background = background
         self._watches.remove = self._remove_watch
 
     @property
@@ -102,9 +102,9 @@ class ZooKeeper:
         """Whether nothing can be submitted any more."""
         return not self._machine.accepting
 
-    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run ``function(*args)`` until the client closes. What it raises ends the client."""
-        self._nursery.start_soon(function, *args)
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Run ``function(*args)`` until it ends or the client closes. What it raises ends the client."""
+        self._background.start_soon(function, *args)
 
     # --- the way of every operation ----------------------------------------------------------------------
 

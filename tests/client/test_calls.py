@@ -98,9 +98,20 @@ async def test_cancelling_a_wait_leaves_what_was_submitted_alone(
     path, stat = await pending.wait()
     assert path == "/a"
     assert stat == await zk.exists("/a")
-    settled = []
+    settled: list[object] = []
     pending.on_settled(settled.append)
     assert settled == [pending]
+
+
+async def test_a_listener_may_cancel_whoever_waits_for_the_same_outcome(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    pending = zk.submit(Create("/a"))
+    with trio.CancelScope() as scope:
+        pending.on_settled(lambda _: scope.cancel())
+        await pending.wait()
+    assert scope.cancelled_caught
+    assert await zk.exists("/a") is not None
 
 
 async def test_many_cancelled_calls_among_others(

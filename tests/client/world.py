@@ -202,7 +202,7 @@ async def open_world(**settings: Any) -> AsyncIterator[World]:
     """A fresh server; sessions of 1 to 100 s, in ticks of 0.1 s."""
     options = {"tick_time": 100, "min_session_timeout": 1000, "max_session_timeout": 100_000}
     now = trio.current_time()
-    service = Service(Settings(**(options | settings)), now=now, epoch=now + 1_700_000_000)  # type: ignore[arg-type]
+    service = Service(Settings(**(options | settings)), now=now, epoch=now + 1_700_000_000)
     async with trio.open_nursery() as nursery:
         world = World(service, nursery)
         nursery.start_soon(_keep_time, service)

@@ -85,7 +85,8 @@ def _one_history(done: list[Write], reads: list[Read]) -> Iterator[str]:
     """Everybody sees the same value at the same version and zxid, and zxids order versions."""
     seen: dict[tuple[str, int], tuple[int, bytes]] = {}
     owner: dict[tuple[int, str], bytes] = {}
-    for item in (*done, *reads):
+    everything: list[Write | Read] = [*done, *reads]
+    for item in everything:
         known = seen.setdefault((item.path, item.version), (item.zxid, item.value))
         if known != (item.zxid, item.value):
             yield f"version {item.version} of {item.path} is both {known} and {(item.zxid, item.value)!r}"
@@ -133,7 +134,8 @@ def _nothing_lost(done: list[Write], final: list[Read]) -> Iterator[str]:
 def _each_client_moves_forward(done: list[Write], reads: list[Read]) -> Iterator[str]:
     """FIFO per client: nobody's view goes back, and everybody sees his own writes."""
     by_client: dict[int, list[Write | Read]] = defaultdict(list)
-    for item in (*done, *reads):
+    everything: list[Write | Read] = [*done, *reads]
+    for item in everything:
         by_client[item.client].append(item)
     for items in by_client.values():
         items.sort(key=lambda item: item.begun)
