@@ -84,6 +84,7 @@ async def work(zk: ZooKeeper, number: int, run: Run) -> None:
                 await write(zk, number, path, run, versions[path])
             case "log":
                 value = f"{number}:{next(run.values)}"
+                run.logged[value] = "unknown"
                 try:
                     await zk.create("/log/e-", value.encode(), sequential=True)
                     run.logged[value] = "done"
@@ -120,14 +121,15 @@ async def read(
 async def write(zk: ZooKeeper, number: int, path: str, run: Run, version: int) -> None:
     value = f"{number}:{next(run.values)}".encode()
     begun = trio.current_time()
-    fate: Fate = "done"
+    fate: Fate = "unknown"  # and that it stays when the test is over before the reply is there
     written, zxid = -1, 0
     try:
         stat = await zk.set(path, value, version=version)
-        written, zxid = stat.version, stat.mzxid
+        fate, written, zxid = "done", stat.version, stat.mzxid
     except (ConnectionLossError, BadVersionError) as error:
         fate = fate_of(error)
-    run.history.writes.append(Write(number, path, value, begun, trio.current_time(), fate, written, zxid))
+    finally:
+        run.history.writes.append(Write(number, path, value, begun, trio.current_time(), fate, written, zxid))
 
 
 async def mirror(zk: ZooKeeper, mirrored: dict[str, int], task_status: trio.TaskStatus[None]) -> None:
