@@ -202,17 +202,24 @@ async def test_nothing_acknowledged_is_lost_while_leaders_die(ensemble: Ensemble
             final.append(
                 Read(-1, path, data or b"", synced, trio.current_time(), stat.version, stat.mzxid, synced)
             )
-        names = await judge.get_children("/log")
-        entries = Counter((data or b"").decode() for data, _ in [await judge.get(f"/log/{n}") for n in names])
+        log = [
+            ((await judge.get(f"/log/{name}"))[0] or b"").decode()
+            for name in sorted(await judge.get_children("/log"))
+        ]
 
     fates = Counter(write.fate for write in run.history.writes)
     assert fates["done"] > 100
     assert fates["unknown"] > 0, "no reply was ever lost: the blows missed"
     assert list(violations(run.history, final)) == []
+    entries = Counter(log)
     for value, fate in run.logged.items():
         assert entries[value] <= 1, "an entry was written twice"
         if fate != "unknown":
             assert entries[value] == (fate == "done"), (value, fate)
+    for client in range(CLIENTS):
+        own = [int(value.partition(":")[2]) for value in log if value.startswith(f"{client}:")]
+        assert len(own) > PROGRESS
+        assert own == sorted(own), "a client's writes came out of order"
     assert all(0 < mirrored[read.path] <= read.version for read in final)
 
 
