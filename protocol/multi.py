@@ -92,7 +92,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     """Decode a request body as the real server does, quirks included; raises :class:`.jute.JuteError`.
 
     The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
-    15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode is a plain create.
+    15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
     """
     ops: list[MultiOp] = []
     while True:
@@ -110,7 +110,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
         if isinstance(request, CreateRequest):
             op = _reread_create(op, request.flags)
         elif isinstance(request, CreateTTLRequest) and request.flags not in (5, 6):
-            op = OpCode.CREATE
+            op = OpCode.CREATE_CONTAINER if request.flags == CreateMode.CONTAINER else OpCode.CREATE
             request = CreateRequest(request.path, request.data, request.acl, request.flags)
         ops.append(MultiOp(op, request))
     if len({item.op in READ_OPS for item in ops}) > 1:

@@ -17,6 +17,7 @@ from . import logs
 
 if TYPE_CHECKING:
     from .settings import Settings
+    from .transport import Server
     from .zoocfg import Given
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,7 @@ async def _serve(settings: Settings) -> Exception | None:
                 except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
-                    print(_readiness(server.address, server.secure_address), flush=True)
+                    print(_readiness(server), flush=True)
             receiver.cancel_scope.cancel()
     return refused
 
@@ -137,9 +138,14 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _readiness(address: tuple[str, int], secure_address: tuple[str, int] | None) -> str:
-    line = f"{PROG} is ready at {_spell(*address)}"
-    return f"{line} secure {_spell(*secure_address)}" if secure_address else line
+def _readiness(server: Server) -> str:
+    others = {
+        "secure": server.secure_address,
+        "admin": server.admin_address,
+        "metrics": server.metrics_address,
+    }
+    words = [f"{name} {_spell(*address)}" for name, address in others.items() if address]
+    return " ".join([f"{PROG} is ready at {_spell(*server.address)}", *words])
 
 
 def _spell(host: str, port: int) -> str:
@@ -153,22 +159,36 @@ _REASONS: Final = {
 }
 
 
+# Fields of Settings: where to listen.
+_LISTENERS: Final = (
+    ("host", "port"),
+    ("secure_host", "secure_port"),
+    ("admin_host", "admin_port"),
+    ("metrics_host", "metrics_port"),
+)
+
+
 def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -> str:
     """Why the server cannot listen, and what to change, as whoever set it calls it."""
     import socket
 
-    def named(*fields: str) -> str:
-        return " or ".join(
-            str(given.get(field) or _FLAGS[field]) for field in fields if field in given or field in _FLAGS
-        )
+    from .zookeys import KEY_OF
 
-    addresses = [_spell(settings.host, settings.port)]
-    if settings.secure_port is not None:
-        addresses.append(_spell(settings.secure_host or settings.host, settings.secure_port))
+    tried = {
+        (host, port): (getattr(settings, host) or settings.host, getattr(settings, port))
+        for host, port in _LISTENERS
+        if getattr(settings, port) is not None
+    }
+    culprit = getattr(error, "filename", None)
+    tried = {fields: address for fields, address in tried.items() if address == culprit} or tried
+    host, port = (
+        " or ".join(str(given.get(field) or _FLAGS.get(field) or KEY_OF[field]) for field in fields)
+        for fields in zip(*tried, strict=True)
+    )
     reason = f"{getattr(error, 'strerror', None) or error}; change {{host}} or {{port}}"
     if isinstance(error, socket.gaierror | UnicodeError):
         reason = "the host name cannot be resolved; change {host}"
     elif isinstance(error, OSError):
         reason = _REASONS.get(error.errno or 0, reason)
-    reason = reason.format(port=named("port", "secure_port"), host=named("host", "secure_host"))
-    return f"cannot listen at {' or '.join(addresses)}: {reason}"
+    addresses = " or ".join(_spell(*address) for address in tried.values())
+    return f"cannot listen at {addresses}: {reason.format(port=port, host=host)}"

@@ -40,6 +40,7 @@ from ..protocol.errors import (
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from .engine import UnknownOperation
+from .operations import WRITES
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -75,6 +76,7 @@ class Connection:
     :ivar session: the session served, once the handshake is done.
     :ivar identities: who the client has proved to be: its address at first, then what auth adds.
     :ivar close_expected: nothing more will be read; send what is left and close.
+    :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
     """
 
@@ -91,6 +93,7 @@ class Connection:
         self.session_id = 0
         self.identities = identities
         self.close_expected = False
+        self.session_over = False
         self.aborted = False
         self.established = service.engine.wall_clock(now)
         self.latency = Summary()
@@ -302,7 +305,7 @@ class Connection:
             self._sign_of_life(session, frames, now)
         service, output = self._service, self._output
         handle, engine = service.handle, service.engine
-        handled = xid = op = zxid = 0
+        handled = xid = op = zxid = err = 0
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER:
@@ -312,11 +315,15 @@ class Connection:
                 xid, op = _HEADER(payload)
                 if op in _SPECIAL or self._guarded:
                     if not self._admit(xid, op, payload, now):
+                        if self.close_expected:
+                            break
                         continue
                     if op == _PING:
                         xid = PING_XID  # whatever the client sent (wire.md section 5)
                 zxid, err, body = handle(self, op, payload, now)
             except NoReply:
+                if self.close_expected:
+                    break
                 continue
             except NotYet:
                 handled -= 1
@@ -335,12 +342,13 @@ class Connection:
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
             if op == _CLOSE:
+                self.session_over = True
                 self._close("its session is closed")
                 break
         if not self.close_expected:
             self._frames = frames[handled:] if handled < len(frames) else []
         self._account(handled, engine.zxid - before, now)
-        self.last_op = op
+        self.last_op = None if err and op in WRITES else op  # a write that was refused has no name
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
@@ -354,10 +362,11 @@ class Connection:
         """Auth and sasl are the connection's own affair: no zxid, no sign of life (wire.md section 12)."""
         try:
             if op == OpCode.SASL:  # no login is configured: the exchange is over before it starts
-                records.GetSASLRequest.read(payload, 8)
+                if records.GetSASLRequest.decode(payload, 8).token is None:
+                    raise JuteError("a null token")
                 self._reply(xid, 0, 0, records.SetSASLResponse(None).encode())
                 return
-            packet = records.AuthPacket.read(payload, 8)[0]
+            packet = records.AuthPacket.decode(payload, 8)
         except JuteError as error:
             self._refuse(f"its auth packet cannot be read: {error}")
             return
@@ -376,15 +385,14 @@ class Connection:
         if op in (OpCode.AUTH, OpCode.SASL):
             self._authenticate(xid, op, payload)
             return False
-        if self.close_expected:
-            return False
         settings = self._settings
         required = settings.required_auth_schemes
         if required and not any(identity.scheme in required for identity in self.identities):
             self._reply(xid, 0, SessionClosedRequireAuthError.code)
             self._refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
             return False
-        if len(payload) > settings.large_request_max_bytes and settings.large_request_threshold >= 0:
+        # Requests are dealt with one at a time, so the budget is never shared
+        if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
             self._refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
             return False
         waited = (now - self._arrived) * 1000

@@ -29,13 +29,13 @@ from .stats import ServerStats
 from .tree import DataTree
 from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
 from .watches import Notification, WatchManager
+from .znode import Znode
 
 logger = logging.getLogger("pyzk.server")
 
 _READ = Perms.READ.value
 
-Acls = tuple[tuple[ACL, ...], tuple[ACL, ...]]
-"""A znode's ACL and its parent's."""
+ACLs = tuple[ACL, ...]
 
 
 class Client(Hashable, Protocol):
@@ -114,13 +114,14 @@ class Engine:
                 self.expire(session, self._now)
             for path in self.reaper.due(ms, self.time):
                 self._reap(path)
-        self.reaper.idle_until(now * 1000)
 
     def _set_time(self, now: float) -> None:
         self._now = now
         time = int((now + self.epoch_offset) * 1000)
         if time != self.time:  # one number object for all the znodes of a millisecond
             self.time = time
+        if now * 1000 >= self.reaper.next_check:
+            self.reaper.idle_until(now * 1000)
 
     def wall_clock(self, now: float) -> float:
         """A monotonic time as seconds since the epoch."""
@@ -140,7 +141,7 @@ class Engine:
             self.zxid += 1
             session = self.sessions.create(timeout, now)
             self.record(CreateSession(timeout), session.id)
-            logger.info("session 0x%x is established, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
             if found is None or not found.check_password(request.passwd):
@@ -156,7 +157,7 @@ class Engine:
             session.timeout = timeout
             self.sessions.touch(session, now)
             self.stats.sessions_resumed += 1
-            logger.info("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
         client.session_id = session.id
         return session
@@ -182,9 +183,8 @@ class Engine:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
         deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
         for deletion in deletions:
-            acls = self.acls_of(deletion)
-            self.tree.apply(deletion, self.zxid, self.time)
-            self.fire(deletion, acls)
+            node, parent = self.tree.apply(deletion, self.zxid, self.time)
+            self.fire(deletion, node.acl, parent.acl)
         self.sessions.remove(session)
         self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
         client = self._served.pop(session.id, None)
@@ -231,16 +231,14 @@ class Engine:
 
     # --- transactions ------------------------------------------------------------------------------------
 
-    def commit(self, effect: Effect, session_id: int) -> None:
-        """Apply a prepared write, tell the watchers, and enter it in the history."""
+    def commit(self, effect: Effect, session_id: int) -> Znode:
+        """Apply a prepared write, tell the watchers, and enter it in the history; returns the znode."""
+        node, parent = self.tree.apply(effect, self.zxid, self.time)
         if self.watches:
-            acls = self.acls_of(effect)
-            self.tree.apply(effect, self.zxid, self.time)
-            self.fire(effect, acls)
-        else:
-            self.tree.apply(effect, self.zxid, self.time)
+            self.fire(effect, node.acl, parent.acl)
         if self.on_txn is not None:
             self.record(effect, session_id)
+        return node
 
     def record(self, effect: AnyEffect, session_id: int) -> None:
         """Enter the current transaction in the history."""
@@ -256,20 +254,9 @@ class Engine:
         else:
             self.commit(effect, 0)
 
-    def acls_of(self, effect: Effect) -> Acls:
-        """The ACLs that decide who may hear of ``effect``, asked for just before it is applied: the
-        znode's own and its parent's (semantics.md section 10.4)."""
-        nodes = self.tree.nodes
-        path = effect.path
-        if isinstance(effect, Create):
-            return effect.acl, nodes[effect.parent].acl
-        own = nodes[path].acl
-        if isinstance(effect, Delete):
-            return own, nodes[effect.parent].acl
-        return own, own
-
-    def fire(self, effect: Effect, acls: Acls) -> None:
-        """Tell everybody who watches what ``effect`` has changed."""
+    def fire(self, effect: Effect, own: ACLs, parents: ACLs) -> None:
+        """Tell everybody who watches what ``effect`` has changed, and may read it: the znode's own ACL
+        decides, or its parent's where the event is about that (semantics.md section 10.4)."""
         path = effect.path
         if isinstance(effect, SetData):
             steps = self.watches.data_changed(path)
@@ -281,7 +268,7 @@ class Engine:
             return
         for event_type, event_path, watchers in steps:
             self.stats.watchers[event_type].add(len(watchers))
-            acl = acls[0] if event_path == path else acls[1]
+            acl = own if event_path == path else parents
             notification = Notification(self.zxid, event_type, event_path)
             for client in watchers:
                 if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):

@@ -236,6 +236,10 @@ class Hub:
         the connection and could destroy what was sent last (wire.md, trap 13)."""
         del self._links[link.fd]
         self._busy.pop(link, None)
+        if link.connection.session_over and not _has_input(link.sock):
+            self._partings.pop(link.fd, None)
+            link.sock.close()  # nothing can follow: no need to wait
+            return
         self._lingering[link.fd] = link
         self._partings[link.fd] = self._now() + _LINGER
         try:
@@ -260,5 +264,11 @@ class Hub:
         del self._partings[fd]
         link = self._lingering.pop(fd, None) or self._links.pop(fd)
         self._busy.pop(link, None)
-        self._poller.unregister(fd)
-        link.sock.close()
+        link.sock.close()  # which takes it out of the poller too
+
+
+def _has_input(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(1))
+    except OSError:  # nothing there, or nobody
+        return False

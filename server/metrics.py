@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ..protocol.constants import EventType
@@ -135,7 +136,8 @@ _IDLE_HISTOGRAMS = [
 def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Every metric as (key without its prefix, value as printed)."""
     yield from gauges(service, now)
-    yield from _namespace_quotas(service)
+    for name, namespace, value in gauge_sets(service):
+        yield f"{namespace}_{name}", value
     yield from counters(service)
     for name, summary in summaries(service).items():
         yield from _summary(name, summary)
@@ -217,8 +219,9 @@ def _summary(name: str, of: Summary | Histogram) -> Iterator[tuple[str, str | in
             yield f"{label}_{name}", of.percentile(share)
 
 
-def _namespace_quotas(service: Service) -> Iterator[tuple[str, int]]:
-    """Limits and usage of the quotas on top-level znodes; a hard limit is shown before a soft one."""
+def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
+    """Gauges by top-level znode, as (name, znode without its slash, value): the limits and the usage of
+    quotas. A hard limit is shown before a soft one."""
     quotas = service.engine.tree.quotas
     for prefix in quotas:
         if parent_of(prefix):
@@ -226,11 +229,9 @@ def _namespace_quotas(service: Service) -> Iterator[tuple[str, int]]:
         limits, usage = quotas.limits(prefix) or {}, quotas.usage(prefix) or {}
         for what, hard in (("count", "countHardLimit"), ("bytes", "byteHardLimit")):
             limit = limits.get(hard, -1)
-            yield (
-                f"{prefix[1:]}_quota_{what}_limit_per_namespace",
-                (limit if limit > -1 else limits.get(what, -1)),
-            )
-            yield f"{prefix[1:]}_quota_{what}_usage_per_namespace", usage.get(what, 0)
+            limit = limit if limit > -1 else limits.get(what, -1)
+            yield f"quota_{what}_limit_per_namespace", prefix[1:], limit
+            yield f"quota_{what}_usage_per_namespace", prefix[1:], usage.get(what, 0)
 
 
 def _file_descriptors() -> tuple[int, int]:
@@ -245,6 +246,6 @@ def java_double(value: float) -> str:
     rounded = math.floor(value * 10_000 + 0.5) / 10_000
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         return repr(rounded)
-    mantissa, exponent = f"{rounded:e}".split("e")
-    digits = mantissa.rstrip("0")
-    return f"{digits}0E{int(exponent)}" if digits.endswith(".") else f"{digits}E{int(exponent)}"
+    exact = Decimal(repr(rounded)).normalize()
+    digits = "".join(map(str, exact.as_tuple().digits))
+    return f"{'-' * (rounded < 0)}{digits[0]}.{digits[1:] or '0'}E{exact.adjusted()}"

@@ -49,7 +49,7 @@ class Preparer:
 
     def __init__(self, tree: DataTree, access: AccessControl, settings: Settings) -> None:
         self._tree = tree
-        self._nodes = tree.nodes
+        self._find = tree.find_to_change
         self._access = access
         self._extended_types = settings.extended_types
         self._enforce_quota = settings.enforce_quota
@@ -69,18 +69,19 @@ class Preparer:
             acl = self._access.validate(acl, who, path)
         slash = path.rindex("/")
         above = path[:slash]
-        parent = self._nodes.get(above)
+        parent = self._find(above)
         if parent is None:
             raise NoNodeError(path)
         if parent.acl is not OPEN_ACL:
             self._access.check(parent.acl, _CREATE, who, path)
         if flags in (2, 3, 6):
             path = f"{path}{parent.cversion:010d}"
+        name = path[slash + 1 :]
+        if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
+            validate_path(path)
         if path != "/":
-            if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
-                validate_path(path)
-            validate_name(path[slash + 1 :], path)
-        if path in self._nodes:
+            validate_name(name, path)
+        if path == "/" or (parent.children and name in parent.children):
             raise NodeExistsError(path)
         if parent.owner > 0:
             raise NoChildrenForEphemeralsError(path)
@@ -110,12 +111,12 @@ class Preparer:
         if path in BUILT_IN:
             raise BadArgumentsError(path, "a built-in znode cannot be deleted")
         above = path[: path.rindex("/")]
-        parent = self._nodes.get(above)
+        parent = self._find(above)
         if parent is None:
             raise NoNodeError(path)
         if parent.acl is not OPEN_ACL:
             self._access.check(parent.acl, _DELETE, who, path)
-        node = self._nodes.get(path)
+        node = self._find(path)
         if node is None:
             raise NoNodeError(path)
         _match(request.version, node.version, path)
@@ -125,7 +126,7 @@ class Preparer:
 
     def reap(self, path: str) -> Delete:
         """Section 4.6: the server's own deletion of a container or TTL znode."""
-        node = self._nodes.get(path)
+        node = self._find(path)
         if node is None:
             raise NoNodeError(path)
         if node.children:
@@ -148,7 +149,7 @@ class Preparer:
 
     def set_acl(self, request: SetACLRequest, who: Sequence[Id]) -> SetACL:
         """Section 4.4: the version is compared with aversion."""
-        path = _given(request.path)
+        path = _path_rules(request.path)
         validate_path(path)
         acl = self._access.validate(request.acl, who, path)
         path, node = self._existing(path)
@@ -166,12 +167,18 @@ class Preparer:
     def _existing(self, path: str | None) -> tuple[str, Znode]:
         """The znode, where the path is held to the full rules first. What is in the tree is well formed,
         but for the root's other name."""
-        node = self._nodes.get(path) if path else None
+        node = self._find(path) if path else None
         if path and node is not None:
             return path, node
-        path = _given(path)
-        validate_path(path)
+        validate_path(_path_rules(path))
         raise NoNodeError(path)
+
+
+def _path_rules(path: str | None) -> str:
+    """Where the full rules are the first thing to look at a path, null only breaks one of them."""
+    if path is None:
+        raise BadArgumentsError(path, "a null path")
+    return path
 
 
 def _given(path: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..protocol.errors import QuotaExceededError
 from .znode import Znode
@@ -21,18 +21,19 @@ _LIMITS = "/zookeeper_limits"
 _STATS = "/zookeeper_stats"
 
 
-def _parse(data: bytes | None) -> dict[str, int] | None:
+_ITEM = re.compile("(?P<key>[^=]+)=(?P<value>-?[0-9]{0,18})=?")
+_Numbers = dict[str, int] | None
+
+
+def _parse(data: bytes | None) -> _Numbers:
     """The numbers of a quota text; None if it is none."""
     numbers: dict[str, int] = {}
     text = (data or b"").decode("utf-8", "replace")
     for item in filter(None, re.split("[,;]", text)):
-        key, equals, value = item.partition("=")
-        try:
-            numbers[key] = int(value.rstrip("=") or -1)
-        except ValueError:
+        match = _ITEM.fullmatch(item)
+        if match is None:
             return None
-        if not equals:
-            return None
+        numbers[match["key"]] = int(match["value"] or -1)
     return numbers
 
 
@@ -49,11 +50,12 @@ class Quotas:
     :param grown: told by how many bytes the bookkeeping has made a znode larger.
     """
 
-    def __init__(self, nodes: dict[str, Znode], grown: Callable[[int], None]) -> None:
+    def __init__(self, nodes: Mapping[str, Znode], grown: Callable[[int], None]) -> None:
         self._nodes = nodes
         self._grown = grown
         self._prefixes: set[str] = set()
         self._warned: set[str] = set()
+        self._frozen: dict[str, tuple[_Numbers, _Numbers]] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._prefixes)
@@ -90,7 +92,10 @@ class Quotas:
         prefix = self._deepest(path)
         if prefix is None:
             return
-        limits, usage = self.limits(prefix), self.usage(prefix)
+        if self._frozen is not None:
+            limits, usage = self._frozen.get(prefix, (None, None))
+        else:
+            limits, usage = self.limits(prefix), self.usage(prefix)
         if limits is None or usage is None:
             return
         for what, hard, difference in (("count", "countHardLimit", count), ("bytes", "byteHardLimit", size)):
@@ -104,6 +109,16 @@ class Quotas:
             if hard_limit > -1 and enforce:
                 raise QuotaExceededError(path, f"the quota of {prefix} allows {limit} {what}, not {wanted}")
             self._warn_once(prefix, f"the quota of {prefix} is exceeded: {wanted} {what}, {limit} allowed")
+
+    def freeze(self) -> None:
+        """Until :meth:`thaw`, check against limits and usage as they are now.
+
+        A multi is measured against what was before it.
+        """
+        self._frozen = {prefix: (self.limits(prefix), self.usage(prefix)) for prefix in self._prefixes}
+
+    def thaw(self) -> None:
+        self._frozen = None
 
     def limits(self, prefix: str) -> dict[str, int] | None:
         """The numbers in the quota's limits znode; None where it is missing."""

@@ -15,12 +15,16 @@ from .tree import DataTree
 
 
 class Reaper:
+    """
+    :ivar next_check: when the candidates are looked up next.
+    """
+
     def __init__(self, tree: DataTree, settings: Settings, now: int) -> None:
         self._tree = tree
         self._interval = settings.container_check_interval
         self._pause = 60_000 / settings.container_max_per_minute
         self._never_used = settings.container_max_never_used
-        self._next_check: float = now + self._interval
+        self.next_check: float = now + self._interval
         self._queue: deque[str] = deque()
         self._next_deletion: float = math.inf
 
@@ -28,22 +32,22 @@ class Reaper:
         """When :meth:`due` has something to do; infinity while there is no container and no TTL znode."""
         if self._queue:
             return math.ceil(self._next_deletion)
-        return self._next_check if self._has_candidates() else math.inf
+        return self.next_check if self._has_candidates() else math.inf
 
     def _has_candidates(self) -> bool:
         return bool(self._tree.containers or self._tree.ttl_nodes)
 
     def idle_until(self, now: float) -> None:
         """Time has passed: leave out the checks that had nothing to look at, and keep their rhythm."""
-        if not self._queue and self._next_check <= now and not self._has_candidates():
+        if not self._queue and not self._has_candidates():
             self._skip_to(now)
 
     def _skip_to(self, now: float) -> None:
-        self._next_check += self._interval * (1 + (now - self._next_check) // self._interval)
+        self.next_check += self._interval * (1 + (now - self.next_check) // self._interval)
 
     def due(self, now: float, wall_time: int) -> Iterator[str]:
         """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
-        if not self._queue and self._next_check <= now:
+        if not self._queue and self.next_check <= now:
             self._queue.extend(self._candidates(wall_time))
             self._next_deletion = now
             self._skip_to(now)

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from operator import itemgetter
+from typing import TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -24,9 +25,12 @@ from .watches import Notification
 
 logger = logging.getLogger("pyzk.server")
 
+Handler: TypeAlias = Callable[[Connection, int, bytes, float], tuple[int, int, bytes]]
+"""What processes a request: as :meth:`.engine.Engine.handle` does."""
+
 _Timer = tuple[float, Callable[[], object]]
 
-_SILENT_BUCKET = 10.0  # seconds: connections without a session are closed in steps of this
+_BUCKET = 10.0  # seconds: the steps in which connections are shown to be given up
 
 
 class Observer:
@@ -50,6 +54,7 @@ class Service:
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
     :ivar connections: every open connection, in the order of their arrival.
+    :ivar secure: those of them that came over TLS.
     :ivar address: where plain clients connect, once somebody listens for this service.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
@@ -71,10 +76,11 @@ class Service:
         self.settings = settings
         self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
         self.connections: dict[Connection, None] = {}
+        self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = 306
-        self.handle = self.engine.handle
+        self.handle: Handler = self.engine.handle
         self.observer: Observer | None = None
         self.refusing = False
         self.guarded = bool(
@@ -93,12 +99,15 @@ class Service:
         now: float,
         wake: Callable[[], object],
         identities: Iterable[Id] = (),
+        *,
+        secure: bool = False,
     ) -> Connection | None:
         """A client has connected; None if it is one too many, to be closed at once.
 
         :param peer: its address and port.
         :param wake: called when output comes to wait although nothing was received, and on closing.
         :param identities: what is known of the client beside its address, such as a TLS certificate.
+        :param secure: it came over TLS.
         """
         host = java_address(peer[0])
         reason = self._surplus(host)
@@ -112,9 +121,12 @@ class Service:
         self.engine.stats.connections_accepted += 1
         connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         self.connections[connection] = None
+        if secure:
+            self.secure.add(connection)
         self._per_host[host] += 1
         patience = self.settings.sessionless_timeout / 1000
-        self._silent[connection] = _next_bucket(now + patience)
+        # nobody is given up early: times are rounded up to a multiple of the patience itself
+        self._silent[connection] = (now // patience + 2) * patience
         if self.observer is not None:
             self.observer.opened(connection)
         return connection
@@ -140,6 +152,7 @@ class Service:
         if connection not in self.connections:
             return
         del self.connections[connection]
+        self.secure.discard(connection)
         self._silent.pop(connection, None)
         host = connection.peer[0]
         self._per_host[host] -= 1
@@ -158,7 +171,7 @@ class Service:
         if connection in self._silent:
             return self._silent[connection]
         timeout = connection.session.timeout / 1000 if connection.session else 0.0
-        return _next_bucket(connection.last_response + timeout)
+        return ((connection.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
         """When :meth:`advance` has something to do: seconds of the monotonic clock, or infinity."""
@@ -182,10 +195,6 @@ class Service:
                 break
             self.engine.stats.sessionless_expired += 1
             connection.abort("it has not said a word of ZooKeeper's protocol in time")
-
-
-def _next_bucket(time: float) -> float:
-    return (time // _SILENT_BUCKET + 1) * _SILENT_BUCKET
 
 
 def java_address(host: str) -> str:

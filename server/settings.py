@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import attrs
@@ -16,6 +17,10 @@ from ..protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
 
 ANNOUNCED_VERSION = "3.9.3"
 """The Apache ZooKeeper release whose behaviour is followed; clients read it from the four-letter words."""
+
+
+# Fields that need more than the server itself: the extra of the distribution, and what it installs.
+_EXTRAS = {"admin_port": ("admin", ["h11"]), "metrics_port": ("metrics", ["h11", "prometheus_client"])}
 
 
 def hashlib_name(algorithm: str) -> str:
@@ -36,7 +41,7 @@ def hashlib_name(algorithm: str) -> str:
 
 
 class SettingsError(ValueError):
-    """Settings that contradict each other.
+    """Settings that contradict each other, or need what is not installed.
 
     :ivar fields: the names of the fields concerned; they stand in the message literally.
     """
@@ -64,6 +69,11 @@ def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int
 def _address(settings: Settings | None, attribute: attrs.Attribute[Any], value: str | None) -> None:
     if value is not None and (not value.isprintable() or value.split() != [value]):
         raise ValueError(f"{attribute.name} must be a host name or an address, not {value!r}")
+
+
+def _url_path(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    if not value.startswith("/") or not value.isprintable() or not value.isascii() or set(value) & set(" ?#"):
+        raise ValueError(f"{attribute.name} must be a path such as /commands, not {value!r}")
 
 
 def _digest(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
@@ -99,7 +109,7 @@ class Settings:
     max_connections: int = _number(0, 0)  # maxCnxns; 0: none
     max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
     sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
-    max_unsent: int = _number(64 * 2**20, 1)  # bytes one slow client may pile up
+    max_unsent: int = _number(32 * 2**20, 1)  # bytes one slow client may pile up
     large_request_threshold: int = _number(-1, 1, -1)  # largeRequestThreshold, bytes; -1: off
     large_request_max_bytes: int = _number(100 * 2**20, 1)  # largeRequestMaxBytes
     throttled_op_wait_time: int = 0  # throttled_op_wait_time; 0: off
@@ -124,6 +134,13 @@ class Settings:
     # the operator's view
     four_letter_words: frozenset[str] = frozenset("*")  # 4lw.commands.whitelist
     read_only_mode: bool = False  # readonlymode.enabled: here it only whitelists isro
+    admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
+    admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
+    admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
+    admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
+    metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
+    metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort
+    metrics_of_process: bool = True  # metricsProvider.exportJvmInfo
     config_text: str = attrs.field(default="", repr=False)  # the configuration file, for the admin server
     extra: Mapping[str, str] = attrs.field(factory=dict, repr=False, hash=False)  # the file's unknown keys
     initial_zxid: int | None = None  # None: from the clock, so that a restart never falls behind
@@ -156,6 +173,9 @@ class Settings:
             )
         if self.secure_port is not None and self.ssl_context is None:
             raise SettingsError("secure_port needs an ssl_context", "secure_port")
+        for field, (extra, modules) in _EXTRAS.items():
+            if getattr(self, field) is not None and not all(map(find_spec, modules)):
+                raise SettingsError(f"{field} needs more: pip install 'pyzk-server[{extra}]'", field)
         missing = self.required_auth_schemes - self.auth_schemes
         if missing:
             raise SettingsError(

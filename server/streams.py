@@ -33,7 +33,7 @@ async def serve_stream(
     """
     link = _StreamLink(service, stream, now, flush)
     try:
-        connection = service.accept(peer, now(), link.wake)
+        connection = service.accept(peer, now(), link.wake, secure=isinstance(stream, trio.SSLStream))
         if connection is not None:
             await link.run(connection, handshake)
     finally:
@@ -65,9 +65,10 @@ class _StreamLink:
         self._connection = connection
         try:
             with self._scope:
-                if isinstance(self._stream, trio.SSLStream):
-                    with trio.fail_after(self._service.settings.sessionless_timeout / 1000):
-                        await self._stream.do_handshake()
+                if isinstance(self._stream, trio.SSLStream) and not await self._secure(
+                    self._stream, connection
+                ):
+                    return
                 if handshake is not None:
                     connection.identities.extend(handshake())
                 async with trio.open_nursery() as nursery:
@@ -75,11 +76,24 @@ class _StreamLink:
                     await self._write(connection)
                     nursery.cancel_scope.cancel()
                 await self._stream.aclose()
-        except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
             self._flush()
+
+    async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
+        """Do the TLS handshake; where it fails the connection is aborted."""
+        patience = self._service.settings.sessionless_timeout / 1000
+        try:
+            with trio.fail_after(patience):
+                await stream.do_handshake()
+        except trio.TooSlowError:
+            connection.abort(f"no TLS handshake within {patience:g} s")
+        except trio.BrokenResourceError as error:
+            reason = getattr(error.__cause__, "reason", None) or "it has gone away"
+            connection.abort(f"its TLS handshake failed: {reason}")
+        return not connection.close_expected
 
     async def _read(self, connection: Connection) -> None:
         while not connection.close_expected:

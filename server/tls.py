@@ -9,7 +9,7 @@ import logging
 import re
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
@@ -220,3 +220,41 @@ def _is_suite(name: str) -> bool:
     except ssl.SSLError:
         return False
     return any(cipher["name"] == name for cipher in scratch.get_ciphers())
+
+
+# --- who a client is ------------------------------------------------------------------------------------
+
+
+_RDN = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "userId": "UID",
+}
+
+
+def subject_text(certificate: dict[str, Any]) -> str:
+    """The subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text: the
+    identity of scheme x509."""
+    parts = []
+    for rdn in reversed(certificate.get("subject", ())):
+        pairs = []
+        for name, value in rdn:
+            pairs.append(f"{_RDN.get(name, name)}={_escaped(value)}")
+        parts.append("+".join(pairs))
+    return ",".join(parts)
+
+
+def _escaped(value: str) -> str:
+    """A value the way Java's X500Principal.getName() escapes it."""
+    inner = value.strip(" ")
+    if not inner:
+        return "\\ " * len(value)
+    lead, trail = value.split(inner, maxsplit=1)
+    inner = re.sub(r'([,=+<>#;"\\])', r"\\\1", inner)
+    return "\\ " * len(lead) + inner + "\\ " * len(trail)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import select
 import socket
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -19,10 +20,16 @@ from .clock import Clock
 from .service import Service
 from .settings import Settings
 from .streams import serve_stream
+from .tls import subject_text
+
+if TYPE_CHECKING:
+    from .http import Request, Response
 
 logger = logging.getLogger("pyzk.server")
 
 _BACKLOG = 2048
+_METRICS_TIMEOUT = 30.0
+"""Seconds that a client of the metrics has for a request and its answer."""
 _HAS_HUB = hasattr(select, "epoll")
 
 
@@ -30,12 +37,16 @@ class Server:
     """A server that runs.
 
     :ivar service: the server without its sockets.
+    :ivar admin_address: host and port of the admin server, if it is on and up.
+    :ivar metrics_address: the same of the metrics for Prometheus.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         now = clock.now()
         self.clock = clock
         self.service = Service(settings, now=now, epoch=now + clock.epoch_offset())
+        self.admin_address: tuple[str, int] | None = None
+        self.metrics_address: tuple[str, int] | None = None
         self._hub: Any = None
         if _HAS_HUB:
             from .hub import Hub
@@ -57,24 +68,33 @@ class Server:
         """Listen and serve until cancelled. Raises :class:`OSError` if an address cannot be had."""
         settings = self.service.settings
         with ExitStack() as sockets:
-            listener = sockets.enter_context(_listen(settings.host, settings.port, settings.listen_backlog))
-            self.service.address = listener.getsockname()[:2]
-            secure: socket.socket | None = None
+
+            def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
+                listener = sockets.enter_context(_listen(host, port, settings.listen_backlog))
+                return listener, listener.getsockname()[:2]
+
+            tasks = [self._keep_time]
+            plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
-                host = settings.secure_host or settings.host
-                secure = sockets.enter_context(_listen(host, settings.secure_port, settings.listen_backlog))
-                self.service.secure_address = secure.getsockname()[:2]
+                secure, self.service.secure_address = listen(
+                    settings.secure_host or settings.host, settings.secure_port
+                )
+                tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
+            if settings.admin_port is not None:
+                admin, self.admin_address = listen(settings.admin_host, settings.admin_port)
+                tasks.append(partial(self._serve_admin, admin))
+            if settings.metrics_port is not None:
+                metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
+                tasks.append(partial(self._serve_metrics, metrics))
             if self._hub is not None:
                 sockets.callback(self._hub.close)
+                self._hub.listen(plain)
+                tasks.append(self._hub.run)
+            else:
+                tasks.append(partial(self._serve_tasks, plain, self._serve_client))
             async with trio.open_nursery() as nursery:
-                if secure is not None:
-                    nursery.start_soon(self._serve_tasks, secure)
-                if self._hub is not None:
-                    self._hub.listen(listener)
-                    nursery.start_soon(self._hub.run)
-                else:
-                    nursery.start_soon(self._serve_tasks, listener)
-                nursery.start_soon(self._keep_time)
+                for task in tasks:
+                    nursery.start_soon(task)
                 task_status.started(self)
 
     def flush(self) -> None:
@@ -105,19 +125,26 @@ class Server:
 
     # --- a task per client -------------------------------------------------------------------------------
 
-    async def _serve_tasks(self, listener: socket.socket) -> None:
-        await trio.serve_listeners(
-            self._serve_client, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
-        )
+    async def _serve_tasks(
+        self, listener: socket.socket, serve: Callable[[trio.SocketStream, Any], Awaitable[None]]
+    ) -> None:
+        async def handle(stream: trio.SocketStream) -> None:
+            try:
+                peer = stream.socket.getpeername()[:2]
+            except OSError:  # it has gone away already
+                await trio.aclose_forcefully(stream)
+            else:
+                await serve(stream, peer)
 
-    async def _serve_client(self, stream: trio.SocketStream) -> None:
-        peer = stream.socket.getpeername()[:2]
-        settings = self.service.settings
-        if stream.socket.getsockname()[:2] != self.secure_address:
-            await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
-            return
-        assert settings.ssl_context is not None
-        secure = trio.SSLStream(stream, settings.ssl_context, server_side=True, https_compatible=True)
+        await trio.serve_listeners(handle, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+
+    async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
+
+    async def _serve_secure_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
+        context = self.service.settings.ssl_context
+        assert context is not None
+        secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
 
         def identities() -> Iterable[Id]:
             certificate = secure.getpeercert()
@@ -126,6 +153,33 @@ class Server:
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
         await serve_stream(self.service, secure, peer, self.clock.now, self.flush, identities)
+
+    # --- for operators -----------------------------------------------------------------------------------
+
+    async def _serve_admin(self, listener: socket.socket) -> None:
+        from .admin import answer
+
+        await self._serve_http(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+
+    async def _serve_metrics(self, listener: socket.socket) -> None:
+        from .prometheus import answer
+
+        await self._serve_http(listener, answer, _METRICS_TIMEOUT)
+
+    async def _serve_http(
+        self,
+        listener: socket.socket,
+        answer: Callable[[Request, Service, float], Response],
+        timeout: float,
+    ) -> None:
+        from .http import serve_http
+
+        def respond(request: Request) -> Response:
+            response = answer(request, self.service, self.clock.now())
+            self.flush()
+            return response
+
+        await serve_http(listener, respond, timeout)
 
 
 async def serve(
@@ -145,33 +199,9 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
         sock.bind(address)
         sock.listen(backlog if backlog > 0 else _BACKLOG)
         sock.setblocking(False)
-    except BaseException:
+    except BaseException as error:
         sock.close()
+        if isinstance(error, OSError):
+            error.filename = (host, port)  # of several listeners the message shall name the right one
         raise
     return sock
-
-
-_RDN = {
-    "commonName": "CN",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-    "streetAddress": "STREET",
-    "userId": "UID",
-}
-
-
-def subject_text(certificate: dict[str, Any]) -> str:
-    """The subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text: the
-    identity of scheme x509."""
-    parts = []
-    for rdn in reversed(certificate.get("subject", ())):
-        pairs = []
-        for name, value in rdn:
-            escaped = "".join(f"\\{c}" if c in ',+"\\<>;' else c for c in value)
-            pairs.append(f"{_RDN.get(name, name)}={escaped}")
-        parts.append("+".join(pairs))
-    return ",".join(parts)

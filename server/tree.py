@@ -6,23 +6,26 @@ it; whatever could fail was found out before (:mod:`.prepare`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 from ..protocol.constants import INT_MAX
-from ..protocol.paths import join
 from ..protocol.records import OPEN_ACL, READ_ACL
 from .quota import Quotas
 from .txn import Check, Create, Delete, Effect, SetACL, SetData
-from .znode import Children, Znode
+from .znode import Children, OwnedZnode, Znode
 
 BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
 
 class DataTree:
     """
-    :ivar nodes: every znode by path. The root is there twice, as ``""`` and ``/``, which makes the parent
-        of a top-level znode an ordinary look-up; node counts count both, as the real server's do.
+    Znodes hang below each other by their bare names, and are found by walking the path: no znode's full path
+    is stored anywhere, which is what keeps a million of them small.
+
+    :ivar nodes: every znode by path, as a read-only mapping. The root is there twice, as ``""`` and ``/``,
+        which makes the parent of a top-level znode an ordinary look-up; node counts count both, as the real
+        server's do.
     :ivar ephemerals: the paths of each session's ephemeral znodes, in the order of creation.
     :ivar containers: paths of container znodes.
     :ivar ttl_nodes: paths of TTL znodes.
@@ -30,74 +33,155 @@ class DataTree:
     """
 
     def __init__(self) -> None:
-        root = Znode(b"", OPEN_ACL, 0, 0, 0)
-        root.children = Children("zookeeper")
-        reserved = Znode(b"", OPEN_ACL, 0, 0, 0)
-        reserved.children = Children("quota", "config")
-        config = Znode(b"", READ_ACL, 0, 0, 0)
+        config = Znode(b"", READ_ACL, 0, 0)
         config.aversion = -1
-        self.nodes: dict[str, Znode] = {
-            "": root,
-            "/": root,
-            "/zookeeper": reserved,
-            "/zookeeper/quota": Znode(b"", OPEN_ACL, 0, 0, 0),
-            "/zookeeper/config": config,
-        }
+        reserved = Znode(b"", OPEN_ACL, 0, 0)
+        reserved.children = Children(0, quota=Znode(b"", OPEN_ACL, 0, 0), config=config)
+        root = Znode(b"", OPEN_ACL, 0, 0)
+        root.children = Children(0, zookeeper=reserved)
+        self._start(root)
+
+    def _start(self, root: Znode) -> None:
+        self._above = Children(0)  # "/a/b" splits into "", "a", "b": every walk starts here
+        self._above[""] = root
+        self._last: tuple[str, Znode] = ("", root)  # of find_to_change
+        self.nodes = _Nodes(self)
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttl_nodes: dict[str, None] = {}
-        self.data_size = sum(len(path) for path in self.nodes)
+        self.data_size = 0
+        self._count = 1
         self.quotas = Quotas(self.nodes, self._grown)
+        self._register("/", root)
+        for path, node in self.items_below("/"):
+            self._register(path, node)
 
-    def _grown(self, size: int) -> None:
-        self.data_size += size
+    def replace(self, root: Znode) -> None:
+        """Become the tree below another root, whose znodes are ours from now on."""
+        self._start(root)
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def get(self, path: str) -> Znode | None:
-        return self.nodes.get(path)
+    def find(self, path: str) -> Znode | None:
+        """The znode at ``path``, or None."""
+        children: Children | None = self._above
+        try:
+            for name in path.split("/"):
+                node = children[name]  # type: ignore[index]
+                children = node.children
+        except (KeyError, TypeError):  # no such child, or never any children
+            return self._above[""] if path == "/" else None
+        return node
+
+    def find_to_change(self, path: str) -> Znode | None:
+        """The same, faster if the last question was about this very string: a write is validated, then
+        applied."""
+        last, node = self._last
+        if path is last:
+            return node
+        found = self.find(path)
+        if found is not None:
+            self._last = path, found
+        return found
 
     def __len__(self) -> int:
         """The number of entries, the root counted twice."""
-        return len(self.nodes)
+        return self._count
 
     def ephemeral_count(self) -> int:
         return sum(map(len, self.ephemerals.values()))
 
     def walk(self, path: str) -> Iterator[str]:
         """The paths of all descendants of ``path``, parents before children."""
-        waiting = [path]
+        return (below for below, _ in self.items_below(path))
+
+    def items_below(self, path: str) -> Iterator[tuple[str, Znode]]:
+        """The same with their znodes."""
+        node = self.find(path)
+        waiting = [] if node is None else [("" if path == "/" else path, node)]
         while waiting:
-            parent = waiting.pop()
-            for name in self.nodes[parent].children or ():
-                child = join(parent, name)
-                yield child
-                waiting.append(child)
+            parent, node = waiting.pop()
+            for name, child in (node.children or {}).items():
+                below = f"{parent}/{name}"
+                yield below, child
+                if child.children:
+                    waiting.append((below, child))
 
     # --- changing ----------------------------------------------------------------------------------------
 
-    def apply(self, effect: Effect, zxid: int, time: int) -> None:
-        """Carry out one prepared effect; ``time`` in ms since the epoch."""
-        self._APPLY[type(effect)](self, effect, zxid, time)
+    def apply(self, effect: Effect, zxid: int, time: int) -> tuple[Znode, Znode]:
+        """Carry out one prepared effect; ``time`` in ms since the epoch.
 
-    def _create(self, effect: Create, zxid: int, time: int) -> None:
-        node = Znode(effect.data, effect.acl, effect.owner, zxid, time)
-        parent = self.nodes[effect.parent]
-        # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
-        if parent.cversion < INT_MAX:
-            parent.cversion += 1
-            parent.pzxid = zxid
-        self._insert(effect, node, parent)
+        Returns the znode (as it was, if it is gone now) and its parent (or itself, where that plays no role).
+        """
+        return self._APPLY[type(effect)](self, effect, zxid, time)
 
-    def _insert(self, effect: Create | Delete, node: Znode, parent: Znode) -> None:
-        path = effect.path
+    def _create(self, effect: Create, zxid: int, time: int) -> tuple[Znode, Znode]:
+        owner = effect.owner
+        if owner:
+            node: Znode = OwnedZnode(effect.data, effect.acl, zxid, time, owner)
+        else:
+            node = Znode(effect.data, effect.acl, zxid, time)
+        parent = self._at(effect.parent)
         children = parent.children
         if children is None:
-            children = parent.children = Children()
-        children[path[len(effect.parent) + 1 :]] = None
+            children = parent.children = Children(parent.czxid)
+        # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
+        if children.created < INT_MAX:
+            children.created += 1
+            children.changed = zxid
+        self._insert(effect, node, parent, children)
+        return node, parent
+
+    def _delete(self, effect: Delete, zxid: int, time: int) -> tuple[Znode, Znode]:
+        parent = self._at(effect.parent)
+        assert parent.children is not None
+        parent.children.changed = zxid
+        return self._remove(effect, parent, parent.children), parent
+
+    def _set_data(self, effect: SetData, zxid: int, time: int) -> tuple[Znode, Znode]:
+        node = self._at(effect.path)
+        node.version = effect.version
+        node.mzxid = zxid
+        node.mtime = time
+        self._replace_data(effect.path, node, effect.data)
+        return node, node
+
+    def _set_acl(self, effect: SetACL, zxid: int, time: int) -> tuple[Znode, Znode]:
+        node = self._at(effect.path)
+        node.acl = effect.acl
+        node.aversion = effect.aversion
+        node.changed()
+        return node, node
+
+    def _check(self, effect: Check, zxid: int, time: int) -> tuple[Znode, Znode]:
+        node = self._at(effect.path)
+        return node, node
+
+    _APPLY: ClassVar[dict[type[Effect], Callable[..., tuple[Znode, Znode]]]] = {
+        Create: _create,
+        Delete: _delete,
+        SetData: _set_data,
+        SetACL: _set_acl,
+        Check: _check,
+    }
+
+    # --- the parts of a change ---------------------------------------------------------------------------
+
+    def _at(self, path: str) -> Znode:
+        node = self.find_to_change(path)
+        assert node is not None, path
+        return node
+
+    def _insert(self, effect: Create | Delete, node: Znode, parent: Znode, children: Children) -> None:
+        path = effect.path
+        children[path[len(effect.parent) + 1 :]] = node
         children.packed = None
         parent.changed()
-        self.nodes[path] = node
+        self._register(path, node)
+
+    def _register(self, path: str, node: Znode) -> None:
+        self._count += 1
         self.data_size += len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
         if owner > 0:
@@ -107,21 +191,13 @@ class DataTree:
         if self.quotas or path.startswith("/zookeeper/"):
             self.quotas.created(path, node)
 
-    def _delete(self, effect: Delete, zxid: int, time: int) -> None:
-        parent = self.nodes[effect.parent]
-        parent.pzxid = zxid
-        self._remove(effect, parent)
-
-    def _remove(self, effect: Create | Delete, parent: Znode) -> None:
+    def _remove(self, effect: Create | Delete, parent: Znode, children: Children) -> Znode:
         path = effect.path
-        node = self.nodes.pop(path)
-        children = parent.children
-        assert children is not None
-        del children[path[len(effect.parent) + 1 :]]
+        node = children.pop(path[len(effect.parent) + 1 :])
         children.packed = None
-        if not children:
-            parent.children = None
         parent.changed()
+        self._last = "", self._above[""]
+        self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
         if owner > 0:
@@ -133,13 +209,7 @@ class DataTree:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
         if self.quotas:
             self.quotas.deleted(path, node)
-
-    def _set_data(self, effect: SetData, zxid: int, time: int) -> None:
-        node = self.nodes[effect.path]
-        node.version = effect.version
-        node.mzxid = zxid
-        node.mtime = time
-        self._replace_data(effect.path, node, effect.data)
+        return node
 
     def _replace_data(self, path: str, node: Znode, data: bytes | None) -> None:
         difference = (len(data) if data else 0) - (len(node.data) if node.data else 0)
@@ -149,42 +219,33 @@ class DataTree:
         if self.quotas:
             self.quotas.resized(path, difference)
 
-    def _set_acl(self, effect: SetACL, zxid: int, time: int) -> None:
-        node = self.nodes[effect.path]
-        node.acl = effect.acl
-        node.aversion = effect.aversion
-        node.changed()
-
-    def _check(self, effect: Check, zxid: int, time: int) -> None:
-        pass
-
-    _APPLY: ClassVar[dict[type[Effect], Callable[..., None]]] = {
-        Create: _create,
-        Delete: _delete,
-        SetData: _set_data,
-        SetACL: _set_acl,
-        Check: _check,
-    }
+    def _grown(self, size: int) -> None:
+        self.data_size += size
 
     # --- undoing: a multi is applied step by step while it is validated ----------------------------------
 
     def undo_of(self, effect: Create | Delete | SetData | Check) -> Callable[[], None]:
         """What restores the tree after ``effect``, to be asked for just before it is applied."""
-        path = effect.path
         if isinstance(effect, Check):
             return lambda: None
         if isinstance(effect, SetData):
-            return self._undo_set(path, self.nodes[path])
-        parent = self.nodes[effect.parent]
-        before = parent.cversion, parent.pzxid
-        node = self.nodes.get(path)
+            return self._undo_set(effect.path, self._at(effect.path))
+        parent = self._at(effect.parent)
+        if parent.children is None:
+            parent.children = Children(parent.czxid)
+        children = parent.children
+        before = children.created, children.changed
+        node = self.find(effect.path)
+        data = node.data if node is not None else None
 
         def undo() -> None:
-            parent.cversion, parent.pzxid = before
+            children.created, children.changed = before
             if node is None:
-                self._remove(effect, parent)
-            else:
-                self._insert(effect, node, parent)
+                self._remove(effect, parent, children)
+                return
+            self._insert(effect, node, parent, children)
+            if node.data is not data:  # usage of a quota, counted anew just now
+                self._replace_data(effect.path, node, data)
 
         return undo
 
@@ -197,3 +258,24 @@ class DataTree:
             self._replace_data(path, node, data)
 
         return undo
+
+
+class _Nodes(Mapping[str, Znode]):
+    """A tree's znodes by path; see :class:`DataTree`."""
+
+    def __init__(self, tree: DataTree) -> None:
+        self._tree = tree
+
+    def __getitem__(self, path: str) -> Znode:
+        node = self._tree.find(path)
+        if node is None:
+            raise KeyError(path)
+        return node
+
+    def __iter__(self) -> Iterator[str]:
+        yield ""
+        yield "/"
+        yield from self._tree.walk("/")
+
+    def __len__(self) -> int:
+        return len(self._tree)

@@ -22,7 +22,7 @@ VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
-    "user.home", "user.dir", "jvm.memory.free", "jvm.memory.max", "jvm.memory.total",
+    "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",
 )  # fmt: skip
 _SHORT = {
     OpCode.CREATE_SESSION: "SESS", OpCode.PING: "PING", OpCode.CREATE: "CREA", OpCode.CREATE2: "CREA",
@@ -184,8 +184,18 @@ def _envi(service: Service, asker: Connection, now: float) -> str:
 
 
 def _mntr(service: Service, asker: Connection, now: float) -> str:
-    rows = [("version", VERSION_TEXT), ("server_state", "standalone"), *metrics(service, now)]
+    rows = [("version", VERSION_TEXT), ("server_state", "standalone"), *monitored(service, now)]
     return _lines(f"zk_{key}\t{value}" for key, value in rows)
+
+
+def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
+    """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
+    calls them (operations.md section 3.1)."""
+    if service.settings.metrics_port is None:
+        return metrics(service, now)
+    from .prometheus import dump
+
+    return dump(service, now)
 
 
 # --- sessions and watches ---------------------------------------------------------------------------------

@@ -26,16 +26,20 @@ def wrap32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
-class Children(dict[str, None]):
-    """The bare names of a znode's children, in the order of their creation.
+class Children(dict[str, "Znode"]):
+    """A znode's children by bare name, in the order of their creation. Once there it stays, if only empty.
 
+    :ivar created: how many there ever were; the znode's ``cversion``.
+    :ivar changed: the zxid of the last creation or deletion; the znode's ``pzxid``.
     :ivar packed: the names as the wire has them, once somebody has asked and until the next change.
     """
 
-    __slots__ = ("packed",)
+    __slots__ = ("changed", "created", "packed")
 
-    def __init__(self, *names: str) -> None:
-        super().__init__(dict.fromkeys(names))
+    def __init__(self, changed: int, **children: Znode) -> None:
+        super().__init__(**children)
+        self.created = 0
+        self.changed = changed
         self.packed: bytes | None = None
 
     def pack(self) -> bytes:
@@ -58,11 +62,10 @@ def _pack_names(names: Iterable[str]) -> bytes:
 
 
 class Znode:
-    """Data, ACL, children and the stored part of the Stat.
+    """Data, ACL, children and the stored part of the Stat: a persistent znode, or one that is somebody's.
 
-    ``cversion`` counts creates only, and is what sequential names are made of; the wire shows another
-    number (semantics.md section 1.3). ``owner`` tells the kind: 0 persistent, positive the session of an
-    ephemeral, negative a container or TTL znode. ``children`` is None as long as there is none.
+    ``children`` is None as long as there never was one. These ten attributes are what a znode can have
+    without growing by another 16 bytes; what only some have is kept elsewhere.
     """
 
     __slots__ = (
@@ -71,25 +74,36 @@ class Znode:
         "aversion",
         "children",
         "ctime",
-        "cversion",
         "czxid",
         "data",
         "mtime",
         "mzxid",
-        "owner",
-        "pzxid",
         "version",
     )
 
-    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], owner: int, zxid: int, time: int) -> None:
+    owner = 0
+    """The stored ephemeralOwner, which tells the kind: 0 persistent, positive the session of an ephemeral,
+    negative a container or TTL znode."""
+
+    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int) -> None:
         self.data = data
         self.acl = acl
-        self.owner = owner
         self.children: Children | None = None
-        self.czxid = self.mzxid = self.pzxid = zxid
+        self.czxid = self.mzxid = zxid
         self.ctime = self.mtime = time
-        self.version = self.cversion = self.aversion = 0
+        self.version = self.aversion = 0
         self._stat: bytes | None = None
+
+    @property
+    def cversion(self) -> int:
+        """How many children were ever created, which is what sequential names are made of; the wire shows
+        another number (semantics.md section 1.3)."""
+        return 0 if self.children is None else self.children.created
+
+    @property
+    def pzxid(self) -> int:
+        """The zxid of the last creation or deletion of a child; at first the znode's own."""
+        return self.czxid if self.children is None else self.children.changed
 
     @property
     def ephemeral_owner(self) -> int:
@@ -109,18 +123,18 @@ class Znode:
         """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
         stat = self._stat
         if stat is None:
-            children = len(self.children) if self.children else 0
+            count, created = (0, 0) if self.children is None else (len(self.children), self.children.created)
             stat = self._stat = _STAT.pack(
                 self.czxid,
                 self.mzxid,
                 self.ctime,
                 self.mtime,
                 self.version,
-                wrap32(2 * self.cversion - children),
+                wrap32(2 * created - count),
                 self.aversion,
                 self.owner if self.owner > 0 else 0,
                 len(self.data) if self.data else 0,
-                children,
+                count,
                 self.pzxid,
             )
         return stat
@@ -131,3 +145,13 @@ class Znode:
     def changed(self) -> None:
         """Forget the packed Stat; whoever changes a field calls this."""
         self._stat = None
+
+
+class OwnedZnode(Znode):
+    """An ephemeral, container or TTL znode."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int, owner: int) -> None:
+        super().__init__(data, acl, zxid, time)
+        self.owner = owner

@@ -24,11 +24,13 @@ from .zookeys import (
     KEY_OF,
     KNOWN,
     NOT_YET,
+    PROMETHEUS,
     PROPERTIES,
     Parser,
     address,
     boolean,
     is_off,
+    is_secret,
     reason_for,
 )
 
@@ -50,6 +52,7 @@ class Entry:
 
 
 _BLANK = " \t\f"
+_NEWLINE = re.compile(r"\r\n|\n|\r")
 _TRIMMED = "".join(map(chr, range(0x21)))
 _ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -72,15 +75,20 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines that say something, continuations joined, each with the number of its first line."""
-    lines = enumerate(re.split(r"\r\n|\n|\r", text), start=1)
+    lines = enumerate(_NEWLINE.split(text), start=1)
     for number, raw in lines:
         line = raw.lstrip(_BLANK)
         if line[:1] in ("", "#", "!"):
             continue
-        while (len(line) - len(line.rstrip("\\"))) % 2:  # an even number of backslashes escape each other
+        while _goes_on(line):
             line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANK)
         if line:
             yield number, line
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the last backslash stands for itself: an even number of them escape each other."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -90,6 +98,24 @@ def _unescape(match: re.Match[str]) -> str:
     if code == "u":
         raise ValueError("\\u must be followed by four hexadecimal digits")
     return _ESCAPED.get(code, code)
+
+
+def masked(text: str) -> str:
+    """The text of a file as it may be shown: without the values of secrets, commented out or not."""
+    shown: list[str] = []
+    lines = iter(_NEWLINE.split(text))
+    for line in lines:
+        whole, entry = [line], line.lstrip(_BLANK)
+        while entry[:1] not in ("#", "!") and _goes_on(whole[-1]) and (more := next(lines, None)) is not None:
+            whole.append(more)
+            entry = entry[:-1] + more.lstrip(_BLANK)
+        entry = entry.lstrip(f"#!{_BLANK}")
+        match = _ENTRY.fullmatch(entry)
+        key = re.sub(r"\\(?!u)", "", match[1]) if match else ""
+        if is_secret(key):
+            whole = [f"{line[: line.find(entry[:1])]}{key}=***"]
+        shown += whole
+    return "\n".join(shown)
 
 
 # --- from values to settings ----------------------------------------------------------------------------
@@ -185,6 +211,8 @@ class _Reader:
         self._read_servers()
         self._read_authentication()
         self._read_secure_port()
+        self._read_admin_server()
+        self._read_metrics_provider()
         self._read_ports(port_given)
         self.given["extra"] = Given(self.unknown, "unknown keys", self.name)
         if self.idle:
@@ -316,6 +344,31 @@ class _Reader:
             if error.key in self.entries:
                 self._refuse(self.entries[error.key], str(error))
             self._refuse(port, f"{error.key}: {error}")
+
+    def _read_admin_server(self) -> None:
+        if self._is_true("admin.enableServer"):
+            entry = self.entries["admin.enableServer"]
+            if "admin_port" not in self.given:
+                self._give("admin_port", 8080, entry)
+            if self._is_true("admin.forceHttps"):
+                self._refuse(self.entries["admin.forceHttps"], "the admin server speaks plain HTTP only")
+        else:
+            self._drop("admin.enableServer is not true", "admin.", "admin_port")
+
+    def _read_metrics_provider(self) -> None:
+        entry = self.entries.get("metricsProvider.className")
+        if entry is not None and entry.value == PROMETHEUS:
+            if "metrics_port" not in self.given:
+                self._give("metrics_port", 7000, entry)
+        else:
+            self._drop("metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
+
+    def _drop(self, reason: str, beginning: str, field: str) -> None:
+        """Keys that would be settings if another key had switched on what they are about."""
+        self.given.pop(field, None)
+        for key in self.entries:
+            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+                self._note(reason, key)
 
     def _read_ports(self, port_given: bool) -> None:
         port_given = port_given or "port" in self.given

@@ -14,7 +14,7 @@ from ...protocol.constants import OpCode
 from . import multi, reads, watching, writes
 from .multi import RefusedRead
 
-__all__ = ["OPERATIONS", "RefusedRead"]
+__all__ = ["OPERATIONS", "WRITES", "RefusedRead"]
 
 _Reader = Callable[[bytes, int], tuple[Any, int]]
 _Method = Callable[[Any, Any, Any], bytes]
@@ -55,3 +55,4 @@ _TABLE: dict[OpCode, tuple[_Reader | None, _Method, bool]] = {
 
 OPERATIONS = {op.value: entry for op, entry in _TABLE.items()}
 """By op code. What is not here is unknown to clients; auth and sasl are the connection's own affair."""
+WRITES = frozenset(op for op, (_, _, takes_zxid) in OPERATIONS.items() if takes_zxid)

@@ -19,7 +19,8 @@ from ..txn import Check, Create, Delete, Multi, Refused, SetData
 from .reads import readable
 
 if TYPE_CHECKING:
-    from ..engine import Acls, Client, Engine
+    from ..engine import ACLs, Client, Engine
+    from ..znode import Znode
 
 _CREATE, _CREATE2, _DELETE = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.DELETE.value
 _SET_DATA, _CHECK = OpCode.SET_DATA.value, OpCode.CHECK.value
@@ -44,16 +45,18 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     operations = _decode(frame)
     if operations and operations[0].op in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")
-    done: list[tuple[_Step, Acls]] = []
+    done: list[tuple[_Step, ACLs, ACLs]] = []
     undo: list[Callable[[], None]] = []
     results: list[bytes] = []
+    engine.tree.quotas.freeze()
     try:
         for item in operations:
             step = _prepare(engine, client, item.op, item.request)
-            done.append((step, engine.acls_of(step)))
-            undo.append(engine.tree.undo_of(step))
-            engine.tree.apply(step, engine.zxid, engine.time)
-            results.append(_result(engine, item.op, step))
+            undo_step = engine.tree.undo_of(step)
+            node, parent = engine.tree.apply(step, engine.zxid, engine.time)
+            undo.append(undo_step)
+            done.append((step, node.acl, parent.acl))
+            results.append(_result(item.op, step, node))
     except Exception as error:
         for undo_step in reversed(undo):
             undo_step()
@@ -61,10 +64,12 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(operations), len(results), error.code)
+    finally:
+        engine.tree.quotas.thaw()
     if engine.watches:
-        for step, acls in done:
-            engine.fire(step, acls)
-    engine.record(Multi(tuple(step for step, _ in done)), client.session_id)
+        for step, own, parents in done:
+            engine.fire(step, own, parents)
+    engine.record(Multi(tuple(step for step, _, _ in done)), client.session_id)
     return b"".join([*results, TERMINATOR])
 
 
@@ -79,10 +84,10 @@ def _prepare(engine: Engine, client: Client, op: int, request: Any) -> _Step:
     return engine.prepare.create(op, request, client.session_id, who)
 
 
-def _result(engine: Engine, op: int, step: _Step) -> bytes:
+def _result(op: int, step: _Step, node: Znode) -> bytes:
     """The bytes of a :class:`~pyzk.protocol.multi.MultiResult`."""
     if op == _SET_DATA:
-        return _OK[op] + engine.tree.nodes[step.path].packed_stat()
+        return _OK[op] + node.packed_stat()
     if op in (_DELETE, _CHECK):
         return _OK[op]
     path = step.path.encode()
@@ -90,7 +95,7 @@ def _result(engine: Engine, op: int, step: _Step) -> bytes:
     if op == _CREATE:
         return _OK[op] + answer
     # containers and TTL znodes answer as create2 does (wire.md, trap 30)
-    return _OK[_CREATE2] + answer + engine.tree.nodes[step.path].packed_stat()
+    return _OK[_CREATE2] + answer + node.packed_stat()
 
 
 def _failure(total: int, failed: int, code: int) -> bytes:

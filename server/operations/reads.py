@@ -25,7 +25,7 @@ def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ
     """The znode at ``path``, which ``client`` may read; existence is looked at before permission."""
     if path is None:
         raise MarshallingError(None, "a null path")
-    node = engine.tree.nodes.get(path)
+    node = engine.tree.find(path)
     if node is None:
         raise NoNodeError(path)
     if node.acl is not records.OPEN_ACL:
@@ -40,7 +40,7 @@ def exists(engine: Engine, client: Client, request: records.ExistsRequest) -> by
         raise MarshallingError(None, "a null path")
     if "\0" in path:
         raise BadArgumentsError(path, "a path must not hold a null character")
-    node = engine.tree.nodes.get(path)
+    node = engine.tree.find(path)
     if node is not None and node.acl is not records.OPEN_ACL:
         engine.access.check(node.acl, _READ, client.identities, path)
     if request.watch:

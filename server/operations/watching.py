@@ -53,9 +53,9 @@ def set_watches(engine: Engine, client: Client, request: records.SetWatches | re
         _no_nulls(paths) for paths in (request.dataWatches, request.existWatches, request.childWatches)
     )
     since = request.relativeZxid
-    nodes, watches = engine.tree.nodes, engine.watches
+    find, watches = engine.tree.find, engine.watches
     for path in data:
-        node = nodes.get(path)
+        node = find(path)
         if node is None:
             _tell(client, EventType.DELETED, path)
         elif node.mzxid > since:
@@ -63,12 +63,12 @@ def set_watches(engine: Engine, client: Client, request: records.SetWatches | re
         else:
             watches.add_data(path, client)
     for path in exist:
-        if path in nodes:
+        if find(path) is not None:
             _tell(client, EventType.CREATED, path)
         else:
             watches.add_data(path, client)
     for path in child:
-        node = nodes.get(path)
+        node = find(path)
         if node is None:
             _tell(client, EventType.DELETED, path)
         elif node.pzxid > since:

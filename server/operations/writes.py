@@ -22,7 +22,9 @@ _CREATE_CONTAINER, _CREATE_TTL = OpCode.CREATE_CONTAINER.value, OpCode.CREATE_TT
 
 def create(engine: Engine, client: Client, request: records.CreateRequest) -> bytes:
     """Answers with the final name alone."""
-    path = _create(engine, client, request, _CREATE).encode()
+    effect = engine.prepare.create(_CREATE, request, client.session_id, client.identities)
+    engine.commit(effect, client.session_id)
+    path = effect.path.encode()
     return _INT.pack(len(path)) + path
 
 
@@ -41,17 +43,10 @@ def create_ttl(engine: Engine, client: Client, request: records.CreateTTLRequest
 def _create_with_stat(
     engine: Engine, client: Client, request: records.CreateRequest | records.CreateTTLRequest, op: int
 ) -> bytes:
-    path = _create(engine, client, request, op)
-    encoded = path.encode()
-    return _INT.pack(len(encoded)) + encoded + engine.tree.nodes[path].packed_stat()
-
-
-def _create(
-    engine: Engine, client: Client, request: records.CreateRequest | records.CreateTTLRequest, op: int
-) -> str:
     effect = engine.prepare.create(op, request, client.session_id, client.identities)
-    engine.commit(effect, client.session_id)
-    return effect.path
+    node = engine.commit(effect, client.session_id)
+    path = effect.path.encode()
+    return _INT.pack(len(path)) + path + node.packed_stat()
 
 
 def delete(engine: Engine, client: Client, request: records.DeleteRequest) -> bytes:
@@ -61,14 +56,12 @@ def delete(engine: Engine, client: Client, request: records.DeleteRequest) -> by
 
 def set_data(engine: Engine, client: Client, request: records.SetDataRequest) -> bytes:
     effect = engine.prepare.set_data(request, client.identities)
-    engine.commit(effect, client.session_id)
-    return engine.tree.nodes[effect.path].packed_stat()
+    return engine.commit(effect, client.session_id).packed_stat()
 
 
 def set_acl(engine: Engine, client: Client, request: records.SetACLRequest) -> bytes:
     effect = engine.prepare.set_acl(request, client.identities)
-    engine.commit(effect, client.session_id)
-    return engine.tree.nodes[effect.path].packed_stat()
+    return engine.commit(effect, client.session_id).packed_stat()
 
 
 def reconfig(engine: Engine, client: Client, request: records.ReconfigRequest) -> bytes:
@@ -81,6 +74,6 @@ def reconfig(engine: Engine, client: Client, request: records.ReconfigRequest) -
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
     session = engine.sessions.get(client.session_id)
     if session is not None:
-        logger.info("session 0x%x is closed by its client", session.id)
+        logger.debug("session 0x%x is closed by its client", session.id)
         engine.end_session(session, expired=False)
     return b""

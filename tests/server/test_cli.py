@@ -15,6 +15,7 @@ import trio
 import trio.testing
 from pyzk.protocol.version import __version__
 from pyzk.server import cli, transport
+from pyzk.server import settings as settings_module
 from pyzk.server.settings import Settings
 from pyzk.server.zoocfg import build, interpret, read
 
@@ -34,13 +35,15 @@ def logging_put_back():
 def served(monkeypatch):
     """Puts a server without sockets in the place of the real one; it sends itself SIGTERM once it is ready.
 
-    Gives the ``settings`` it was started with, and takes the ``address`` and ``secure_address`` to announce,
-    an ``error`` to raise, and the signals to send ``at_start``, ``when_ready`` and ``at_stop``.
+    Gives the ``settings`` it was started with, and takes the addresses to announce, an ``error`` to raise,
+    and the signals to send ``at_start``, ``when_ready`` and ``at_stop``.
     """
     told = SimpleNamespace(
         settings=None,
         address=("127.0.0.1", 2181),
         secure_address=None,
+        admin_address=None,
+        metrics_address=None,
         error=None,
         at_start=[],
         when_ready=[signal.SIGTERM],
@@ -212,6 +215,35 @@ def test_a_port_in_use(refused):
     assert message.endswith("change --port (0: any free port)")
 
 
+def test_the_one_of_several_ports_that_is_in_use_is_named(refused, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        path = tmp_path / "zoo.cfg"
+        path.write_text(f"clientPort=0\nadmin.enableServer=true\nadmin.serverPort={port}\n")
+        message = refused("--config", str(path))
+    assert message.startswith(f"cannot listen at 127.0.0.1:{port}: the port is in use")
+    assert message.endswith(f"change admin.serverPort ({path}, line 3) (0: any free port)")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "extra"),
+    [
+        ("admin.enableServer", "true", "admin"),
+        (
+            "metricsProvider.className",
+            "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+            "metrics",
+        ),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(refused, tmp_path, monkeypatch, key, value, extra):
+    monkeypatch.setattr(settings_module, "find_spec", lambda name: None)
+    path = tmp_path / "zoo.cfg"
+    path.write_text(f"{key}={value}\n")
+    message = refused("--config", str(path))
+    assert message == f"{key} ({path}, line 1) needs more: pip install 'pyzk-server[{extra}]'"
+
+
 # --- signals, and the readiness line --------------------------------------------------------------------
 
 
@@ -246,15 +278,20 @@ def test_an_interrupt_before_signals_are_listened_for(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("address", "secure_address", "line"),
+    ("address", "others", "line"),
     [
-        (("127.0.0.1", 4711), None, "127.0.0.1:4711"),
-        (("::1", 4711), None, "[::1]:4711"),
-        (("0.0.0.0", 1), ("::", 2), "0.0.0.0:1 secure [::]:2"),
+        (("127.0.0.1", 4711), {}, "127.0.0.1:4711"),
+        (("::1", 4711), {}, "[::1]:4711"),
+        (("0.0.0.0", 1), {"secure_address": ("::", 2)}, "0.0.0.0:1 secure [::]:2"),
+        (
+            ("::1", 1),
+            {"admin_address": ("::1", 2), "metrics_address": ("127.0.0.1", 3)},
+            "[::1]:1 admin [::1]:2 metrics 127.0.0.1:3",
+        ),
     ],
 )
-def test_the_readiness_line(served, capsys, address, secure_address, line):
-    served.address, served.secure_address = address, secure_address
+def test_the_readiness_line(served, capsys, address, others, line):
+    vars(served).update(address=address, **others)
     assert cli.main([]) == 0
     assert capsys.readouterr().out == f"pyzk-server is ready at {line}\n"
 

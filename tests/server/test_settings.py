@@ -38,6 +38,11 @@ def test_session_timeouts_follow_the_tick_unless_given():
         ("container_max_per_minute", 0),
         ("large_request_threshold", 0),
         ("digest_algorithm", "SHA-3000"),
+        ("admin_port", -1),
+        ("admin_url", "commands"),
+        ("admin_url", "/a b"),
+        ("admin_idle_timeout", 0),
+        ("metrics_port", 70000),
     ],
 )
 def test_a_value_out_of_range_names_its_field(field, value):

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificates
 from pyzk.server.settings import Settings
-from pyzk.server.tls import TlsError, server_context
+from pyzk.server.tls import TlsError, server_context, subject_text
 from pyzk.server.transport import serve
 from pyzk.server.zoocfg import ConfigError, build, interpret
 
@@ -267,6 +267,26 @@ def test_other_key_exchanges_are_known_too(stores, suite):
 )
 def test_what_is_not_offered_is_refused(stores, options):
     assert refusal_of({**stores, **options})[0] in options
+
+
+# --- who a client is ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ((), ""),
+        ((("commonName", "x"),), "CN=x"),
+        ((("countryName", "DE"), ("organizationName", "y"), ("commonName", "José")), "CN=José,O=y,C=DE"),
+        # what Java 17 prints
+        ((("commonName", 'a,b=c#d"e\\f<g>h;i+j'),), 'CN=a\\,b\\=c\\#d\\"e\\\\f\\<g\\>h\\;i\\+j'),
+        ((("commonName", " x  "),), "CN=\\ x\\ \\ "),
+    ],
+)
+def test_a_subject_as_text(subject, text):
+    assert subject_text({"subject": tuple((pair,) for pair in subject)}) == text
+    assert subject_text({}) == ""
+    assert subject_text({"subject": ((("commonName", "x"), ("userId", "y")),)}) == "CN=x+UID=y"
 
 
 # --- in zoo.cfg -----------------------------------------------------------------------------------------

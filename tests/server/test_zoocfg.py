@@ -1,10 +1,12 @@
+from pathlib import Path
+
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyzk.server import tls, zookeys
 from pyzk.server.settings import Settings
-from pyzk.server.zoocfg import ConfigError, Given, build, interpret, parse, read
+from pyzk.server.zoocfg import ConfigError, Given, build, interpret, masked, parse, read
 
 
 def settings_of(text, **flags):
@@ -66,6 +68,8 @@ def test_a_bad_escape_is_refused_and_its_line_not_shown():
 
 # --- settings -------------------------------------------------------------------------------------------
 
+PROMETHEUS = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+
 HONOURED = [
     ("clientPort=0", "port", 0),
     ("clientPort=2182\nclientPortAddress=0.0.0.0", "host", "0.0.0.0"),
@@ -111,6 +115,22 @@ HONOURED = [
     ("4lw.commands.whitelist=*", "four_letter_words", {"*"}),
     ("4lw.commands.whitelist=", "four_letter_words", frozenset()),
     ("readonlymode.enabled=true", "read_only_mode", True),
+    ("admin.enableServer=true", "admin_port", 8080),
+    ("admin.enableServer=true\nadmin.serverPort=0", "admin_port", 0),
+    ("admin.enableServer=true\nadmin.serverAddress=0.0.0.0", "admin_host", "0.0.0.0"),
+    ("admin.enableServer=true\nadmin.commandURL=/zk", "admin_url", "/zk"),
+    ("admin.enableServer=true\nadmin.idleTimeout=500", "admin_idle_timeout", 500),
+    ("admin.enableServer=true\nadmin.forceHttps=false", "admin_port", 8080),
+    ("admin.enableServer=false", "admin_port", None),
+    (PROMETHEUS, "metrics_port", 7000),
+    (f"{PROMETHEUS}\nmetricsProvider.httpPort=0", "metrics_port", 0),
+    (f"{PROMETHEUS}\nmetricsProvider.httpHost=::1", "metrics_host", "::1"),
+    (f"{PROMETHEUS}\nmetricsProvider.exportJvmInfo=false", "metrics_of_process", False),
+    (
+        "metricsProvider.className=org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+        "metrics_port",
+        None,
+    ),
     ("authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider", "x509_enabled", True),
     ("authProvider.a=org.apache.zookeeper.server.auth.IPAuthenticationProvider", "digest_enabled", True),
     (
@@ -170,9 +190,9 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
     assert "\n" not in warning
     assert "nothing is kept on disk: dataDir, dataLogDir, autopurge.snapRetainCount" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
-    assert "standalone in any case: standaloneEnabled, server.1;" in warning
-    assert "no admin server yet: admin.enableServer" in warning
+    assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
+    assert "admin" not in warning
 
 
 @pytest.mark.parametrize(
@@ -195,8 +215,12 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "ensembleAuthName=foo",
         "client.portUnification=true",
         "ssl.crl=true",
-        "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-        "metricsProvider.httpPort=7000",
+        "admin.serverPort=9090",  # without admin.enableServer
+        "admin.portUnification=true",
+        "admin.rateLimiterIntervalInMS=1",
+        "metricsProvider.httpPort=7001",  # without metricsProvider.className
+        "metricsProvider.httpsPort=7002",
+        "metricsProvider.numWorkerThreads=4",
         "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
         "authProvider.1=com.example.Ours",
         "ssl.keyStore.location=/x.pem",  # without secureClientPort
@@ -213,10 +237,9 @@ def test_ignored_with_a_warning(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "admin.enableServer=false",
+        "admin.needClientAuth=false",
         "client.portUnification=False",
         "ssl.clientHostnameVerification=false",
-        "metricsProvider.className=org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
     ],
 )
 def test_switching_off_what_is_not_there_needs_no_warning(text):
@@ -233,6 +256,7 @@ def test_switching_off_what_is_not_there_needs_no_warning(text):
         "jute.maxbuffer=09",
         "skipACL=true",
         "extendedTypesEnabled=yes",
+        "admin.enableServer=yes",
         "enforce.auth.enabled=1",
         "largeRequestThreshold=0",
         "nio.sessionlessCnxnTimeout=-5",
@@ -266,6 +290,12 @@ def test_the_tables_do_not_contradict_each_other():
     assert set(zookeys.KEY_OF) <= fields
     for key in zookeys.CHECKED:
         assert zookeys.reason_for(key, zookeys.IGNORED) or zookeys.reason_for(key, zookeys.NOT_YET)
+
+
+def test_every_key_is_in_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    keys = {*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS, *zookeys.IGNORED, *zookeys.NOT_YET}
+    assert not [key for key in sorted(keys) if f"`{key}`" not in text]
 
 
 # --- servers --------------------------------------------------------------------------------------------
@@ -335,6 +365,9 @@ def test_servers_in_a_file_of_their_own(tmp_path):
         "sessionRequireClientSASLAuth=true",
         "DigestAuthenticationProvider.digestAlg=CRC32",
         "metricsProvider.className=com.example.Ours",
+        f"{PROMETHEUS}\nmetricsProvider.httpPort=many",
+        f"{PROMETHEUS}\nmetricsProvider.httpPort=70000",
+        "admin.enableServer=true\nadmin.forceHttps=true",
     ],
 )
 def test_refused_with_the_file_the_line_and_the_key(text):
@@ -370,6 +403,33 @@ def test_a_file_is_read_as_java_reads_it(tmp_path):
     path = tmp_path / "zoo.cfg"
     path.write_bytes("# café\r\nX509AuthenticationProvider.superUser=CN=Jos\xe9\r\n".encode("latin-1"))
     assert build(read(str(path)).given).x509_super_user == "CN=José"
+
+
+# --- the text as it may be shown ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a=1\r\n# b\rc\\\n  =2\n", "a=1\n# b\nc\\\n  =2\n"),
+        ("ssl.keyStore.password=s3cret", "ssl.keyStore.password=***"),
+        ("a=1\n  superPassword : s3cret\nb=2", "a=1\n  superPassword=***\nb=2"),
+        ("#DigestAuthenticationProvider.superDigest=s3cret", "#DigestAuthenticationProvider.superDigest=***"),
+        ("x.password=s3\\\n  cret\\\ns3cret\nb=2", "x.password=***\nb=2"),
+        ("x.pass\\\n word=s3cret", "x.password=***"),
+        ("x\\.password s3cret", "x.password=***"),
+        ("# a comment \\\nx.password=s3cret", "# a comment \\\nx.password=***"),
+        ("x.password=s3cret\\", "x.password=***"),
+        ("ssl.keyStore.passwordPath=/a/file", "ssl.keyStore.passwordPath=/a/file"),
+    ],
+)
+def test_the_text_is_shown_without_secrets(text, shown):
+    assert masked(text) == shown
+
+
+@given(st.text(alphabet="ab=#!\\ u\n", max_size=30))
+def test_any_text_can_be_shown(text):
+    assert masked(text) == text
 
 
 # --- secrets, and nonsense ------------------------------------------------------------------------------

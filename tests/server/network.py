@@ -1,0 +1,36 @@
+"""Servers on real sockets, and the simplest of clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from pyzk.server.clock import Clock
+from pyzk.server.settings import Settings
+from pyzk.server.transport import Server
+
+
+@asynccontextmanager
+async def served(**settings: Any) -> AsyncIterator[Server]:
+    """A server with these settings, at a free port."""
+    server = Server(Settings(**{"port": 0, **settings}), Clock())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+async def talk(address: tuple[str, int], *chunks: bytes, half_close: bool = False) -> bytes:
+    """Send something, and give back all that is answered until the server closes."""
+    with trio.fail_after(10):
+        async with await trio.open_tcp_stream(*address) as stream:
+            for chunk in chunks:
+                await stream.send_all(chunk)
+            if half_close:
+                await stream.send_eof()
+            answered = b""
+            while data := await stream.receive_some(65536):
+                answered += data
+            return answered
