@@ -35,6 +35,7 @@ from pyzk.client import (
 )
 from pyzk.client.connect import open_tcp
 from pyzk.protocol.constants import JUTE_MAXBUFFER
+from pyzk.protocol.errors import ReconfigDisabledError
 
 
 class Lines:
@@ -383,3 +384,9 @@ async def test_the_configuration(zk: ZooKeeper) -> None:
         pytest.fail("every server has the znode /zookeeper/config")
     assert data is None or data == b"" or b"server." in data
     assert stat.version >= -1
+
+
+async def test_reconfiguration_is_off_unless_it_is_switched_on(zk: ZooKeeper) -> None:
+    with pytest.raises(ReconfigDisabledError):
+        await zk.reconfig(leaving="3")
+    assert zk.metrics.connections == 1

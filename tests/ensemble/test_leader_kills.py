@@ -22,7 +22,7 @@ from .real import Ensemble
 
 PATHS = ("/r0", "/r1", "/r2")
 CLIENTS = 6
-ROUNDS = 8
+ROUNDS = 6
 PROGRESS = 30
 """How many operations every client has to complete between two blows."""
 PATIENCE = 45.0
