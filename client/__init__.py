@@ -1,1 +1,103 @@
-"""Reserved for the trio client."""
+"""A ZooKeeper client for trio.
+
+from pyzk.client import connect
+
+async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
+    path = await zk.create("/jobs/job-", b"...", ephemeral=True, sequential=True, make_parents=True)
+    data, stat = await zk.get(path)
+"""
+
+from ..protocol.constants import CreateMode, EventType, Perms
+from ..protocol.errors import (
+    AuthFailedError,
+    BadArgumentsError,
+    BadVersionError,
+    ClosingError,
+    ConnectionLossError,
+    InvalidACLError,
+    MarshallingError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionExpiredError,
+    UnimplementedError,
+    ZooKeeperError,
+)
+from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
+from .connect import connect
+from .events import Event, Missed, MissedReason, WatchEvent
+from .hosts import Host
+from .operations import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildrenAndStat,
+    GetData,
+    Operation,
+    SetACL,
+    SetData,
+    Sync,
+)
+from .runner import Connector, Pending, Session
+from .session import SessionState
+from .transaction import Transaction
+from .watch import Watch, WatchStream
+from .zookeeper import ZooKeeper
+
+__all__ = [
+    "ACL",
+    "OPEN_ACL",
+    "READ_ACL",
+    "AuthFailedError",
+    "BadArgumentsError",
+    "BadVersionError",
+    "Check",
+    "ClientInfo",
+    "ClosingError",
+    "ConnectionLossError",
+    "Connector",
+    "Create",
+    "CreateMode",
+    "Delete",
+    "Event",
+    "EventType",
+    "Exists",
+    "GetACL",
+    "GetChildren",
+    "GetChildrenAndStat",
+    "GetData",
+    "Host",
+    "Id",
+    "InvalidACLError",
+    "MarshallingError",
+    "Missed",
+    "MissedReason",
+    "NoAuthError",
+    "NoChildrenForEphemeralsError",
+    "NoNodeError",
+    "NodeExistsError",
+    "NotEmptyError",
+    "Operation",
+    "Pending",
+    "Perms",
+    "Session",
+    "SessionExpiredError",
+    "SessionState",
+    "SetACL",
+    "SetData",
+    "Stat",
+    "Sync",
+    "Transaction",
+    "UnimplementedError",
+    "Watch",
+    "WatchEvent",
+    "WatchStream",
+    "ZooKeeper",
+    "ZooKeeperError",
+    "connect",
+]

@@ -13,9 +13,11 @@ class ZooKeeperError(Exception):
 
     :ivar code: the int32 of the protocol.
     :ivar path: the znode concerned, where one is known.
+    :ivar index: the position of the operation that failed in its transaction; None outside one.
     """
 
     code: ClassVar[int] = 0
+    index: int | None = None
 
     def __init__(self, path: str | None = None, message: str | None = None) -> None:
         super().__init__(path, message)
@@ -54,9 +56,16 @@ class DataInconsistencyError(ZooKeeperError):
 
 
 class ConnectionLossError(ZooKeeperError):
-    """The connection to the server was lost."""
+    """The connection to the server was lost.
+
+    :ivar sent: False when the request never left: repeating it is safe. True when it may have been applied.
+    """
 
     code = -4
+
+    def __init__(self, path: str | None = None, message: str | None = None, *, sent: bool = False) -> None:
+        super().__init__(path, message)
+        self.sent = sent
 
 
 class MarshallingError(ZooKeeperError):

@@ -84,7 +84,12 @@ def snapshot(tree: DataTree) -> object:
             for path, node in tree.nodes.items()
         },
         {owner: frozenset(paths) for owner, paths in tree.ephemerals.items()},
-        (frozenset(tree.containers), frozenset(tree.ttl_nodes), frozenset(tree.quotas.prefixes), tree.data_size),
+        (
+            frozenset(tree.containers),
+            frozenset(tree.ttl_nodes),
+            frozenset(tree.quotas.prefixes),
+            tree.data_size,
+        ),
     )
 
 

@@ -1,0 +1,404 @@
+"""One connection to one server: handshake, frames, pairing, pings. No I/O and no clock.
+
+The rules (wire.md sections 4, 7, 12 and 16):
+
+* HANDSHAKE (ConnectRequest and its answer) leads to AUTHENTICATING (credentials are restored), to READY, or
+  to EXPIRED, the server's word that the session is over. REFUSED means that a credential was not accepted.
+  Every phase may end in BROKEN: the connection has served, close it.
+* Watches are re-armed before the first request of READY.
+* Replies come in the order of the requests; an ordinary reply whose xid is not that of the oldest request
+  means that one side has lost count, and ends the connection.
+* A ping goes out when nothing was sent for a third of the timeout. A connection that brings nothing for two
+  thirds of it, or no acknowledgement for all of it, is broken.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from collections import Counter, deque
+from typing import Any
+
+import attrs
+
+from ..protocol.constants import (
+    AUTH_XID,
+    INT_MAX,
+    JUTE_MAXBUFFER,
+    PING_XID,
+    SET_WATCHES_XID,
+    WATCH_XID,
+    EventType,
+    OpCode,
+)
+from ..protocol.errors import MarshallingError, ZooKeeperError, error_for
+from ..protocol.framing import FrameBuffer, FrameLengthError, frame
+from ..protocol.jute import JuteError
+from ..protocol.records import (
+    AuthPacket,
+    ConnectRequest,
+    ConnectResponse,
+    ReadOnlyFlag,
+    RequestHeader,
+    WatcherEvent,
+)
+from .events import Missed, MissedReason
+from .registry import Rearm, WatchRegistry
+from .request import Request
+
+DEFAULT_REPLY_LIMIT = 64 * 2**20
+NO_PASSWORD = bytes(16)
+_HANDSHAKE_LIMIT = 1024
+_CONNECT_RESPONSE_SIZE = 36
+_SEND_CHUNK = 64 * 1024
+_REARM_CHUNK = 128 * 1024
+
+_REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
+_REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
+_REFUSALS = (-6, -124)  # answered ahead of requests still in the pipeline (wire.md section 7)
+_REPORTED = (EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD)
+
+
+class Phase(enum.Enum):
+    """What a connection is doing."""
+
+    HANDSHAKE = enum.auto()
+    AUTHENTICATING = enum.auto()
+    READY = enum.auto()
+    EXPIRED = enum.auto()
+    REFUSED = enum.auto()
+    BROKEN = enum.auto()
+
+
+_OVER = (Phase.EXPIRED, Phase.REFUSED, Phase.BROKEN)
+
+
+class _ViolationError(Exception):
+    """The peer did something no server does."""
+
+
+@attrs.frozen
+class Credential:
+    """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
+
+    scheme: str
+    auth: bytes = attrs.field(repr=False)
+
+    def packet(self) -> bytes:
+        return AuthPacket(0, self.scheme, self.auth).encode()
+
+
+@attrs.define
+class Metrics:
+    """Counters since the client was made.
+
+    :ivar requests: how many requests were sent, by op code.
+    :ivar connections: how many times a session was attached to a server.
+    """
+
+    requests: Counter[int] = attrs.Factory(Counter)
+    connections: int = 0
+
+
+@attrs.define
+class SessionData:
+    """What one connection of a session leaves to the next.
+
+    :ivar timeout: the session timeout in seconds: the negotiated one, before that the wanted one.
+    :ivar last_zxid: the highest zxid seen in a reply.
+    :ivar lease_deadline: the server cannot end the session before this time (recipes.md D.1.5): the time at
+        which the latest acknowledged request or ping was handed out, plus the timeout.
+    :ivar outbox: requests that no connection has taken yet.
+    :ivar missed: why lasting watches may have missed something by the time they are armed again.
+    """
+
+    watches: WatchRegistry
+    wanted_timeout: float
+    connect_budget: float
+    credentials: list[Credential]
+    session_id: int = 0
+    password: bytes = NO_PASSWORD
+    request_limit: int = JUTE_MAXBUFFER
+    reply_limit: int = DEFAULT_REPLY_LIMIT
+    timeout: float = attrs.Factory(lambda self: self.wanted_timeout, takes_self=True)
+    last_zxid: int = 0
+    lease_deadline: float = -math.inf
+    outbox: deque[Request[Any]] = attrs.Factory(deque)
+    metrics: Metrics = attrs.Factory(Metrics)
+    missed: MissedReason = MissedReason.RECONNECTED
+    xid: int = 0
+
+    def acknowledged(self, sent_at: float) -> None:
+        """The server answered something that was handed out then, so it has heard from us since."""
+        if sent_at + self.timeout > self.lease_deadline:
+            self.lease_deadline = sent_at + self.timeout
+
+
+class Connection:
+    """A connection that has just been opened.
+
+    :param probing: only ask whether the session is still alive, and serve nothing.
+
+    :ivar reason: why it is BROKEN, EXPIRED or REFUSED.
+    :ivar heard: whether a single byte came.
+    :ivar in_flight: requests that were handed out and not answered.
+    """
+
+    def __init__(self, session: SessionData, now: float, *, probing: bool = False) -> None:
+        self.phase = Phase.HANDSHAKE
+        self.reason = ""
+        self.heard = False
+        self.in_flight: deque[Request[Any]] = deque()
+        self.ready_since = math.inf
+        self._session = session
+        self._probing = probing
+        self._buffer = FrameBuffer(_HANDSHAKE_LIMIT)
+        self._handshake_deadline = now + session.connect_budget
+        self._handshake_sent_at = now
+        self._authenticating: deque[Credential] = deque()
+        self._rearming: deque[Rearm] = deque()
+        self._last_sent = now
+        self._last_received = now
+        self._ping_wanted = False
+        self._ping_sent_at: float | None = None
+        zxid = 0 if probing else session.last_zxid
+        timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
+        request = ConnectRequest(0, zxid, timeout, session.session_id, session.password)
+        # Goes out ahead of requests:
+        self._control = [frame(request.encode() + ReadOnlyFlag(False).encode())]
+
+    @property
+    def over(self) -> bool:
+        """Whether this connection is of no more use."""
+        return self.phase in _OVER
+
+    @property
+    def has_data_to_send(self) -> bool:
+        return bool(self._control or (self._session.outbox and self.phase is Phase.READY))
+
+    # --- bytes -------------------------------------------------------------------------------------------
+
+    def data_to_send(self, now: float) -> bytes:
+        """What to write now: some 64 KiB of requests, or one that is larger. Ask again after writing."""
+        parts, self._control = self._control, []
+        if self.phase is Phase.READY:
+            if self._ping_wanted:
+                self._ping_wanted, self._ping_sent_at = False, now
+            session, in_flight = self._session, self.in_flight
+            outbox, counts = session.outbox, session.metrics.requests
+            size = 0
+            while outbox and size < _SEND_CHUNK:
+                request = outbox.popleft()
+                if request.settled:  # withdrawn
+                    continue
+                opcode, body = request.opcode, request.body
+                if opcode == OpCode.AUTH:
+                    request.xid = AUTH_XID
+                else:
+                    session.xid = request.xid = session.xid + 1 if session.xid < INT_MAX else 1
+                request.sent = True
+                request.sent_at = now
+                in_flight.append(request)
+                counts[opcode] += 1
+                length = len(body) + 8
+                parts.append(_REQUEST_HEADER.pack(length, request.xid, opcode))
+                parts.append(body)
+                size += length
+        if not parts:
+            return b""
+        self._last_sent = now
+        return b"".join(parts)
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Bytes from the server."""
+        if self.over:
+            return
+        self.heard = True
+        self._last_received = now
+        self._buffer.feed(data)
+        try:
+            if self.phase is Phase.HANDSHAKE:
+                for payload in self._buffer.take(1):
+                    self._handshake(payload, now)
+            while self.phase in (Phase.AUTHENTICATING, Phase.READY):
+                payloads = self._buffer.take(1000)
+                if not payloads:
+                    break
+                self._replies(payloads, now)
+        except FrameLengthError as error:
+            self._oversized(error)
+        except (_ViolationError, JuteError) as error:
+            self.end(f"the server broke the protocol: {error}")
+
+    def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
+        """This connection has served; the first reason counts."""
+        if not self.over:
+            self.phase = phase
+            self.reason = reason
+
+    def _oversized(self, error: FrameLengthError) -> None:
+        if self.phase is Phase.HANDSHAKE:
+            self.end(f"the peer does not speak ZooKeeper's protocol: {error}")
+            return
+        reason = f"a reply of {error.length:,} bytes; reply_limit is {error.limit:,}"
+        if error.length > 0 and self.in_flight:
+            # Nothing but the answer to a request is that large, and repeating it would not make it smaller.
+            request = self.in_flight.popleft()
+            if not request.settled:
+                request.fail(MarshallingError(request.path, reason))
+        self.end(reason)
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When to call :meth:`handle_timer`, in seconds of the caller's clock; infinity for never."""
+        if self.phase is Phase.READY:
+            session = self._session
+            deadline = min(self._last_received + session.timeout * 2 / 3, session.lease_deadline)
+            if self._ping_due < deadline:
+                return self._ping_due
+            return deadline
+        return math.inf if self.over else self._handshake_deadline
+
+    @property
+    def _ping_due(self) -> float:
+        if self._ping_wanted or self._ping_sent_at is not None:
+            return math.inf
+        return self._last_sent + self._session.timeout / 3
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due."""
+        session = self._session
+        if self.phase is Phase.READY:
+            if now >= self._last_received + session.timeout * 2 / 3:
+                self.end(f"the server was silent for {now - self._last_received:.1f} s")
+            elif now >= session.lease_deadline:
+                self.end(f"the server acknowledged nothing for {session.timeout:.1f} s")
+            elif now >= self._ping_due:
+                self._ping_wanted = True
+                self._send_control(PING_XID, OpCode.PING)
+        elif now >= self._handshake_deadline:
+            self.end(f"no answer to the handshake within {session.connect_budget:.1f} s")
+
+    # --- frames ------------------------------------------------------------------------------------------
+
+    def _send_control(self, xid: int, opcode: OpCode, body: bytes = b"") -> None:
+        self._control.append(frame(RequestHeader(xid, opcode).encode() + body))
+
+    def _handshake(self, payload: bytes, now: float) -> None:
+        """The answer to the ConnectRequest (wire.md section 4.3)."""
+        if len(payload) < _CONNECT_RESPONSE_SIZE:
+            raise _ViolationError(f"a handshake of {len(payload)} bytes")
+        session = self._session
+        response = ConnectResponse.decode(payload)
+        if response.timeOut <= 0 or response.sessionId == 0:
+            if not session.session_id:
+                raise _ViolationError("a new session was refused")
+            self.end("the session expired", Phase.EXPIRED)
+            return
+        if self._probing:
+            self.end("the session is alive, but this server is behind what was seen before")
+            return
+        session.session_id = response.sessionId
+        session.password = response.passwd or b""
+        session.timeout = response.timeOut / 1000
+        # Not "at least": with a shorter timeout than before, the server's own deadline has moved back too.
+        session.lease_deadline = self._handshake_sent_at + session.timeout
+        self._buffer.limit = session.reply_limit
+        self.phase = Phase.AUTHENTICATING
+        for credential in session.credentials:
+            self._authenticating.append(credential)
+            self._send_control(AUTH_XID, OpCode.AUTH, credential.packet())
+        if not self._authenticating:
+            self._serve(now)
+
+    def _authenticated(self, code: int, now: float) -> None:
+        """The answer to a credential that this connection began with."""
+        credential = self._authenticating.popleft()
+        if code:
+            self.end(f"the server refused the {credential.scheme} credential", Phase.REFUSED)
+        elif not self._authenticating:
+            self._serve(now)
+
+    def _serve(self, now: float) -> None:
+        """Everything is restored. Watches first, relative to what was seen before."""
+        self.phase = Phase.READY
+        self.ready_since = self._last_sent = self._last_received = now
+        session = self._session
+        session.metrics.connections += 1
+        for rearm in session.watches.rearm(session.last_zxid, min(_REARM_CHUNK, session.request_limit - 64)):
+            self._rearming.append(rearm)
+            self._send_control(SET_WATCHES_XID, rearm.opcode, rearm.record.encode())
+
+    def _replies(self, payloads: list[bytes], now: float) -> None:
+        in_flight, session = self.in_flight, self._session
+        sent_at = -math.inf
+        for payload in payloads:
+            try:
+                xid, zxid, code = _REPLY_HEADER.unpack_from(payload)
+            except struct.error:
+                raise _ViolationError(f"a reply of {len(payload)} bytes") from None
+            if xid < 0:
+                self._special_reply(xid, zxid, code, payload, now)
+                continue
+            if not in_flight or in_flight[0].xid != xid:
+                self._overtaking_reply(xid, code)
+                continue
+            request = in_flight.popleft()
+            sent_at = request.sent_at
+            if zxid > 0:
+                session.last_zxid = zxid
+            if request.settled:
+                continue
+            if code:
+                request.fail(error_for(code, request.path))
+                continue
+            try:
+                result = request.parse(payload)
+            except ZooKeeperError as error:
+                request.fail(error)
+            except JuteError as error:
+                request.fail(MarshallingError(request.path, f"the reply does not decode: {error}"))
+                raise
+            else:
+                request.succeed(result)
+        session.acknowledged(sent_at)
+
+    def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
+        session = self._session
+        if xid == WATCH_XID:
+            event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
+            if event.type in _REPORTED and event.path:
+                session.watches.notify(EventType(event.type), event.path, zxid if zxid > 0 else None)
+        elif xid == PING_XID:
+            if self._ping_sent_at is not None:
+                session.acknowledged(self._ping_sent_at)
+                self._ping_sent_at = None
+        elif xid == AUTH_XID and self._authenticating:
+            self._authenticated(code, now)
+        elif xid == AUTH_XID:
+            self._overtaking_reply(xid, code)
+        elif xid == SET_WATCHES_XID and self._rearming and not code:
+            rearm = self._rearming.popleft()
+            for path, watcher in rearm.watchers:
+                watcher.deliver(Missed(path, session.missed))
+            if not self._rearming:
+                session.missed = MissedReason.RECONNECTED
+        else:
+            raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
+
+    def _overtaking_reply(self, xid: int, code: int) -> None:
+        """Not the answer to the oldest request: an answer to authentication or a refusal, which the server's
+        connection layer gives at once (wire.md section 7), or nonsense."""
+        request = next((r for r in self.in_flight if r.xid == xid), None)
+        if request is None or (xid != AUTH_XID and code not in _REFUSALS):
+            expected = self.in_flight[0].xid if self.in_flight else "none"
+            raise _ViolationError(f"a reply with xid {xid} where {expected} was due")
+        self.in_flight.remove(request)
+        if request.settled:
+            return
+        if code:
+            request.fail(error_for(code, request.path))
+        else:
+            request.succeed(None)

@@ -1,0 +1,486 @@
+"""Operations as values: what to ask, and how to read the answer.
+
+The methods of :class:`.ZooKeeper` are built on them, and so are transactions, batched reads and pipelining:
+``zk.multi([Check("/a", 3), SetData("/b", b"...")])``, ``zk.submit(GetChildren("/jobs"))``.
+
+Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
+
+from ..protocol.constants import AddWatchMode, CreateMode, OpCode, WatcherType
+from ..protocol.errors import BadArgumentsError, error_for
+from ..protocol.jute import JuteError, Record
+from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
+from ..protocol.paths import validate_path
+from ..protocol.records import (
+    ACL,
+    OPEN_ACL,
+    AddWatchRequest,
+    CheckVersionRequest,
+    ClientInfo,
+    Create2Response,
+    CreateRequest,
+    CreateResponse,
+    CreateTTLRequest,
+    DeleteRequest,
+    ExistsRequest,
+    ExistsResponse,
+    GetACLRequest,
+    GetACLResponse,
+    GetAllChildrenNumberRequest,
+    GetAllChildrenNumberResponse,
+    GetChildren2Request,
+    GetChildren2Response,
+    GetChildrenRequest,
+    GetChildrenResponse,
+    GetDataRequest,
+    GetDataResponse,
+    GetEphemeralsRequest,
+    GetEphemeralsResponse,
+    ReconfigRequest,
+    RemoveWatchesRequest,
+    SetACLRequest,
+    SetACLResponse,
+    SetDataRequest,
+    SetDataResponse,
+    Stat,
+    SyncRequest,
+    WhoAmIResponse,
+)
+
+T = TypeVar("T")
+REPLY_HEADER_SIZE = 16
+CONFIG_PATH = "/zookeeper/config"
+
+
+def server_path(prefix: str, path: str) -> str:
+    """A path of the client as the server has it. Raises :class:`BadArgumentsError` for a malformed one."""
+    validate_path(path)
+    if not prefix:
+        return path
+    return prefix + path if path != "/" else prefix
+
+
+def client_path(prefix: str, path: str) -> str:
+    """A path of the server as the client has it."""
+    return path[len(prefix) :] or "/" if prefix else path
+
+
+class Operation(Generic[T]):
+    """One operation; ``T`` is the type of its result.
+
+    :ivar idempotent: whether the client itself may repeat it when the reply is lost: reads only.
+    """
+
+    __slots__ = ()
+    idempotent: ClassVar[bool] = False
+    response: ClassVar[type[Record] | None] = None
+    path: str
+
+    @property
+    def opcode(self) -> OpCode:
+        raise NotImplementedError
+
+    def request(self, prefix: str) -> Record | None:
+        """The record behind the request header."""
+        raise NotImplementedError
+
+    def result(self, response: Any, prefix: str) -> T:
+        """The result, made of the decoded response record."""
+        raise NotImplementedError
+
+    def encode(self, prefix: str) -> bytes:
+        record = self.request(prefix)
+        return record.encode() if record is not None else b""
+
+    def decode(self, reply: bytes, prefix: str) -> T:
+        """The result, made of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`."""
+        response = self.response
+        return self.result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
+
+
+# --- writes ---------------------------------------------------------------------------------------------
+
+_CREATE_OPCODES = {
+    CreateMode.CONTAINER: OpCode.CREATE_CONTAINER,
+    CreateMode.PERSISTENT_WITH_TTL: OpCode.CREATE_TTL,
+    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: OpCode.CREATE_TTL,
+}
+
+
+def create_mode(*, ephemeral: bool, sequential: bool, container: bool, ttl: float | None) -> CreateMode:
+    """The mode of a create. Raises ValueError for what cannot be combined."""
+    if (ephemeral and (container or ttl is not None)) or (container and (sequential or ttl is not None)):
+        raise ValueError(
+            "ephemeral, container and ttl exclude each other, and so do container and sequential"
+        )
+    if container:
+        return CreateMode.CONTAINER
+    if ttl is not None:
+        return CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
+    return CreateMode(ephemeral + 2 * sequential)
+
+
+@attrs.frozen
+class Create(Operation[tuple[str, Stat]]):
+    """Create a znode; the result is its final path and its Stat.
+
+    :ivar ttl: for the TTL modes, in ms: how long the znode lives without children and without changes.
+    """
+
+    path: str
+    data: bytes | None = b""
+    acl: Sequence[ACL] = OPEN_ACL
+    mode: CreateMode = CreateMode.PERSISTENT
+    ttl: int = 0
+    response = Create2Response
+
+    @property
+    def opcode(self) -> OpCode:
+        return _CREATE_OPCODES.get(self.mode, OpCode.CREATE2)
+
+    def request(self, prefix: str) -> Record:
+        if self.mode.is_sequential:  # the number makes a name of "/queue/" (semantics.md section 6)
+            server_path("", self.path + "0")
+            path = prefix + self.path
+        else:
+            path = server_path(prefix, self.path)
+        if self.mode.is_ttl:
+            return CreateTTLRequest(path, self.data, self.acl, self.mode, self.ttl)
+        return CreateRequest(path, self.data, self.acl, self.mode)
+
+    def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
+        if response.path is None:
+            raise JuteError("a create was answered without a path")
+        return client_path(prefix, response.path), response.stat
+
+
+@attrs.frozen
+class Delete(Operation[None]):
+    path: str
+    version: int = -1
+    opcode = OpCode.DELETE
+
+    def request(self, prefix: str) -> Record:
+        return DeleteRequest(server_path(prefix, self.path), self.version)
+
+    def result(self, response: None, prefix: str) -> None:
+        return None
+
+
+@attrs.frozen
+class SetData(Operation[Stat]):
+    path: str
+    data: bytes | None
+    version: int = -1
+    opcode = OpCode.SET_DATA
+    response = SetDataResponse
+
+    def request(self, prefix: str) -> Record:
+        return SetDataRequest(server_path(prefix, self.path), self.data, self.version)
+
+    def result(self, response: SetDataResponse, prefix: str) -> Stat:
+        return response.stat
+
+
+@attrs.frozen
+class SetACL(Operation[Stat]):
+    path: str
+    acl: Sequence[ACL]
+    version: int = -1
+    opcode = OpCode.SET_ACL
+    response = SetACLResponse
+
+    def request(self, prefix: str) -> Record:
+        return SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
+
+    def result(self, response: SetACLResponse, prefix: str) -> Stat:
+        return response.stat
+
+
+@attrs.frozen
+class Check(Operation[None]):
+    """Part of a transaction only: the znode exists and has this version of its data (-1: any)."""
+
+    path: str
+    version: int = -1
+    opcode = OpCode.CHECK
+
+    def request(self, prefix: str) -> Record:
+        return CheckVersionRequest(server_path(prefix, self.path), self.version)
+
+    def result(self, response: None, prefix: str) -> None:
+        return None
+
+
+@attrs.frozen
+class Reconfig(Operation[tuple[bytes | None, Stat]]):
+    joining: str | None
+    leaving: str | None
+    new_members: str | None
+    from_config: int = -1
+    path: str = CONFIG_PATH
+    opcode = OpCode.RECONFIG
+    response = GetDataResponse
+
+    def request(self, prefix: str) -> Record:
+        return ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
+
+    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
+        return response.data, response.stat
+
+
+# --- reads ----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Exists(Operation[Stat]):
+    """NoNodeError where there is no such znode; the watch is armed all the same."""
+
+    path: str
+    watch: bool = False
+    idempotent = True
+    opcode = OpCode.EXISTS
+    response = ExistsResponse
+
+    def request(self, prefix: str) -> Record:
+        return ExistsRequest(server_path(prefix, self.path), self.watch)
+
+    def result(self, response: ExistsResponse, prefix: str) -> Stat:
+        return response.stat
+
+
+@attrs.frozen
+class GetData(Operation[tuple[bytes | None, Stat]]):
+    path: str
+    watch: bool = False
+    idempotent = True
+    opcode = OpCode.GET_DATA
+    response = GetDataResponse
+
+    def request(self, prefix: str) -> Record:
+        return GetDataRequest(server_path(prefix, self.path), self.watch)
+
+    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
+        return response.data, response.stat
+
+
+@attrs.frozen
+class GetConfig(GetData):
+    """The ensemble's configuration, which lies outside every chroot."""
+
+    path: str = CONFIG_PATH
+
+    def request(self, prefix: str) -> Record:
+        return GetDataRequest(self.path, self.watch)
+
+
+@attrs.frozen
+class GetChildren(Operation[list[str]]):
+    path: str
+    watch: bool = False
+    idempotent = True
+    opcode = OpCode.GET_CHILDREN
+    response = GetChildrenResponse
+
+    def request(self, prefix: str) -> Record:
+        return GetChildrenRequest(server_path(prefix, self.path), self.watch)
+
+    def result(self, response: GetChildrenResponse, prefix: str) -> list[str]:
+        return list(response.children or ())
+
+
+@attrs.frozen
+class GetChildrenAndStat(Operation[tuple[list[str], Stat]]):
+    path: str
+    watch: bool = False
+    idempotent = True
+    opcode = OpCode.GET_CHILDREN2
+    response = GetChildren2Response
+
+    def request(self, prefix: str) -> Record:
+        return GetChildren2Request(server_path(prefix, self.path), self.watch)
+
+    def result(self, response: GetChildren2Response, prefix: str) -> tuple[list[str], Stat]:
+        return list(response.children or ()), response.stat
+
+
+@attrs.frozen
+class GetACL(Operation[tuple[list[ACL], Stat]]):
+    path: str
+    idempotent = True
+    opcode = OpCode.GET_ACL
+    response = GetACLResponse
+
+    def request(self, prefix: str) -> Record:
+        return GetACLRequest(server_path(prefix, self.path))
+
+    def result(self, response: GetACLResponse, prefix: str) -> tuple[list[ACL], Stat]:
+        return list(response.acl or ()), response.stat
+
+
+@attrs.frozen
+class GetAllChildrenNumber(Operation[int]):
+    path: str
+    idempotent = True
+    opcode = OpCode.GET_ALL_CHILDREN_NUMBER
+    response = GetAllChildrenNumberResponse
+
+    def request(self, prefix: str) -> Record:
+        return GetAllChildrenNumberRequest(server_path(prefix, self.path))
+
+    def result(self, response: GetAllChildrenNumberResponse, prefix: str) -> int:
+        return response.totalNumber
+
+
+@attrs.frozen
+class GetEphemerals(Operation[list[str]]):
+    """The server compares by plain string prefix: ``/a`` also finds ``/ab``. Those outside the chroot are
+    left out."""
+
+    path: str
+    idempotent = True
+    opcode = OpCode.GET_EPHEMERALS
+    response = GetEphemeralsResponse
+
+    def request(self, prefix: str) -> Record:
+        return GetEphemeralsRequest(server_path(prefix, self.path))
+
+    def result(self, response: GetEphemeralsResponse, prefix: str) -> list[str]:
+        found = response.ephemerals or ()
+        return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
+
+
+@attrs.frozen
+class Sync(Operation[None]):
+    path: str
+    idempotent = True
+    opcode = OpCode.SYNC
+
+    def request(self, prefix: str) -> Record:
+        return SyncRequest(server_path(prefix, self.path))
+
+    def result(self, response: None, prefix: str) -> None:
+        return None
+
+
+@attrs.frozen
+class WhoAmI(Operation[list[ClientInfo]]):
+    path: str = "/"
+    idempotent = True
+    opcode = OpCode.WHO_AM_I
+    response = WhoAmIResponse
+
+    def request(self, prefix: str) -> None:
+        return None
+
+    def result(self, response: WhoAmIResponse, prefix: str) -> list[ClientInfo]:
+        return list(response.clientInfo or ())
+
+
+# --- several at once ------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Batch(Operation[T]):
+    """The common part of a transaction and a batch of reads (wire.md section 10)."""
+
+    operations: Sequence[Operation[Any]]
+    path: str = "/"
+    members: ClassVar[Mapping[int, type[Record]]]
+
+    def encode(self, prefix: str) -> bytes:
+        ops = []
+        for operation in self.operations:
+            if operation.opcode not in self.members:
+                raise BadArgumentsError(None, f"{operation!r} cannot be part of a batch")
+            request = operation.request(prefix)
+            assert request is not None
+            ops.append(MultiOp(operation.opcode, request))
+        return encode_multi(ops)
+
+    def decode(self, reply: bytes, prefix: str) -> T:
+        results = decode_results(reply, REPLY_HEADER_SIZE)
+        if len(results) != len(self.operations):
+            raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
+        return self._combine(results, prefix)
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> T:
+        raise NotImplementedError
+
+
+@attrs.frozen
+class Multi(_Batch[list[Any]]):
+    """All or nothing, under one zxid. The error of a failed one is that of the operation that failed, with
+    its position in ``index``.
+
+    The result of a :class:`Create` is its path alone: real servers read create2 as create in here and send no
+    Stat (observed with 3.8.0).
+    """
+
+    members = TRANSACTION_OPS
+    opcode = OpCode.MULTI
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
+        for index, result in enumerate(results):
+            if result.err:  # the first that is not 0 is the cause (wire.md section 10)
+                error = error_for(result.err, self.operations[index].path)
+                error.index = index
+                raise error
+        return [
+            client_path(prefix, result.response.path)
+            if isinstance(result.response, CreateResponse | Create2Response) and result.response.path
+            else operation.result(result.response, prefix)
+            for operation, result in zip(self.operations, results, strict=True)
+        ]
+
+
+@attrs.frozen
+class MultiRead(_Batch[list[Any]]):
+    """:class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
+
+    idempotent = True
+    members = READ_OPS
+    opcode = OpCode.MULTI_READ
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
+        return [
+            error_for(result.err, operation.path) if result.err else operation.result(result.response, prefix)
+            for operation, result in zip(self.operations, results, strict=True)
+        ]
+
+
+# --- watches --------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class AddWatch(Operation[None]):
+    path: str
+    mode: AddWatchMode
+    idempotent = True
+    opcode = OpCode.ADD_WATCH
+
+    def request(self, prefix: str) -> Record:
+        return AddWatchRequest(server_path(prefix, self.path), self.mode)
+
+    def result(self, response: None, prefix: str) -> None:
+        return None
+
+
+@attrs.frozen
+class RemoveWatches(Operation[None]):
+    path: str
+    type: WatcherType
+    opcode = OpCode.REMOVE_WATCHES
+
+    def request(self, prefix: str) -> Record:
+        return RemoveWatchesRequest(self.path, self.type)
+
+    def result(self, response: None, prefix: str) -> None:
+        return None

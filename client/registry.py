@@ -1,0 +1,265 @@
+"""Who watches what: the client's half of the watches, without I/O.
+
+The server keeps one watch per connection, path and kind, whatever the number of local users. This registry
+shares it between them, hands out the events, re-arms after a reconnect, and knows when nobody is left.
+
+Three facts shape it:
+
+* A registration exists from the moment the read is *submitted* (``reserve``), not only from its reply: a
+  removal sent in between would take the fresh watch along.
+* Servers 3.6 to 3.8 keep a single mode per connection and path, the last one registered winning (semantics.md
+  section 17): a one-shot watch would end a persistent one at the same path, and a persistent one a recursive
+  one. So whoever comes second does not ask for the lesser mode; it rides on the greater. A recursive watch
+  has no CHILD events: those of its own path are made here, of what it reports of the children.
+* They cannot remove a persistent watch alone either (watcher types 4 and 5 are unknown before 3.9). So a
+  persistent watch is removed together with everything else at its path, once nobody uses the path any more.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import attrs
+
+from ..protocol.constants import EventType, OpCode, WatcherType
+from ..protocol.jute import Record, encode_text
+from ..protocol.records import SetWatches, SetWatches2
+from .events import Missed, MissedReason, WatchEvent
+
+
+class Kind(enum.Enum):
+    """The lists of setWatches2, in its order. EXIST is a data watch on a znode that was not there."""
+
+    DATA = enum.auto()
+    EXIST = enum.auto()
+    CHILD = enum.auto()
+    PERSISTENT = enum.auto()
+    RECURSIVE = enum.auto()
+
+
+_ONE_SHOT = (Kind.DATA, Kind.EXIST, Kind.CHILD)
+_LASTING = (Kind.PERSISTENT, Kind.RECURSIVE)
+_DATA_SIDE = (Kind.DATA, Kind.EXIST)
+
+# Which one-shot watches an event ends (semantics.md section 10.2).
+_ENDS = {
+    EventType.CREATED: _DATA_SIDE,
+    EventType.CHANGED: _DATA_SIDE,
+    EventType.DELETED: _ONE_SHOT,
+    EventType.CHILD: (Kind.CHILD,),
+}
+
+
+class Watcher(Protocol):
+    """A local user of a watch."""
+
+    def deliver(self, event: WatchEvent | Missed) -> None: ...
+
+    def end(self, error: Exception) -> None: ...
+
+
+@attrs.define
+class _Path:
+    """The users of one path."""
+
+    users: dict[Kind, list[Watcher]] = attrs.Factory(dict)
+    reserved: list[Kind] = attrs.Factory(list)
+    superfluous: bool = False
+    """The server may watch more here than the users need."""
+    deep: bool = False
+    """The server has a recursive watch here."""
+
+    def uses(self, kinds: Iterable[Kind]) -> bool:
+        return any(kind in self.users or kind in self.reserved for kind in kinds)
+
+    def add(self, kind: Kind, watcher: Watcher) -> None:
+        self.users.setdefault(kind, []).append(watcher)
+
+    def discard(self, kind: Kind, watcher: Watcher) -> bool:
+        watchers = self.users.get(kind, [])
+        if watcher not in watchers:
+            return False
+        watchers.remove(watcher)
+        if not watchers:
+            del self.users[kind]
+        return True
+
+
+@attrs.frozen
+class Rearm:
+    """One frame that arms watches again, and whom to tell that they may have missed something."""
+
+    opcode: OpCode
+    record: Record
+    watchers: list[tuple[str, Watcher]]
+
+
+class WatchRegistry:
+    """All watches of a client, by the server's paths.
+
+    :ivar remove: called with a path and a watcher type when the server's watch is no longer needed.
+    :ivar events: how many notifications have arrived.
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[str, _Path] = {}
+        self._recursive = 0
+        self.remove: Callable[[str, WatcherType], object] = lambda path, type: None
+        self.events = 0
+
+    def __len__(self) -> int:
+        """How many local watches are armed."""
+        return sum(len(watchers) for entry in self._paths.values() for watchers in entry.users.values())
+
+    # --- users come and go -------------------------------------------------------------------------------
+
+    def reserve(self, path: str, kind: Kind) -> bool:
+        """A request that will arm a watch is about to be submitted.
+
+        :returns: whether it has to ask the server for this kind. False where it rides on a greater one.
+        """
+        entry = self._paths.setdefault(path, _Path())
+        greater = {Kind.PERSISTENT: (Kind.RECURSIVE,), Kind.RECURSIVE: ()}.get(kind, _LASTING)
+        rides = entry.deep if kind is Kind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
+        rides = rides or entry.uses(greater)
+        entry.reserved.append(kind)
+        return not rides
+
+    def settle(self, path: str, reserved: Kind, armed: Kind | None, watcher: Watcher) -> None:
+        """The request has its answer: the watch is armed, or (None) it is not."""
+        entry = self._paths.get(path)
+        if entry is None:  # after the end
+            return
+        entry.reserved.remove(reserved)
+        if armed is None:
+            self._released(path, entry, reserved, asked=False)
+            return
+        entry.add(armed, watcher)
+        if armed is Kind.RECURSIVE:
+            entry.deep = True
+            self._recursive += 1
+
+    def leave(self, path: str, watcher: Watcher) -> None:
+        """A user has gone. Harmless if its watch has fired or was never armed."""
+        entry = self._paths.get(path)
+        if entry is None:
+            return
+        for kind in Kind:
+            if entry.discard(kind, watcher):
+                self._recursive -= kind is Kind.RECURSIVE
+                self._released(path, entry, kind, asked=True)
+                return
+
+    def _released(self, path: str, entry: _Path, kind: Kind, *, asked: bool) -> None:
+        """One user less; ``asked`` unless the server never armed anything for it."""
+        if not entry.uses(Kind):
+            del self._paths[path]
+            if entry.superfluous or (asked and kind in _LASTING):
+                self.remove(path, WatcherType.ANY)
+                return
+        elif kind in _LASTING:
+            entry.superfluous = True
+            return
+        side = (Kind.CHILD,) if kind is Kind.CHILD else _DATA_SIDE
+        if asked and not entry.uses(side) and not entry.uses(_LASTING) and not entry.superfluous:
+            self.remove(path, WatcherType.CHILDREN if kind is Kind.CHILD else WatcherType.DATA)
+
+    # --- events ------------------------------------------------------------------------------------------
+
+    def notify(self, type: EventType, path: str, zxid: int | None) -> None:
+        """Hand a notification to those it concerns."""
+        self.events += 1
+        event = WatchEvent(type, path, zxid)
+        entry = self._paths.get(path)
+        if type is EventType.CHILD:
+            if entry is not None and not entry.deep:
+                self._deliver(entry, event)
+            return
+        if entry is not None:
+            self._deliver(entry, event)
+        if self._recursive:
+            for ancestor in _self_and_ancestors(path):
+                above = self._paths.get(ancestor)
+                for watcher in list(above.users.get(Kind.RECURSIVE, ())) if above else ():
+                    watcher.deliver(event)
+        if type is not EventType.CHANGED and path != "/":
+            parent = path[: path.rindex("/")] or "/"
+            above = self._paths.get(parent)
+            if above is not None and above.deep:
+                self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))
+
+    def _deliver(self, entry: _Path, event: WatchEvent) -> None:
+        """To the users of the event's own path, but the recursive ones."""
+        ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
+        lasting = list(entry.users.get(Kind.PERSISTENT, ()))
+        if ended and not entry.uses(Kind):
+            self._released(event.path, entry, Kind.DATA, asked=False)
+        for watcher in ended + lasting:
+            watcher.deliver(event)
+
+    # --- the life of the session -------------------------------------------------------------------------
+
+    def disconnected(self) -> None:
+        """The server has forgotten all watches of the connection."""
+        for path, entry in list(self._paths.items()):
+            entry.superfluous = entry.deep = False
+            if not entry.uses(Kind):
+                del self._paths[path]
+
+    def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:
+        """The frames that arm everything again, none with more than ``limit`` bytes of paths (but a path
+        alone may have more)."""
+        flat = [(kind, path) for path, entry in self._paths.items() for kind in Kind if kind in entry.users]
+        lasting = any(kind in _LASTING for kind, _ in flat)
+        chunk: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+        size = 0
+        for kind, path in flat:
+            cost = len(encode_text(path)) + 4
+            if size and size + cost > limit:
+                yield self._rearm(chunk, relative_zxid, lasting)
+                chunk = {kind: [] for kind in Kind}
+                size = 0
+            chunk[kind].append(path)
+            self._paths[path].deep |= kind is Kind.RECURSIVE
+            size += cost
+        if size:
+            yield self._rearm(chunk, relative_zxid, lasting)
+
+    def _rearm(self, chunk: dict[Kind, list[str]], relative_zxid: int, lasting: bool) -> Rearm:
+        watchers = [
+            (path, watcher)
+            for kind in _LASTING
+            for path in chunk[kind]
+            for watcher in self._paths[path].users[kind]
+        ]
+        data, exist, child, persistent, recursive = (chunk[kind] for kind in Kind)
+        if not lasting:  # understood by servers before 3.6 too
+            return Rearm(OpCode.SET_WATCHES, SetWatches(relative_zxid, data, exist, child), watchers)
+        record = SetWatches2(relative_zxid, data, exist, child, persistent, recursive)
+        return Rearm(OpCode.SET_WATCHES2, record, watchers)
+
+    def expired(self) -> None:
+        """The session is gone: one-shot watches end, lasting ones wait for the next session."""
+        for path, entry in list(self._paths.items()):
+            ended = [watcher for kind in _ONE_SHOT for watcher in entry.users.pop(kind, ())]
+            for watcher in ended:
+                watcher.deliver(Missed(path, MissedReason.EXPIRED))
+        self.disconnected()
+
+    def end(self, error: Exception) -> None:
+        """Nothing will be reported any more."""
+        paths, self._paths = self._paths, {}
+        self._recursive = 0
+        for entry in paths.values():
+            for watchers in entry.users.values():
+                for watcher in list(watchers):
+                    watcher.end(error)
+
+
+def _self_and_ancestors(path: str) -> Iterator[str]:
+    yield path
+    while path != "/":
+        path = path[: path.rindex("/")] or "/"
+        yield path

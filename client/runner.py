@@ -1,0 +1,314 @@
+"""The trio shell around the session: connections, one reader, one writer, one timer. It decides nothing."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import attrs
+import trio
+
+from ..protocol.errors import ClosingError, SessionExpiredError
+from .hosts import Host, HostCycle
+from .request import Request
+from .session import SessionMachine, SessionState
+
+T = TypeVar("T")
+
+Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
+"""Opens a stream to a host name and a port; raises OSError where that fails."""
+
+_READ_SIZE = 64 * 1024
+_GOOD_AFTER = 1.0
+"""Seconds a connection has to serve for the next failure to count as the first."""
+
+
+class Pending(Request[T]):
+    """A request on its way."""
+
+    __slots__ = ()
+
+    async def wait(self) -> T:
+        """Wait for the result. Cancelling stops the waiting, not the request; wait again as you like."""
+        await wait_settled(self, None)
+        return self.result()
+
+
+async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
+    """Wait until the request is settled; ``on_cancel`` is told if the caller is cancelled before."""
+    if request.settled:
+        await trio.lowlevel.checkpoint()
+        return
+    task = trio.lowlevel.current_task()
+
+    def wake(request: Request[Any]) -> None:
+        trio.lowlevel.reschedule(task)
+
+    def abort(raise_cancel: object) -> trio.lowlevel.Abort:
+        request.forget(wake)
+        if on_cancel is not None:
+            on_cancel(request)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    request.on_settled(wake)
+    await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+class Session:
+    """What a user may know of the session. Times are those of ``trio.current_time()``."""
+
+    def __init__(self, machine: SessionMachine, *, renews: bool) -> None:
+        self._machine = machine
+        self._renews = renews
+        self._changed = trio.Event()
+        self.expired = trio.Event()
+        """Set when the present session, of this generation, has ended."""
+
+    @property
+    def id(self) -> int:
+        """0 until there is a session."""
+        return self._machine.session_id
+
+    @property
+    def password(self) -> bytes:
+        """With the id, what it takes to resume the session."""
+        return self._machine.password
+
+    @property
+    def generation(self) -> int:
+        """1 for the first session, one more for each that replaced an expired one."""
+        return self._machine.generation
+
+    @property
+    def state(self) -> SessionState:
+        return self._machine.state
+
+    @property
+    def negotiated_timeout(self) -> float:
+        """The session timeout in seconds."""
+        return self._machine.timeout
+
+    @property
+    def last_zxid(self) -> int:
+        """The highest zxid seen in a reply."""
+        return self._machine.last_zxid
+
+    def lease_deadline(self) -> float:
+        """The server cannot end the session before this time: the latest time at which a request or ping was
+        sent that the server has acknowledged, plus the session timeout. Minus infinity without a session.
+
+        It holds while the clocks of both run at the same rate; leave a margin (recipes.md D.1.5).
+        """
+        return self._machine.lease_deadline
+
+    async def wait_change(self) -> SessionState:
+        """Wait for the next change of state and return the state as it is then. Two quick changes may look
+        like one: compare the generation too."""
+        await self._changed.wait()
+        return self.state
+
+    async def wait_connected(self) -> None:
+        """Wait until requests are being served. Raises :class:`SessionExpiredError`, :class:`ClosingError`
+        or :class:`AuthFailedError` if that will never be."""
+        while self.state is not SessionState.CONNECTED:
+            if self._machine.fatal is not None:
+                raise self._machine.fatal
+            if self.state is SessionState.CLOSED:
+                raise ClosingError(message="the client was closed")
+            if self.state is SessionState.EXPIRED and not self._renews:
+                raise SessionExpiredError
+            await self.wait_change()
+        await trio.lowlevel.checkpoint()
+
+    def note(self, state: SessionState) -> None:
+        """Called by the runner with each new state."""
+        if state is SessionState.EXPIRED:
+            self.expired.set()
+        elif self.expired.is_set():
+            self.expired = trio.Event()
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class Background:
+    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled: it takes a connection
+    to close the session when the client's block is cancelled from outside."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._scopes: set[trio.CancelScope] = set()
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        scope = trio.CancelScope(shield=True)
+        self._scopes.add(scope)
+        self._nursery.start_soon(self._run, scope, function, args)
+
+    async def _run(
+        self, scope: trio.CancelScope, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]
+    ) -> None:
+        try:
+            with scope:
+                await function(*args)
+        finally:
+            self._scopes.discard(scope)
+
+    def cancel(self) -> None:
+        for scope in list(self._scopes):
+            scope.cancel()
+
+
+@attrs.define
+class Runner:
+    """Keeps a session connected.
+
+    :ivar connect_budget: seconds to open a connection, TLS included.
+    :ivar renews: whether an expired session is followed by a new one.
+    :ivar on_expired: called when it is not.
+    :ivar server: where the present connection goes, or the last one went.
+    """
+
+    machine: SessionMachine
+    hosts: HostCycle
+    connector: Connector
+    ssl_context: ssl.SSLContext | None
+    connect_budget: float
+    renews: bool
+    on_expired: Callable[[], object] = lambda: None
+    server: Host | None = None
+    _idle_writer: trio.lowlevel.Task | None = None
+    _connection: trio.CancelScope | None = None
+    _timer: trio.CancelScope | None = None
+
+    def submit(self, request: Request[Any]) -> None:
+        """Queue a request and have it sent as soon as the writer runs."""
+        self.machine.submit(request, trio.current_time())
+        self.wake()
+
+    def wake(self) -> None:
+        """A request was queued: have it written, or the time noted at which it gives up."""
+        task = self._idle_writer
+        if task is not None:
+            self._idle_writer = None
+            trio.lowlevel.reschedule(task)
+        elif self._connection is None:
+            self._reset_timer()
+
+    def _reset_timer(self) -> None:
+        if self._timer is not None:
+            deadline = self.machine.next_deadline()
+            if deadline < self._timer.deadline:
+                self._timer.deadline = deadline
+
+    def _after_input(self) -> None:
+        self._reset_timer()
+        if self.machine.has_data_to_send:
+            self.wake()
+        if self._connection is not None and self.machine.should_close:
+            self._connection.cancel()
+
+    # --- the tasks ---------------------------------------------------------------------------------------
+
+    async def run_timer(self) -> None:
+        while True:
+            with trio.CancelScope(deadline=self.machine.next_deadline()) as self._timer:
+                await trio.sleep_forever()
+            self.machine.handle_timer(trio.current_time())
+            self._after_input()
+
+    async def run(self) -> None:
+        """Connect, serve, and connect again, until the session is over."""
+        machine = self.machine
+        while machine.state is not SessionState.CLOSED:
+            host, pause = self.hosts.next()
+            await trio.sleep(pause)
+            stream = await self._open(host)
+            if stream is None:
+                continue
+            await self._serve(stream, host)
+            if machine.state is SessionState.EXPIRED:
+                if not self.renews:
+                    self.on_expired()
+                    return
+                machine.renew()
+
+    async def _open(self, host: Host) -> trio.abc.Stream | None:
+        try:
+            with trio.fail_after(self.connect_budget):
+                return await self._open_secured(host)
+        except trio.TooSlowError:
+            reason = f"no connection within {self.connect_budget:.1f} s"
+        except (OSError, UnicodeError, trio.BrokenResourceError) as error:  # UnicodeError: a host name
+            reason = _describe(error)
+        self.machine.connect_failed(f"{host}: {reason}")
+        return None
+
+    async def _open_secured(self, host: Host) -> trio.abc.Stream:
+        stream = await self.connector(host.name, host.port)
+        if self.ssl_context is None:
+            return stream
+        # Servers just close the connection, without the goodbye of TLS.
+        secured = trio.SSLStream(stream, self.ssl_context, server_hostname=host.name, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secured
+
+    async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
+        machine = self.machine
+        self.server = host
+        machine.connection_made(trio.current_time())
+        reason = "the server closed the connection"
+        try:
+            async with trio.open_nursery() as nursery:
+                self._connection = nursery.cancel_scope
+                self._reset_timer()
+                nursery.start_soon(self._write, stream)
+                while not machine.should_close:
+                    try:
+                        data = await stream.receive_some(_READ_SIZE)
+                    except trio.BrokenResourceError as error:
+                        reason = _describe(error)
+                        break
+                    if not data:
+                        break
+                    machine.receive_data(bytes(data), trio.current_time())
+                    self._after_input()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._connection = self._idle_writer = None
+            now = trio.current_time()
+            if now - machine.connected_since >= _GOOD_AFTER:
+                self.hosts.settled()
+            machine.connection_lost(now, f"{host}: {reason}")
+            self._reset_timer()
+            await trio.aclose_forcefully(stream)
+
+    async def _write(self, stream: trio.abc.Stream) -> None:
+        while True:
+            data = self.machine.data_to_send(trio.current_time())
+            if data:
+                try:
+                    await stream.send_all(data)
+                except trio.BrokenResourceError:
+                    return  # the reader learns it too, after what the server said last
+            else:
+                self._idle_writer = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(self._stop_idling)
+
+    def _stop_idling(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        self._idle_writer = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+def _describe(error: BaseException) -> str:
+    """The cause as the operating system or the TLS library has it."""
+    while True:
+        if isinstance(error, BaseExceptionGroup):  # one for each address of a host
+            error = error.exceptions[0]
+        elif error.__cause__ is not None:
+            error = error.__cause__
+        else:
+            return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Tests of the client: its state machine without sockets, and the whole of it in virtual time."""

@@ -1,0 +1,252 @@
+"""Peers that are silent, speak another protocol, say too much, or cannot be trusted: each ends in a clear
+exception in bounded time."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import pytest
+import trio
+import trustme
+from trio.testing import MockClock
+
+from pyzk.client import ConnectionLossError, EventType, MarshallingError, WatchEvent, connect
+from pyzk.client.runner import Connector
+from pyzk.protocol.framing import frame
+from pyzk.protocol.records import ConnectResponse
+from pyzk.server.service import Service
+from pyzk.server.settings import Settings
+from pyzk.server.streams import serve_stream
+
+from .world import SERVER, World
+
+Peer = Callable[[trio.abc.Stream], Awaitable[None]]
+
+
+@asynccontextmanager
+async def peer(behaviour: Peer) -> AsyncIterator[Connector]:
+    """Gives a connector to something that behaves badly."""
+
+    async def behave(stream: trio.abc.Stream) -> None:
+        with suppress(trio.BrokenResourceError):
+            await behaviour(stream)
+
+    async with trio.open_nursery() as nursery:
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            ours, theirs = trio.testing.memory_stream_pair()
+            nursery.start_soon(behave, theirs)
+            return ours
+
+        yield connector
+        nursery.cancel_scope.cancel()
+
+
+async def silent(stream: trio.abc.Stream) -> None:
+    await trio.sleep_forever()
+
+
+async def deaf(stream: trio.abc.Stream) -> None:
+    await stream.aclose()
+
+
+async def http(stream: trio.abc.Stream) -> None:
+    await stream.receive_some()
+    await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    await trio.sleep_forever()
+
+
+async def babble(stream: trio.abc.Stream) -> None:
+    while True:
+        await stream.send_all(b"\0\0\0\x08garbage!")
+        await trio.sleep(0.01)
+
+
+async def trickle(stream: trio.abc.Stream) -> None:
+    """A frame that never ends, a byte every second."""
+    await stream.send_all(b"\0\0\0\x25")
+    for _ in range(20):
+        await trio.sleep(1)
+        await stream.send_all(b"\0")
+    await trio.sleep_forever()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (silent, "no answer to the handshake within 4.0 s"),
+        (deaf, "closed the connection|Connection"),
+        (http, "does not speak ZooKeeper"),
+        (babble, "broke the protocol"),
+        (trickle, "no answer to the handshake within 4.0 s"),
+    ],
+)
+async def test_a_peer_that_is_no_server(autojump_clock: MockClock, behaviour: Peer, message: str) -> None:
+    started = trio.current_time()
+    async with peer(behaviour) as connector:
+        with pytest.raises(ConnectionLossError, match=message) as caught:
+            async with connect(SERVER, connector=connector, session_timeout=4, connect_timeout=6):
+                raise AssertionError("there is no session")
+    assert not caught.value.sent
+    assert trio.current_time() - started == pytest.approx(6)
+
+
+async def test_a_bad_peer_among_good_ones_is_passed_over(autojump_clock: MockClock, world: World) -> None:
+    async with peer(http) as bad:
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            return await (world.connector if host == "good" else bad)(host, port)
+
+        async with connect("bad,good", connector=connector) as zk:
+            for _ in range(5):
+                world.cut()
+                await zk.get("/")
+
+
+async def welcome(stream: trio.abc.Stream) -> None:
+    await stream.receive_some()
+    await stream.send_all(frame(ConnectResponse(0, 4000, 7, bytes(16)).encode() + b"\0"))
+
+
+async def huge_reply(stream: trio.abc.Stream) -> None:
+    await welcome(stream)
+    await stream.receive_some()
+    await stream.send_all(struct.pack(">i", 2**30))
+    await trio.sleep_forever()
+
+
+async def test_a_reply_above_the_limit(autojump_clock: MockClock) -> None:
+    async with peer(huge_reply) as connector, connect(SERVER, connector=connector, close_grace=0) as zk:
+        with pytest.raises(MarshallingError, match="1,073,741,824 bytes; reply_limit is 67,108,864"):
+            await zk.get("/")
+
+
+async def never_reads(stream: trio.abc.Stream) -> None:
+    """It keeps sending events, but takes nothing off the line."""
+    await welcome(stream)
+    event = struct.pack(">iqi", -1, -1, 0) + struct.pack(">iii", 1, 3, 2) + b"/a"
+    while True:
+        await stream.send_all(frame(event))
+        await trio.sleep(0.5)
+
+
+class Stuck(trio.abc.Stream):
+    """A stream whose sending blocks once the handshake is through, as when the buffers are full."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._sends = 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._sends += 1
+        if self._sends > 1:
+            await trio.sleep_forever()
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def test_a_write_that_blocks_for_ever(autojump_clock: MockClock) -> None:
+    async with peer(never_reads) as inner:
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            return Stuck(await inner(host, port))
+
+        async with connect(SERVER, connector=connector, session_timeout=4, close_grace=0) as zk:
+            started = trio.current_time()
+            with pytest.raises(ConnectionLossError, match=r"acknowledged nothing for 4\.0 s") as caught:
+                await zk.set("/a", b"x")
+            assert trio.current_time() - started <= 4.1
+            assert caught.value.sent
+
+
+# --- TLS, over real sockets -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@asynccontextmanager
+async def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> AsyncIterator[str]:
+    """Our server behind a TLS listener; gives its address."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    now = trio.current_time()
+    service = Service(Settings(tick_time=100), now=now, epoch=now)
+
+    async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        await serve_stream(service, stream, ("127.0.0.1", 1), trio.current_time, lambda: None)
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(
+            partial(trio.serve_ssl_over_tcp, serve, 0, context, host="127.0.0.1", https_compatible=True)
+        )
+        port = listeners[0].transport_listener.socket.getsockname()[1]
+        yield f"127.0.0.1:{port}"
+        nursery.cancel_scope.cancel()
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+async def test_tls(authority: trustme.CA) -> None:
+    async with tls_server(authority) as server, connect(server, ssl_context=trusting(authority)) as zk:
+        async with zk.watch("/", recursive=True) as events:
+            await zk.create("/a", bytes(500_000))
+            event = await anext(events)
+            assert isinstance(event, WatchEvent)
+            assert (event.type, event.path) == (EventType.CREATED, "/a")
+        assert (await zk.get("/a"))[0] == bytes(500_000)
+
+
+async def test_a_certificate_of_somebody_else(authority: trustme.CA) -> None:
+    async with tls_server(authority) as server:
+        with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
+            async with connect(server, ssl_context=ssl.create_default_context(), connect_timeout=1.5):
+                pass
+
+
+async def test_a_certificate_for_another_name(authority: trustme.CA) -> None:
+    async with tls_server(authority, "elsewhere.example") as server:
+        with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
+            async with connect(server, ssl_context=trusting(authority), connect_timeout=1.5):
+                pass
+
+
+async def test_plain_text_to_a_tls_server(authority: trustme.CA) -> None:
+    async with tls_server(authority) as server:
+        with pytest.raises(ConnectionLossError, match=r"does not speak ZooKeeper|closed|reset"):
+            async with connect(server, connect_timeout=1.5):
+                pass
+
+
+async def test_tls_to_a_plain_server(autojump_clock: MockClock, world: World, authority: trustme.CA) -> None:
+    with pytest.raises(ConnectionLossError):
+        async with world.connect(ssl_context=trusting(authority), connect_timeout=5):
+            pass
+
+
+async def test_a_real_socket_that_nobody_listens_on() -> None:
+    listener = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener[0].socket.getsockname()[1]
+    await listener[0].aclose()
+    with pytest.raises(ConnectionLossError, match=rf"127\.0\.0\.1:{port}.*refused"):
+        async with connect(f"127.0.0.1:{port}", connect_timeout=1):
+            pass

@@ -1,0 +1,224 @@
+"""Calls: in order, many at a time, cancelled, and each method once against our server."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from pyzk.client import (
+    BadArgumentsError,
+    BadVersionError,
+    Check,
+    ConnectionLossError,
+    Create,
+    GetData,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SetData,
+    ZooKeeper,
+)
+from pyzk.protocol.constants import OpCode
+
+from .world import World
+
+
+async def test_a_hundred_tasks_share_a_client(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    async def work(number: int) -> None:
+        path = await zk.create(f"/task-{number}", str(number).encode())
+        for turn in range(20):
+            await zk.set(path, f"{number} {turn}".encode())
+            data, stat = await zk.get(path)
+            assert data == f"{number} {turn}".encode()
+            assert stat.version == turn + 1
+
+    async with trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(work, number)
+    assert len(await zk.get_children("/")) == 101
+
+
+async def test_operations_are_carried_out_in_the_order_of_submission(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    await zk.create("/n")
+    pending = [zk.submit(SetData("/n", str(i).encode(), i)) for i in range(500)]
+    read = zk.submit(GetData("/n"))
+    stats = [await each.wait() for each in pending]
+    assert [stat.version for stat in stats] == list(range(1, 501))
+    assert (await read.wait())[0] == b"499"
+
+
+async def test_a_call_is_submitted_before_anything_else_can_run(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    await zk.create("/n")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(zk.set, "/n", b"background")
+        call = zk.set("/n", b"first")
+        assert (await call).version == 1
+    assert (await zk.get("/n"))[0] == b"background"
+
+
+async def test_cancelling_a_call_on_its_way_loses_neither_it_nor_the_connection(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    world.fault(OpCode.CREATE2, delay=5)
+    with trio.move_on_after(1) as scope:
+        await zk.create("/a")
+    assert scope.cancelled_caught
+    assert await zk.exists("/a") is not None
+    assert zk.metrics.connections == 1
+
+
+async def test_cancelling_a_call_in_the_queue_takes_it_back(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    world.refusing = True
+    world.cut()
+    await zk.session.wait_change()
+    with trio.move_on_after(1):
+        await zk.create("/a")
+    world.refusing = False
+    await zk.session.wait_connected()
+    assert await zk.exists("/a") is None
+    assert OpCode.CREATE2 not in world.opcodes
+
+
+async def test_cancelling_a_wait_leaves_what_was_submitted_alone(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    world.refusing = True
+    world.cut()
+    await zk.session.wait_change()
+    pending = zk.submit(Create("/a"))
+    with trio.move_on_after(1):
+        await pending.wait()
+    world.refusing = False
+    path, stat = await pending.wait()
+    assert path == "/a"
+    assert stat == await zk.exists("/a")
+    settled: list[object] = []
+    pending.on_settled(settled.append)
+    assert settled == [pending]
+
+
+async def test_a_listener_may_cancel_whoever_waits_for_the_same_outcome(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    pending = zk.submit(Create("/a"))
+    with trio.CancelScope() as scope:
+        pending.on_settled(lambda _: scope.cancel())
+        await pending.wait()
+    assert scope.cancelled_caught
+    assert await zk.exists("/a") is not None
+
+
+async def test_many_cancelled_calls_among_others(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    await zk.create("/n", b"data")
+    answers = []
+
+    async def call(number: int) -> None:
+        with trio.move_on_after(0.5 if number % 2 else 5):
+            answers.append((number, await zk.get("/n")))
+
+    world.fault(OpCode.GET_DATA, delay=1)
+    async with trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(call, number)
+    assert sorted(number for number, _ in answers) == list(range(0, 100, 2))
+    assert {data for _, (data, _) in answers} == {b"data"}
+    assert zk.metrics.connections == 1
+
+
+async def test_creating_parents(autojump_clock: MockClock, world: World) -> None:
+    async with world.connect("server/app/x") as zk:
+        with pytest.raises(NoNodeError, match="/a/b"):
+            await zk.create("/a/b")
+        assert await zk.create("/a/b/c", make_parents=True) == "/a/b/c"
+        await zk.ensure_path("/a/b")
+        await zk.ensure_path("/d/e", container=True)
+        assert sorted(await zk.get_children("/")) == ["a", "d"]
+        with pytest.raises(NodeExistsError):
+            await zk.create("/a/b/c", make_parents=True)
+    async with world.connect() as zk:
+        assert await zk.get_children("/app/x") in (["a", "d"], ["d", "a"])
+
+
+async def test_deleting_a_subtree(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+    for path in ("/a/b/c", "/a/b/d/e", "/a/f"):
+        await zk.create(path, make_parents=True)
+    with pytest.raises(NotEmptyError):
+        await zk.delete("/a")
+    await zk.delete("/a", recursive=True)
+    assert await zk.exists("/a") is None
+    with pytest.raises(NoNodeError):
+        await zk.delete("/a", recursive=True)
+
+
+async def test_deleting_a_subtree_that_keeps_growing(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    await zk.create("/a/b", make_parents=True)
+    world.fault(OpCode.DELETE, delay=1)
+
+    async def grow() -> None:
+        await trio.sleep(0.5)
+        async with world.connect() as other:
+            await other.create("/a/late")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(grow)
+        await zk.delete("/a", recursive=True)
+    assert await zk.exists("/a") is None
+
+
+async def test_transactions(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    async with zk.transaction() as t:
+        t.create("/a", b"1")
+        t.set("/a", b"2", version=0)
+        t.check("/a", version=1)
+        t.create("/a/n-", sequential=True)
+    created, stat, checked, child = t.results
+    assert (created, stat.version, checked, child) == ("/a", 1, None, "/a/n-0000000000")
+    with pytest.raises(BadVersionError) as caught:
+        await zk.multi([Create("/b"), Check("/a", 7)])
+    assert (caught.value.index, caught.value.path) == (1, "/a")
+    assert await zk.exists("/b") is None
+    with pytest.raises(KeyError):
+        async with zk.transaction() as t:
+            t.delete("/a/n-0000000000")
+            raise KeyError
+    assert await zk.exists("/a/n-0000000000") is not None
+
+
+async def test_null_and_empty_data_are_different(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    await zk.create("/null", None)
+    await zk.create("/empty")
+    assert (await zk.get("/null"))[0] is None
+    assert (await zk.get("/empty"))[0] == b""
+
+
+async def test_a_request_that_is_too_large_never_leaves(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    await zk.create("/a")
+    with pytest.raises(BadArgumentsError, match="request_limit"):
+        await zk.set("/a", bytes(2**20))
+    assert zk.metrics.connections == 1
+    async with world.connect(request_limit=2**21) as careless:
+        with pytest.raises(ConnectionLossError) as caught:
+            await careless.set("/a", bytes(2**20))
+        assert caught.value.sent
+
+
+async def test_one_caller_does_not_wait_for_another(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    """A batch goes out at once: nobody holds a lock while waiting for a reply."""
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(zk.sync)
+        await wait_all_tasks_blocked()
+    assert zk.metrics.requests[OpCode.SYNC] == 50

@@ -1,0 +1,87 @@
+"""The janitor finishes what cancelled and failed tasks could not."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyzk.client import ConnectionLossError, Create, CreateMode, ZooKeeper
+from pyzk.protocol.constants import OpCode
+
+from .world import World
+
+
+async def test_it_deletes_through_trouble(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+    await zk.create("/a")
+    world.fault(OpCode.DELETE, lose="request")
+    world.fault(OpCode.DELETE, lose="reply")
+    zk.janitor.delete("/a")
+    zk.janitor.delete("/never-there")
+    await zk.janitor.idle()
+    assert await zk.exists("/a") is None
+    assert world.opcodes.count(OpCode.DELETE) >= 2
+
+
+async def test_it_waits_for_a_create_that_nobody_waits_for_any_more(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper
+) -> None:
+    world.fault(OpCode.CREATE2, delay=3)
+    pending = zk.submit(Create("/a", mode=CreateMode.EPHEMERAL))
+    with trio.move_on_after(1):
+        await pending.wait()
+    zk.janitor.delete_when_settled(pending)
+    assert await zk.exists("/a") is not None
+    await zk.janitor.idle()
+    assert await zk.exists("/a") is None
+
+
+@pytest.mark.parametrize("lose", ["request", "reply"])
+async def test_it_finds_a_create_whose_reply_was_lost(
+    autojump_clock: MockClock, world: World, zk: ZooKeeper, lose: str
+) -> None:
+    await zk.create("/locks/other-me-0000000007", make_parents=True)
+    async with world.connect() as other:
+        await other.create("/locks/_c_me-lock-0000000003", ephemeral=True)
+        world.fault(OpCode.CREATE2, lose=lose)
+        pending = zk.submit(Create("/locks/_c_me-lock-", mode=CreateMode.EPHEMERAL_SEQUENTIAL))
+        zk.janitor.delete_when_settled(pending, "_c_me-")
+        with pytest.raises(ConnectionLossError):
+            await pending.wait()
+        await zk.janitor.idle()
+        assert sorted(await zk.get_children("/locks")) == [
+            "_c_me-lock-0000000003",
+            "other-me-0000000007",
+        ], "another session's and another's name stay"
+
+
+async def test_leaving_the_client_waits_for_it(autojump_clock: MockClock, world: World) -> None:
+    async with world.connect(close_grace=20) as zk:
+        await zk.create("/a")
+        world.cut()
+        zk.janitor.delete("/a")
+    async with world.connect() as zk:
+        assert await zk.exists("/a") is None
+
+
+async def test_it_gives_up_with_the_session(autojump_clock: MockClock, world: World) -> None:
+    async with world.connect(on_expired="new_session") as zk:
+        await zk.create("/a")
+        world.fault(OpCode.DELETE, lose="request", expire=True)
+        zk.janitor.delete("/a")
+        await zk.janitor.idle()
+        await zk.session.wait_connected()
+        assert zk.session.generation == 2
+        assert await zk.exists("/a") is not None
+
+
+async def test_what_cannot_be_done_is_logged(
+    autojump_clock: MockClock, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    await zk.create("/a/b", make_parents=True)
+    with caplog.at_level(logging.WARNING, "pyzk.client"):
+        zk.janitor.delete("/a")
+        await zk.janitor.idle()
+    assert "has children: /a" in caplog.text

@@ -1,0 +1,173 @@
+"""Operations as values: paths below a chroot, modes, results of batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
+from pyzk.client.operations import (
+    CONFIG_PATH,
+    GetConfig,
+    GetEphemerals,
+    Multi,
+    MultiRead,
+    client_path,
+    create_mode,
+    server_path,
+)
+from pyzk.protocol.constants import OpCode
+from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
+from pyzk.protocol.jute import JuteError
+from pyzk.protocol.multi import MultiResult, decode_multi, encode_results
+from pyzk.protocol.records import (
+    Create2Response,
+    CreateRequest,
+    CreateResponse,
+    ErrorResponse,
+    GetChildrenResponse,
+    GetDataRequest,
+    GetDataResponse,
+    GetEphemeralsResponse,
+    Stat,
+)
+
+STAT = Stat(*range(1, 12))
+HEADER = bytes(16)
+
+segments = st.text("abc-._é", min_size=1).filter(lambda name: name not in (".", ".."))
+paths = st.lists(segments, max_size=4).map(lambda parts: "/" + "/".join(parts))
+prefixes = paths.map(lambda path: path.rstrip("/"))
+
+
+@given(prefixes, paths)
+def test_a_path_comes_back_from_the_server_as_it_went(prefix: str, path: str) -> None:
+    assert client_path(prefix, server_path(prefix, path)) == path
+
+
+@pytest.mark.parametrize("path", ["", "a", "/a/", "//", "/a//b", "/..", "/a/./b", "/a\0", "/\U0001f600"])
+def test_malformed_paths_never_reach_the_chroot(path: str) -> None:
+    for operation in (GetData(path), Create(path), Check(path), Sync(path)):
+        with pytest.raises(BadArgumentsError):
+            operation.request("/app")
+
+
+def test_a_sequential_name_may_be_nothing_but_its_number() -> None:
+    operation = Create("/queue/", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+    request = operation.request("/app")
+    assert isinstance(request, CreateRequest)
+    assert request.path == "/app/queue/"
+    with pytest.raises(BadArgumentsError):
+        Create("queue", mode=CreateMode.PERSISTENT_SEQUENTIAL).request("/app")
+    assert operation.result(Create2Response("/app/queue/0000000003", STAT), "/app") == (
+        "/queue/0000000003",
+        STAT,
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "opcode"),
+    [(mode, OpCode.CREATE2) for mode in list(CreateMode)[:4]]
+    + [
+        (CreateMode.CONTAINER, OpCode.CREATE_CONTAINER),
+        (CreateMode.PERSISTENT_WITH_TTL, OpCode.CREATE_TTL),
+        (CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, OpCode.CREATE_TTL),
+    ],
+)
+def test_each_mode_has_its_op_code(mode: CreateMode, opcode: OpCode) -> None:
+    assert Create("/a", mode=mode, ttl=1).opcode == opcode
+
+
+def test_modes_from_keywords() -> None:
+    def mode(**given: Any) -> CreateMode:
+        defaults: dict[str, Any] = {"ephemeral": False, "sequential": False, "container": False, "ttl": None}
+        return create_mode(**(defaults | given))
+
+    assert mode() is CreateMode.PERSISTENT
+    assert mode(ephemeral=True) is CreateMode.EPHEMERAL
+    assert mode(sequential=True) is CreateMode.PERSISTENT_SEQUENTIAL
+    assert mode(ephemeral=True, sequential=True) is CreateMode.EPHEMERAL_SEQUENTIAL
+    assert mode(container=True) is CreateMode.CONTAINER
+    assert mode(ttl=1) is CreateMode.PERSISTENT_WITH_TTL
+    assert mode(ttl=1, sequential=True) is CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
+    for wrong in (
+        {"ephemeral": True, "container": True},
+        {"ephemeral": True, "ttl": 1},
+        {"container": True, "ttl": 1},
+        {"container": True, "sequential": True},
+    ):
+        with pytest.raises(ValueError, match="exclude"):
+            mode(**wrong)
+
+
+def test_the_configuration_lies_outside_every_chroot() -> None:
+    request = GetConfig().request("/app")
+    assert isinstance(request, GetDataRequest)
+    assert request.path == CONFIG_PATH
+
+
+def test_ephemerals_outside_the_chroot_are_left_out() -> None:
+    response = GetEphemeralsResponse(("/app/a", "/application", "/app"))
+    assert GetEphemerals("/").result(response, "/app") == ["/a"]
+    assert GetEphemerals("/").result(GetEphemeralsResponse(("/a",)), "") == ["/a"]
+
+
+def test_a_transaction_is_encoded_below_the_chroot() -> None:
+    body = Multi([Create("/a", b"1"), SetData("/b", b"2"), Delete("/c", 3), Check("/d", 4)]).encode("/app")
+    ops = decode_multi(body)
+    assert [(op.op, op.request.path) for op in ops] == [  # type: ignore[attr-defined]
+        (OpCode.CREATE2, "/app/a"),
+        (OpCode.SET_DATA, "/app/b"),
+        (OpCode.DELETE, "/app/c"),
+        (OpCode.CHECK, "/app/d"),
+    ]
+
+
+@pytest.mark.parametrize("batch", [Multi([GetData("/a")]), MultiRead([Delete("/a")]), Multi([Multi([])])])
+def test_what_cannot_be_part_of_a_batch(batch: Multi | MultiRead) -> None:
+    with pytest.raises(BadArgumentsError, match="cannot be part"):
+        batch.encode("")
+
+
+def test_results_of_a_transaction() -> None:
+    multi = Multi([Create("/a"), Create("/b", mode=CreateMode.CONTAINER), Delete("/c")])
+    reply = encode_results(
+        [
+            MultiResult(OpCode.CREATE, 0, CreateResponse("/app/a")),
+            MultiResult(OpCode.CREATE2, 0, Create2Response("/app/b", STAT)),
+            MultiResult(OpCode.DELETE, 0, None),
+        ]
+    )
+    assert multi.decode(HEADER + reply, "/app") == ["/a", "/b", None]
+
+
+def test_the_error_of_a_transaction_is_that_of_the_operation_that_failed() -> None:
+    multi = Multi([Check("/a"), SetData("/b", b"", 7), Delete("/c")])
+    reply = encode_results([MultiResult(-1, code, ErrorResponse(code)) for code in (0, -103, -2)])
+    with pytest.raises(BadVersionError, match="/b") as caught:
+        multi.decode(HEADER + reply, "")
+    assert caught.value.index == 1
+
+
+def test_results_of_a_batch_of_reads() -> None:
+    batch = MultiRead([GetData("/a"), GetChildren("/b"), GetData("/c")])
+    reply = encode_results(
+        [
+            MultiResult(OpCode.GET_DATA, 0, GetDataResponse(b"1", STAT)),
+            MultiResult(OpCode.GET_CHILDREN, 0, GetChildrenResponse(("x", "y"))),
+            MultiResult(-1, -101, ErrorResponse(-101)),
+        ]
+    )
+    data, names, error = batch.decode(HEADER + reply, "")
+    assert data == (b"1", STAT)
+    assert names == ["x", "y"]
+    assert isinstance(error, NoNodeError)
+    assert error.path == "/c"
+
+
+def test_a_batch_with_the_wrong_number_of_results_does_not_decode() -> None:
+    with pytest.raises(JuteError):
+        Multi([Delete("/a")]).decode(HEADER + encode_results([]), "")

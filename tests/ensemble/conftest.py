@@ -1,0 +1,81 @@
+"""Fixtures: each test that asks for ``hosts`` runs against ours, a real server and a real ensemble."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyzk.client import ZooKeeper, connect
+
+from . import real
+
+SETTINGS = """\
+tickTime=200
+maxSessionTimeout=60000
+maxClientCnxns=0
+extendedTypesEnabled=true
+"""
+
+
+def require_real() -> None:
+    """Skip where there is no real server; fail where the environment says that there must be one."""
+    reason = real.missing()
+    if reason and os.environ.get("PYZK_REQUIRE_REAL"):
+        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {reason}")
+    if reason:
+        pytest.skip(f"without a real ZooKeeper: {reason}")
+
+
+def ours(folder: Path) -> Iterator[str]:
+    """Our own command, as a user starts it."""
+    config = folder / "zoo.cfg"
+    config.write_text(SETTINGS)
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("pyzk-server is ready at "), line
+            yield line.split()[-1]
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session", params=["ours", "standalone", "ensemble"])
+def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The connect string of a running service."""
+    if request.param == "ours":
+        yield from ours(tmp_path_factory.mktemp("ours"))
+        return
+    require_real()
+    with real.Ensemble(3 if request.param == "ensemble" else 1) as ensemble:
+        yield ensemble.hosts
+
+
+@pytest.fixture
+def ensemble() -> Iterator[real.Ensemble]:
+    """A real ensemble of three, for this test alone: it will not be the same afterwards."""
+    require_real()
+    with real.Ensemble(3) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+async def chroot(hosts: str, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A connect string below a znode of this test's own, which is gone afterwards."""
+    path = f"/{request.node.name.partition('[')[0]}"
+    async with connect(hosts) as zk:
+        await zk.create(path)
+        yield hosts + path
+        await zk.delete(path, recursive=True)
+
+
+@pytest.fixture
+async def zk(chroot: str) -> AsyncIterator[ZooKeeper]:
+    async with connect(chroot) as zk:
+        yield zk
