@@ -1,7 +1,7 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
 A record is a class whose annotations are the jute types below. ``@record`` turns it into an attrs class and
-compiles one encoder and one decoder for it at import time, as attrs itself builds methods: nested records
+compiles one encoder and one decoder for it at their first use, as attrs itself builds methods: nested records
 are flattened, and every run of fixed-width fields becomes a single :class:`struct.Struct`. What a boolean,
 a null or a malformed string means is written once, here.
 
@@ -91,6 +91,7 @@ class Record:
 
 
 R = TypeVar("R", bound=type[Record])
+R1 = TypeVar("R1", bound=Record)
 
 
 @dataclass_transform(field_specifiers=(attrs.field,))
@@ -149,9 +150,35 @@ def _compile(cls: R) -> R:
     hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
     fields = [(name, *_kind(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]
     setattr(cls, "jute_fields", fields)  # noqa: B010 - read by the compiler of records that nest this one
-    setattr(cls, "encode", _compile_encode(cls, fields))  # noqa: B010
-    setattr(cls, "read", classmethod(_compile_read(cls, fields)))  # noqa: B010
+
+    # Most programs use one direction of each record: nothing is compiled before its first use.
+    def encode(self: Record) -> bytes:
+        return encoder(cls)(self)
+
+    def read(_: type[Record], data: bytes, pos: int = 0) -> Any:
+        return reader(cls)(data, pos)
+
+    setattr(cls, "encode", encode)  # noqa: B010
+    setattr(cls, "read", classmethod(read))  # noqa: B010
     return cls
+
+
+def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
+    """The compiled function behind ``encode``: what a loop over many records should call."""
+    if "jute_encoder" not in vars(cls):
+        compiled = _compile_encode(cls, vars(cls)["jute_fields"])
+        setattr(cls, "jute_encoder", staticmethod(compiled))  # noqa: B010
+        setattr(cls, "encode", compiled)  # noqa: B010
+    return typing.cast(Callable[[Any], bytes], vars(cls)["jute_encoder"].__func__)
+
+
+def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
+    """The compiled function behind ``read``."""
+    if "jute_reader" not in vars(cls):
+        compiled = _compile_read(cls, vars(cls)["jute_fields"])
+        setattr(cls, "read", classmethod(compiled))  # noqa: B010
+        setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
+    return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
 
 
 def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
@@ -269,7 +296,7 @@ _INT = struct.Struct(">i")
 
 def _element_encoder(kind: str, argument: Any) -> Callable[[Any], bytes]:
     if kind == "record":
-        return typing.cast(Callable[[Any], bytes], argument.encode)
+        return encoder(argument)
 
     def encode_string(value: str | None) -> bytes:
         if value is None:
@@ -303,7 +330,7 @@ def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tup
     """What reads a vector behind its count. A value that is declared common is recognised by its bytes, and
     the very object that was declared is returned."""
     kind, argument = _kind(element)
-    read_one = argument.read if kind == "record" else _ELEMENTS[kind]
+    read_one = reader(argument) if kind == "record" else _ELEMENTS[kind]
     encode_one = _element_encoder(kind, argument)
     known_count = len(common) if common else -1
     known = b"".join(map(encode_one, common or ()))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import attrs
 
 from .constants import CreateMode, OpCode
-from .jute import JuteError, Record
+from .jute import JuteError, Record, reader
 from .records import (
     CheckVersionRequest,
     Create2Response,
@@ -43,9 +44,13 @@ READ_OPS: dict[int, type[Record]] = {
     OpCode.GET_CHILDREN: GetChildrenRequest,
     OpCode.GET_DATA: GetDataRequest,
 }
-_READERS: dict[int, Callable[[bytes, int], tuple[Record, int]]] = {
-    int(op): cls.read for op, cls in (TRANSACTION_OPS | READ_OPS).items()
-}
+
+
+@cache
+def _readers() -> dict[int, Callable[..., tuple[Record, int]]]:
+    return {int(op): reader(cls) for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
+
+
 _CREATES = frozenset(op for op, cls in TRANSACTION_OPS.items() if cls in (CreateRequest, CreateTTLRequest))
 _RESULTS: dict[int, type[Record]] = {
     OpCode.CREATE: CreateResponse,
@@ -103,6 +108,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     """
     ops: list[MultiOp] = []
     unpack, size = _HEADER.unpack_from, _HEADER.size
+    readers = _readers()
     reads = False
     try:
         while True:
@@ -110,10 +116,10 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
             pos += size
             if done:
                 break
-            reader = _READERS.get(op)
-            if reader is None:
+            read = readers.get(op)
+            if read is None:
                 raise JuteError(f"op {op} cannot be part of a multi")
-            request, pos = reader(data, pos)
+            request, pos = read(data, pos)
             if op in _CREATES:
                 op, request = _reread_create(op, request)
             elif op in READ_OPS:

@@ -199,10 +199,10 @@ class Engine:
 
         Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`.
         """
-        operation = OPERATIONS.get(op)
-        if operation is None:
-            raise UnknownOperation
-        read, method, consumes = operation
+        try:
+            read, method, consumes = OPERATIONS[op]
+        except KeyError:
+            raise UnknownOperation from None
         try:
             request = read(frame, 8)[0] if read is not None else frame
         except JuteError:

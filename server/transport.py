@@ -20,7 +20,6 @@ from .clock import Clock
 from .service import Service
 from .settings import Settings
 from .streams import serve_stream
-from .tls import subject_text
 
 if TYPE_CHECKING:
     from .http import Request, Response
@@ -147,6 +146,8 @@ class Server:
         secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
 
         def identities() -> Iterable[Id]:
+            from .tls import subject_text
+
             certificate = secure.getpeercert()
             if not certificate:
                 return ()

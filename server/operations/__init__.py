@@ -11,6 +11,7 @@ from typing import Any
 
 from ...protocol import records
 from ...protocol.constants import OpCode
+from ...protocol.jute import Record, reader
 from . import multi, reads, watching, writes
 from .multi import RefusedRead
 
@@ -19,40 +20,53 @@ __all__ = ["OPERATIONS", "WRITES", "RefusedRead"]
 _Reader = Callable[[bytes, int], tuple[Any, int]]
 _Method = Callable[[Any, Any, Any], bytes]
 
-_TABLE: dict[OpCode, tuple[_Reader | None, _Method, bool]] = {
-    # how the request is read, what does it, whether it takes a zxid
-    OpCode.CREATE: (records.CreateRequest.read, writes.create, True),
-    OpCode.CREATE2: (records.CreateRequest.read, writes.create2, True),
-    OpCode.CREATE_CONTAINER: (records.CreateRequest.read, writes.create_container, True),
-    OpCode.CREATE_TTL: (records.CreateTTLRequest.read, writes.create_ttl, True),
-    OpCode.DELETE: (records.DeleteRequest.read, writes.delete, True),
-    OpCode.SET_DATA: (records.SetDataRequest.read, writes.set_data, True),
-    OpCode.SET_ACL: (records.SetACLRequest.read, writes.set_acl, True),
-    OpCode.RECONFIG: (records.ReconfigRequest.read, writes.reconfig, True),
+_TABLE: dict[OpCode, tuple[type[Record] | None, _Method, bool]] = {
+    # the request's record, what does it, whether it takes a zxid
+    OpCode.CREATE: (records.CreateRequest, writes.create, True),
+    OpCode.CREATE2: (records.CreateRequest, writes.create2, True),
+    OpCode.CREATE_CONTAINER: (records.CreateRequest, writes.create_container, True),
+    OpCode.CREATE_TTL: (records.CreateTTLRequest, writes.create_ttl, True),
+    OpCode.DELETE: (records.DeleteRequest, writes.delete, True),
+    OpCode.SET_DATA: (records.SetDataRequest, writes.set_data, True),
+    OpCode.SET_ACL: (records.SetACLRequest, writes.set_acl, True),
+    OpCode.RECONFIG: (records.ReconfigRequest, writes.reconfig, True),
     OpCode.CLOSE_SESSION: (None, writes.close_session, True),
     OpCode.MULTI: (None, multi.multi, True),
     OpCode.MULTI_READ: (None, multi.multi_read, False),
-    OpCode.EXISTS: (records.ExistsRequest.read, reads.exists, False),
-    OpCode.GET_DATA: (records.GetDataRequest.read, reads.get_data, False),
-    OpCode.GET_CHILDREN: (records.GetChildrenRequest.read, reads.get_children, False),
-    OpCode.GET_CHILDREN2: (records.GetChildren2Request.read, reads.get_children2, False),
+    OpCode.EXISTS: (records.ExistsRequest, reads.exists, False),
+    OpCode.GET_DATA: (records.GetDataRequest, reads.get_data, False),
+    OpCode.GET_CHILDREN: (records.GetChildrenRequest, reads.get_children, False),
+    OpCode.GET_CHILDREN2: (records.GetChildren2Request, reads.get_children2, False),
     OpCode.GET_ALL_CHILDREN_NUMBER: (
-        records.GetAllChildrenNumberRequest.read,
+        records.GetAllChildrenNumberRequest,
         reads.get_all_children_number,
         False,
     ),
-    OpCode.GET_EPHEMERALS: (records.GetEphemeralsRequest.read, reads.get_ephemerals, False),
-    OpCode.GET_ACL: (records.GetACLRequest.read, reads.get_acl, False),
-    OpCode.SYNC: (records.SyncRequest.read, reads.sync, False),
+    OpCode.GET_EPHEMERALS: (records.GetEphemeralsRequest, reads.get_ephemerals, False),
+    OpCode.GET_ACL: (records.GetACLRequest, reads.get_acl, False),
+    OpCode.SYNC: (records.SyncRequest, reads.sync, False),
     OpCode.PING: (None, reads.ping, False),
     OpCode.WHO_AM_I: (None, reads.who_am_i, False),
-    OpCode.ADD_WATCH: (records.AddWatchRequest.read, watching.add_watch, False),
-    OpCode.CHECK_WATCHES: (records.CheckWatchesRequest.read, watching.check_watches, False),
-    OpCode.REMOVE_WATCHES: (records.RemoveWatchesRequest.read, watching.remove_watches, False),
-    OpCode.SET_WATCHES: (records.SetWatches.read, watching.set_watches, False),
-    OpCode.SET_WATCHES2: (records.SetWatches2.read, watching.set_watches2, False),
+    OpCode.ADD_WATCH: (records.AddWatchRequest, watching.add_watch, False),
+    OpCode.CHECK_WATCHES: (records.CheckWatchesRequest, watching.check_watches, False),
+    OpCode.REMOVE_WATCHES: (records.RemoveWatchesRequest, watching.remove_watches, False),
+    OpCode.SET_WATCHES: (records.SetWatches, watching.set_watches, False),
+    OpCode.SET_WATCHES2: (records.SetWatches2, watching.set_watches2, False),
 }
 
-OPERATIONS = {op.value: entry for op, entry in _TABLE.items()}
-"""By op code. What is not here is unknown to clients; auth and sasl are the connection's own affair."""
-WRITES = frozenset(op for op, (_, _, takes_zxid) in OPERATIONS.items() if takes_zxid)
+_BY_CODE = {op.value: entry for op, entry in _TABLE.items()}
+WRITES = frozenset(op for op, (_, _, takes_zxid) in _BY_CODE.items() if takes_zxid)
+
+
+class _Operations(dict[int, tuple[_Reader | None, _Method, bool]]):
+    """The table with each request's reader, compiled when it is first asked for."""
+
+    def __missing__(self, op: int) -> tuple[_Reader | None, _Method, bool]:
+        cls, method, takes_zxid = _BY_CODE[op]
+        self[op] = reader(cls) if cls else None, method, takes_zxid
+        return self[op]
+
+
+OPERATIONS = _Operations()
+"""By op code; raises :class:`KeyError` for what is unknown to clients. Auth and sasl are the connection's own
+affair."""
