@@ -119,7 +119,8 @@ class Preparer:
         node = self._find(path)
         if node is None:
             raise NoNodeError(path)
-        _match(request.version, node.version, path)
+        if request.version not in (-1, node.version):
+            raise _mismatch(request.version, node.version, path)
         if node.children:
             raise NotEmptyError(path)
         return Delete(path, above)
@@ -144,7 +145,8 @@ class Preparer:
         if self._tree.quotas.prefixes:
             grown = len(data or b"") - len(node.data or b"")
             self._tree.quotas.check(path, 0, grown, self._enforce_quota)
-        _match(request.version, node.version, path)
+        if request.version not in (-1, node.version):
+            raise _mismatch(request.version, node.version, path)
         return SetData(path, data, wrap32(node.version + 1))
 
     def set_acl(self, request: SetACLRequest, who: Sequence[Id]) -> SetACL:
@@ -154,14 +156,16 @@ class Preparer:
         acl = self._access.validate(request.acl, who, path)
         path, node = self._existing(path)
         self._access.check(node.acl, _ADMIN, who, path)
-        _match(request.version, node.aversion, path)
+        if request.version not in (-1, node.aversion):
+            raise _mismatch(request.version, node.aversion, path)
         return SetACL(path, acl, wrap32(node.aversion + 1))
 
     def check(self, request: CheckVersionRequest, who: Sequence[Id]) -> Check:
         """Section 4.5."""
         path, node = self._existing(request.path)
         self._access.check(node.acl, _READ, who, path)
-        _match(request.version, node.version, path)
+        if request.version not in (-1, node.version):
+            raise _mismatch(request.version, node.version, path)
         return Check(path)
 
     def _existing(self, path: str | None) -> tuple[str, Znode]:
@@ -181,20 +185,14 @@ def _path_rules(path: str | None) -> str:
     return path
 
 
-def _given(path: str | None) -> str:
-    if path is None:
-        raise MarshallingError(None, "a null path")
-    return path
-
-
 def _shaped(path: str | None) -> str:
     """All that create and delete ask of a path at first: a slash, and no null character."""
-    path = _given(path)
+    if path is None:
+        raise MarshallingError(None, "a null path")
     if "/" not in path or "\0" in path:
         raise BadArgumentsError(path, "a path must hold a / and no null character")
     return path
 
 
-def _match(wanted: int, actual: int, path: str) -> None:
-    if wanted != -1 and wanted != actual:
-        raise BadVersionError(path, f"the version is {actual}, not {wanted}")
+def _mismatch(wanted: int, actual: int, path: str) -> BadVersionError:
+    return BadVersionError(path, f"the version is {actual}, not {wanted}")

@@ -173,4 +173,4 @@ class Quotas:
         data = b"count=%d,bytes=%d" % (count, size)
         self._grown(len(data) - len(node.data or b""))
         node.data = data
-        node.changed()
+        node.packed = None

@@ -164,7 +164,7 @@ class DataTree:
         node = self._at(effect.path)
         node.acl = effect.acl
         node.aversion = effect.aversion
-        node.changed()
+        node.packed = None
         return node, node
 
     def _check(self, effect: Check, zxid: int, time: int) -> tuple[Znode, Znode]:
@@ -182,15 +182,18 @@ class DataTree:
     # --- the parts of a change ---------------------------------------------------------------------------
 
     def _at(self, path: str) -> Znode:
-        node = self.find_to_change(path)
-        assert node is not None, path
-        return node
+        last, node = self._last
+        if path is last:
+            return node
+        found = self.find(path)
+        assert found is not None, path
+        return found
 
     def _insert(self, effect: Create | Delete, node: Znode, parent: Znode, children: Children) -> None:
         path = effect.path
         children[path[len(effect.parent) + 1 :]] = node
         children.packed = None
-        parent.changed()
+        parent.packed = None
         self._register(path, node)
 
     def _register(self, path: str, node: Znode) -> None:
@@ -208,7 +211,7 @@ class DataTree:
         path = effect.path
         node = children.pop(path[len(effect.parent) + 1 :])
         children.packed = None
-        parent.changed()
+        parent.packed = None
         self._last = "", self._above[""]
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
@@ -227,7 +230,7 @@ class DataTree:
     def _replace_data(self, path: str, node: Znode, data: bytes | None) -> None:
         difference = (len(data) if data else 0) - (len(node.data) if node.data else 0)
         node.data = data
-        node.changed()
+        node.packed = None
         self.data_size += difference
         if self.quotas.prefixes:
             self.quotas.resized(path, difference)

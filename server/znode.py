@@ -64,12 +64,13 @@ def _pack_names(names: Iterable[str]) -> bytes:
 class Znode:
     """Data, ACL, children and the stored part of the Stat: a persistent znode, or one that is somebody's.
 
+    ``packed`` keeps the Stat as the wire has it; whoever changes a field sets it to None.
+
     ``children`` is None as long as there never was one. These ten attributes are what a znode can have
     without growing by another 16 bytes; what only some have is kept elsewhere.
     """
 
     __slots__ = (
-        "_stat",
         "acl",
         "aversion",
         "children",
@@ -78,6 +79,7 @@ class Znode:
         "data",
         "mtime",
         "mzxid",
+        "packed",
         "version",
     )
 
@@ -92,7 +94,7 @@ class Znode:
         self.czxid = self.mzxid = zxid
         self.ctime = self.mtime = time
         self.version = self.aversion = 0
-        self._stat: bytes | None = None
+        self.packed: bytes | None = None
 
     @property
     def cversion(self) -> int:
@@ -121,7 +123,7 @@ class Znode:
 
     def packed_stat(self) -> bytes:
         """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
-        stat = self._stat
+        stat = self.packed
         if stat is None:
             children = self.children
             if children is None:
@@ -129,7 +131,7 @@ class Znode:
             else:
                 created, count, pzxid = children.created, len(children), children.changed
             data = self.data
-            stat = self._stat = _STAT(
+            stat = self.packed = _STAT(
                 self.czxid,
                 self.mzxid,
                 self.ctime,
@@ -146,10 +148,6 @@ class Znode:
 
     def stat(self) -> Stat:
         return Stat.decode(self.packed_stat())
-
-    def changed(self) -> None:
-        """Forget the packed Stat; whoever changes a field calls this."""
-        self._stat = None
 
 
 class OwnedZnode(Znode):

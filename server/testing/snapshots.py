@@ -66,7 +66,7 @@ def _copy(root: Znode, wanted: Callable[[Znode], bool]) -> Znode:
                 copy.children[name] = twin = _twin(child)
                 if child.children is not None:
                     waiting.append((child, twin))
-        copy.changed()  # there may be fewer children now
+        copy.packed = None  # there may be fewer children now
     return top
 
 

@@ -45,12 +45,12 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(15, {(3, 11): 700, (3, 12): 663, (3, 13): 640}),
-    ("get", "in a batch"): Cost(7.16, {(3, 11): 351, (3, 12): 324, (3, 13): 307}),
-    ("set", "alone"): Cost(32, {(3, 11): 1043, (3, 12): 982, (3, 13): 940}),
-    ("set", "in a batch"): Cost(24.16, {(3, 11): 694, (3, 12): 643, (3, 13): 607}),
-    ("create + delete", "alone"): Cost(61, {(3, 11): 2169, (3, 12): 2025, (3, 13): 1944}),
-    ("create + delete", "in a batch"): Cost(45.32, {(3, 11): 1476, (3, 12): 1363, (3, 13): 1293}),
+    ("get", "alone"): Cost(15, {(3, 11): 696, (3, 12): 659, (3, 13): 635}),
+    ("get", "in a batch"): Cost(7.16, {(3, 11): 347, (3, 12): 320, (3, 13): 302}),
+    ("set", "alone"): Cost(25, {(3, 11): 993, (3, 12): 941, (3, 13): 899}),
+    ("set", "in a batch"): Cost(17.16, {(3, 11): 644, (3, 12): 602, (3, 13): 566}),
+    ("create + delete", "alone"): Cost(51, {(3, 11): 2098, (3, 12): 1967, (3, 13): 1884}),
+    ("create + delete", "in a batch"): Cost(35.32, {(3, 11): 1405, (3, 12): 1305, (3, 13): 1233}),
 }
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
