@@ -9,9 +9,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.multi import encode_multi
 from pyzk.server.connection import Connection
 
-from .helpers import Event, Peer, World, request_frame
+from .helpers import Event, Peer, World, get_op, request_frame
 
 PING = request_frame(-2, OpCode.PING)
 PONG = 20
@@ -204,3 +205,14 @@ def test_a_connection_tells_who_it_is(client: Peer) -> None:
     # what every line of the log begins with
     assert isinstance(client.connection, Connection)
     assert repr(client.connection) == f"<Connection 127.0.0.1:40000 session=0x{client.session_id:x}>"
+
+
+def test_a_small_multi_read_cannot_ask_for_any_amount_of_data() -> None:
+    # wire.md section 15 lets a reply be of any size; but a short request may not ask for gigabytes
+    world = World(max_unsent=10 * BIG)
+    client, other = world.connect(), world.connect()
+    client.create("/big", bytes(BIG))
+    assert len(client.multi(*[get_op("/big")] * 5, op=OpCode.MULTI_READ).results) == 5
+    client.send(OpCode.MULTI_READ, encode_multi([get_op("/big")] * 1000))
+    assert client.closed
+    assert other.get("/big").err == 0
