@@ -16,33 +16,21 @@ from typing import Any, Self
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, CreateMode, OpCode
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, OpCode
 from pyzk.protocol.jute import Record
-from pyzk.protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
+from pyzk.protocol.multi import MultiOp, MultiResult, decode_results
+
+from ..requests import RESPONSES as RESPONSES
+from ..requests import Requests
+from ..requests import check_op as check_op
+from ..requests import children_op as children_op
+from ..requests import create_op as create_op
+from ..requests import delete_op as delete_op
+from ..requests import get_op as get_op
+from ..requests import set_op as set_op
 
 TIMEOUT = 10.0
 """Seconds to wait for bytes that must come."""
-
-RESPONSES: dict[int, type[Record]] = {
-    OpCode.CREATE: r.CreateResponse,
-    OpCode.EXISTS: r.ExistsResponse,
-    OpCode.GET_DATA: r.GetDataResponse,
-    OpCode.SET_DATA: r.SetDataResponse,
-    OpCode.GET_ACL: r.GetACLResponse,
-    OpCode.SET_ACL: r.SetACLResponse,
-    OpCode.GET_CHILDREN: r.GetChildrenResponse,
-    OpCode.SYNC: r.SyncResponse,
-    OpCode.GET_CHILDREN2: r.GetChildren2Response,
-    OpCode.CREATE2: r.Create2Response,
-    OpCode.RECONFIG: r.GetDataResponse,
-    OpCode.CREATE_CONTAINER: r.Create2Response,
-    OpCode.CREATE_TTL: r.Create2Response,
-    OpCode.SASL: r.SetSASLResponse,
-    OpCode.GET_EPHEMERALS: r.GetEphemeralsResponse,
-    OpCode.GET_ALL_CHILDREN_NUMBER: r.GetAllChildrenNumberResponse,
-    OpCode.ADD_WATCH: r.ErrorResponse,
-    OpCode.WHO_AM_I: r.WhoAmIResponse,
-}
 
 
 class ClosedError(Exception):
@@ -149,7 +137,7 @@ class WireConnection:
         return self.receive_rest() == b""
 
 
-class WireClient(WireConnection):
+class WireClient(WireConnection, Requests[Reply]):
     """A session over one connection. A method named after an operation sends it and waits for its reply."""
 
     def __init__(self, address: tuple[str, int], timeout: float = TIMEOUT) -> None:
@@ -274,53 +262,6 @@ class WireClient(WireConnection):
 
     # --- the operations ------------------------------------------------------------------------------------
 
-    def create(
-        self,
-        path: str | None,
-        data: bytes | None = b"",
-        acl: Sequence[r.ACL] | None = r.OPEN_ACL,
-        flags: int = CreateMode.PERSISTENT,
-        *,
-        op: int = OpCode.CREATE,
-        ttl: int | None = None,
-    ) -> Reply:
-        if ttl is None:
-            return self.request(op, r.CreateRequest(path, data, acl, flags))
-        return self.request(OpCode.CREATE_TTL, r.CreateTTLRequest(path, data, acl, flags, ttl))
-
-    def delete(self, path: str | None, version: int = -1) -> Reply:
-        return self.request(OpCode.DELETE, r.DeleteRequest(path, version))
-
-    def exists(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.EXISTS, r.ExistsRequest(path, watch))
-
-    def get(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_DATA, r.GetDataRequest(path, watch))
-
-    def set(self, path: str | None, data: bytes | None, version: int = -1) -> Reply:
-        return self.request(OpCode.SET_DATA, r.SetDataRequest(path, data, version))
-
-    def get_acl(self, path: str | None) -> Reply:
-        return self.request(OpCode.GET_ACL, r.GetACLRequest(path))
-
-    def set_acl(self, path: str | None, acl: Sequence[r.ACL] | None, version: int = -1) -> Reply:
-        return self.request(OpCode.SET_ACL, r.SetACLRequest(path, acl, version))
-
-    def children(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_CHILDREN, r.GetChildrenRequest(path, watch))
-
-    def children2(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_CHILDREN2, r.GetChildren2Request(path, watch))
-
-    def sync(self, path: str | None) -> Reply:
-        return self.request(OpCode.SYNC, r.SyncRequest(path))
-
-    def ping(self) -> Reply:
-        return self.request(OpCode.PING, xid=PING_XID)
-
-    def multi(self, *ops: MultiOp, op: int = OpCode.MULTI) -> Reply:
-        return self.request(op, encode_multi(ops))
-
     def multi_read(self, *ops: MultiOp) -> Reply:
         return self.multi(*ops, op=OpCode.MULTI_READ)
 
@@ -331,21 +272,6 @@ class WireClient(WireConnection):
     def who_am_i(self) -> set[tuple[str | None, str | None]]:
         reply = self.request(OpCode.WHO_AM_I)
         return {(info.authScheme, info.user) for info in reply.record.clientInfo}
-
-    def ephemerals(self, prefix: str | None = None) -> Reply:
-        return self.request(OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest(prefix))
-
-    def count_descendants(self, path: str | None) -> Reply:
-        return self.request(OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest(path))
-
-    def add_watch(self, path: str | None, mode: int) -> Reply:
-        return self.request(OpCode.ADD_WATCH, r.AddWatchRequest(path, mode))
-
-    def check_watches(self, path: str | None, kind: int) -> Reply:
-        return self.request(OpCode.CHECK_WATCHES, r.CheckWatchesRequest(path, kind))
-
-    def remove_watches(self, path: str | None, kind: int) -> Reply:
-        return self.request(OpCode.REMOVE_WATCHES, r.RemoveWatchesRequest(path, kind))
 
     def set_watches(
         self,
@@ -364,41 +290,8 @@ class WireClient(WireConnection):
         request = r.SetWatches2(zxid, data, exist, child, persistent or (), recursive or ())
         return self.request(OpCode.SET_WATCHES2, request, xid=SET_WATCHES_XID)
 
-    def close_session(self) -> Reply:
-        return self.request(OpCode.CLOSE_SESSION)
-
 
 # --- parts of a multi, and ACLs ----------------------------------------------------------------------------
-
-
-def create_op(
-    path: str | None,
-    data: bytes | None = b"",
-    acl: Sequence[r.ACL] | None = r.OPEN_ACL,
-    flags: int = 0,
-    op: int = OpCode.CREATE,
-) -> MultiOp:
-    return MultiOp(op, r.CreateRequest(path, data, acl, flags))
-
-
-def delete_op(path: str | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.DELETE, r.DeleteRequest(path, version))
-
-
-def set_op(path: str | None, data: bytes | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.SET_DATA, r.SetDataRequest(path, data, version))
-
-
-def check_op(path: str | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.CHECK, r.CheckVersionRequest(path, version))
-
-
-def get_op(path: str | None, watch: bool = False) -> MultiOp:
-    return MultiOp(OpCode.GET_DATA, r.GetDataRequest(path, watch))
-
-
-def children_op(path: str | None, watch: bool = False) -> MultiOp:
-    return MultiOp(OpCode.GET_CHILDREN, r.GetChildrenRequest(path, watch))
 
 
 def acl(perms: int, scheme: str | None, identity: str | None) -> r.ACL:

@@ -19,39 +19,27 @@ from typing import Any
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, KeeperState, OpCode
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, KeeperState, OpCode
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
-from pyzk.protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
+from pyzk.protocol.multi import MultiResult, decode_results
 from pyzk.protocol.paths import join, parent_of
 from pyzk.server.service import Service
 from pyzk.server.settings import Settings
 from pyzk.server.tree import DataTree
 from pyzk.server.txn import Create, Delete, Txn
 
+from ..requests import RESPONSES, Requests
+from ..requests import check_op as check_op
+from ..requests import children_op as children_op
+from ..requests import create_op as create_op
+from ..requests import delete_op as delete_op
+from ..requests import get_op as get_op
+from ..requests import set_op as set_op
+
 START = 1000.0
 """Where the monotonic clock of a world starts, in seconds: a multiple of every tick and bucket."""
 EPOCH = 1_700_000_000.0  # the same moment in seconds since the epoch
-
-RESPONSES: dict[int, type[Record]] = {
-    OpCode.CREATE: r.CreateResponse,
-    OpCode.CREATE2: r.Create2Response,
-    OpCode.CREATE_CONTAINER: r.Create2Response,
-    OpCode.CREATE_TTL: r.Create2Response,
-    OpCode.EXISTS: r.ExistsResponse,
-    OpCode.GET_DATA: r.GetDataResponse,
-    OpCode.SET_DATA: r.SetDataResponse,
-    OpCode.GET_ACL: r.GetACLResponse,
-    OpCode.SET_ACL: r.SetACLResponse,
-    OpCode.GET_CHILDREN: r.GetChildrenResponse,
-    OpCode.GET_CHILDREN2: r.GetChildren2Response,
-    OpCode.GET_ALL_CHILDREN_NUMBER: r.GetAllChildrenNumberResponse,
-    OpCode.GET_EPHEMERALS: r.GetEphemeralsResponse,
-    OpCode.SYNC: r.SyncResponse,
-    OpCode.SASL: r.SetSASLResponse,
-    OpCode.ADD_WATCH: r.ErrorResponse,
-    OpCode.WHO_AM_I: r.WhoAmIResponse,
-}
 
 
 @attrs.frozen
@@ -136,7 +124,7 @@ class World:
         return peer
 
 
-class Peer:
+class Peer(Requests[Reply]):
     """A client at the far end of one connection.
 
     :ivar connection: the server's end.
@@ -266,54 +254,6 @@ class Peer:
 
     # --- the operations ------------------------------------------------------------------------------------
 
-    def create(
-        self,
-        path: str | None,
-        data: bytes | None = b"",
-        acl: Sequence[r.ACL] | None = r.OPEN_ACL,
-        flags: int = 0,
-        *,
-        op: int = OpCode.CREATE,
-        ttl: int | None = None,
-    ) -> Reply:
-        """Op 21 where a ``ttl`` is given."""
-        if ttl is None:
-            return self.request(op, r.CreateRequest(path, data, acl, flags))
-        return self.request(OpCode.CREATE_TTL, r.CreateTTLRequest(path, data, acl, flags, ttl))
-
-    def delete(self, path: str | None, version: int = -1) -> Reply:
-        return self.request(OpCode.DELETE, r.DeleteRequest(path, version))
-
-    def exists(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.EXISTS, r.ExistsRequest(path, watch))
-
-    def get(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_DATA, r.GetDataRequest(path, watch))
-
-    def set(self, path: str | None, data: bytes | None, version: int = -1) -> Reply:
-        return self.request(OpCode.SET_DATA, r.SetDataRequest(path, data, version))
-
-    def get_acl(self, path: str | None) -> Reply:
-        return self.request(OpCode.GET_ACL, r.GetACLRequest(path))
-
-    def set_acl(self, path: str | None, acl: Sequence[r.ACL] | None, version: int = -1) -> Reply:
-        return self.request(OpCode.SET_ACL, r.SetACLRequest(path, acl, version))
-
-    def children(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_CHILDREN, r.GetChildrenRequest(path, watch))
-
-    def children2(self, path: str | None, watch: bool = False) -> Reply:
-        return self.request(OpCode.GET_CHILDREN2, r.GetChildren2Request(path, watch))
-
-    def sync(self, path: str | None) -> Reply:
-        return self.request(OpCode.SYNC, r.SyncRequest(path))
-
-    def ping(self) -> Reply:
-        return self.request(OpCode.PING, xid=PING_XID)
-
-    def multi(self, *ops: MultiOp, op: int = OpCode.MULTI) -> Reply:
-        return self.request(op, encode_multi(ops))
-
     def auth(self, scheme: str | None, auth: bytes | None) -> Reply:
         return self.request(OpCode.AUTH, r.AuthPacket(0, scheme, auth), xid=AUTH_XID)
 
@@ -321,29 +261,11 @@ class Peer:
         reply = self.request(OpCode.WHO_AM_I)
         return [(info.authScheme, info.user) for info in reply.record.clientInfo]
 
-    def ephemerals(self, prefix: str | None = None) -> Reply:
-        return self.request(OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest(prefix))
-
-    def count_descendants(self, path: str | None) -> Reply:
-        return self.request(OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest(path))
-
-    def add_watch(self, path: str | None, mode: int) -> Reply:
-        return self.request(OpCode.ADD_WATCH, r.AddWatchRequest(path, mode))
-
-    def check_watches(self, path: str | None, kind: int) -> Reply:
-        return self.request(OpCode.CHECK_WATCHES, r.CheckWatchesRequest(path, kind))
-
-    def remove_watches(self, path: str | None, kind: int) -> Reply:
-        return self.request(OpCode.REMOVE_WATCHES, r.RemoveWatchesRequest(path, kind))
-
     def set_watches(self, zxid: int, *lists: Sequence[str | None] | None) -> Reply:
         """Data, exist and child watches; op 105 where persistent and recursive ones follow."""
         if len(lists) == 3:
             return self.request(OpCode.SET_WATCHES, r.SetWatches(zxid, *lists), xid=SET_WATCHES_XID)
         return self.request(OpCode.SET_WATCHES2, r.SetWatches2(zxid, *lists), xid=SET_WATCHES_XID)
-
-    def close_session(self) -> Reply:
-        return self.request(OpCode.CLOSE_SESSION)
 
 
 def request_frame(xid: int, op: int, request: Record | bytes = b"") -> bytes:
@@ -373,36 +295,6 @@ def set_create_counter(tree: DataTree, path: str, created: int) -> None:
     assert node.children is not None
     node.children.created = created
     tree.apply(deletion(child), 1, 1)
-
-
-def create_op(
-    path: str | None,
-    data: bytes | None = b"",
-    acl: Sequence[r.ACL] | None = r.OPEN_ACL,
-    flags: int = 0,
-    op: int = OpCode.CREATE,
-) -> MultiOp:
-    return MultiOp(op, r.CreateRequest(path, data, acl, flags))
-
-
-def delete_op(path: str | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.DELETE, r.DeleteRequest(path, version))
-
-
-def set_op(path: str | None, data: bytes | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.SET_DATA, r.SetDataRequest(path, data, version))
-
-
-def check_op(path: str | None, version: int = -1) -> MultiOp:
-    return MultiOp(OpCode.CHECK, r.CheckVersionRequest(path, version))
-
-
-def get_op(path: str | None, watch: bool = False) -> MultiOp:
-    return MultiOp(OpCode.GET_DATA, r.GetDataRequest(path, watch))
-
-
-def children_op(path: str | None, watch: bool = False) -> MultiOp:
-    return MultiOp(OpCode.GET_CHILDREN, r.GetChildrenRequest(path, watch))
 
 
 def acl(perms: int, scheme: str | None = "world", identity: str | None = "anyone") -> r.ACL:
