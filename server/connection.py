@@ -52,7 +52,7 @@ logger = logging.getLogger("pyzk.server")
 
 _HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
-_TURN = 64
+_TURN = 32
 """How many requests one connection may have handled before the others get their turn."""
 _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import select
 import socket
 from collections.abc import Callable
@@ -28,6 +29,8 @@ _ACCEPT = 64
 """How many clients are let in per turn."""
 _ROUNDS = 16
 """How many turns in a row before trio gets to run its other tasks."""
+_DRAIN = 16
+"""How many pieces of input are thrown away per turn of a connection that is closing."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
 
@@ -64,6 +67,8 @@ class Hub:
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
         self._partings: dict[int, float] = {}  # when those that are to close are given up
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the task that waits in run()
+        self._poller.register(self._bell, select.EPOLLIN)
 
     def listen(self, sock: socket.socket) -> None:
         """Let clients in through a listening, non-blocking socket, which is ours from now on."""
@@ -81,6 +86,7 @@ class Hub:
         self._links.clear()
         self._lingering.clear()
         self._poller.close()
+        os.close(self._bell)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -112,8 +118,21 @@ class Hub:
                 self._receive(found, now)
         return True
 
+    def look(self) -> None:
+        """Serve what is ready now, on behalf of another task than that of :meth:`run`."""
+        self.turn()
+        self._ring()
+
     def flush(self) -> None:
-        """Send what has come to wait on any connection."""
+        """Send what has come to wait on any connection, after a change from outside."""
+        self._flush_dirty()
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._busy:  # nothing may ever become readable: what is left over has been received already
+            os.eventfd_write(self._bell, 1)
+
+    def _flush_dirty(self) -> None:
         dirty = self._dirty
         while dirty:
             link = dirty.pop()
@@ -135,6 +154,8 @@ class Hub:
             self._accept(self._listeners[fd], now)
         elif fd in self._lingering:
             self._drain(self._lingering[fd])
+        elif fd == self._bell:
+            os.eventfd_read(self._bell)
 
     def _accept(self, listener: socket.socket, now: float) -> None:
         for _ in range(_ACCEPT):
@@ -178,26 +199,21 @@ class Hub:
         connection = link.connection
         if data:
             connection.receive_data(data, now)
-            if connection.has_work:
-                self._busy[link] = None
         else:
             connection.receive_eof()
         self._flush(link)
         if self._dirty:
-            self.flush()
+            self._flush_dirty()
 
     def _proceed(self, link: _Link, now: float) -> None:
         """Go on with a connection that had to stop: it has had its turn, or its output was not taken."""
         connection = link.connection
+        self._busy.pop(link, None)
         self._flush(link)
         if not link.unsent and connection.has_work:
             connection.proceed(now)
             self._flush(link)
-        if connection.has_work and not link.unsent:
-            self._busy[link] = None
-        else:
-            self._busy.pop(link, None)
-        self.flush()
+        self._flush_dirty()
 
     def _flush(self, link: _Link) -> None:
         """Send what waits, as far as the client takes it; wait for what is to come next."""
@@ -227,6 +243,8 @@ class Hub:
             self._await(link, select.EPOLLIN)
         else:
             self._await(link, 0)
+            if connection.has_work:
+                self._busy[link] = None
 
     def _await(self, link: _Link, interest: int) -> None:
         if interest != link.interest:
@@ -258,8 +276,11 @@ class Hub:
 
     def _drain(self, link: _Link) -> None:
         try:
-            while link.sock.recv(_RECEIVE):
-                pass
+            for _ in range(_DRAIN):
+                if not link.sock.recv(_RECEIVE):
+                    break
+            else:
+                return
         except BlockingIOError:
             return
         except OSError:

@@ -104,7 +104,7 @@ class Server:
     def receive(self) -> None:
         """Handle what has arrived already."""
         if self._hub is not None:
-            self._hub.turn()
+            self._hub.look()
             self._hub.tidy(self.clock.now())
 
     def advance(self) -> None:

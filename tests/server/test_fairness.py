@@ -20,7 +20,7 @@ from .helpers import request_frame
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
 
 NOW = 1000.0
-TURN = 64
+TURN = 32
 """The requests that one connection may have handled before the others get their turn."""
 PATIENCE = 10.0  # seconds; for what the kernel does at once
 HELLO = frame(r.ConnectRequest(0, 0, 40_000, 0, bytes(16)).encode() + b"\0")

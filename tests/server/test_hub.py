@@ -1,0 +1,78 @@
+"""The hub's task and those that speak for it: nothing that was received may be forgotten."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+import trio.testing
+
+from pyzk.protocol import records as r
+from pyzk.protocol.constants import OpCode
+from pyzk.protocol.framing import frame
+from pyzk.server.clock import Clock
+from pyzk.server.settings import Settings
+from pyzk.server.transport import Server
+
+from .helpers import request_frame
+
+HELLO = frame(r.ConnectRequest(0, 0, 30_000, 0, bytes(16)).encode())
+PING = request_frame(-2, OpCode.PING)
+PONG = 20
+MANY = 1000
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Server]:
+    server = Server(Settings(port=0), Clock())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def client_of(server: Server) -> Iterator[socket.socket]:
+    """A blocking socket in this very task: between two of its calls nothing else runs."""
+    with socket.create_connection(server.address) as client:
+        client.settimeout(5)
+        client.sendall(HELLO)
+        yield client
+
+
+async def receive(client: socket.socket, size: int) -> int:
+    client.setblocking(False)
+    received = 0
+    with trio.fail_after(5):
+        while received < size:
+            await trio.lowlevel.wait_readable(client)
+            received += len(client.recv(65536))
+    return received
+
+
+async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * MANY)
+            server.receive()  # as the clock's task does at each tick: more has come than fits into a turn
+            assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+async def test_what_was_held_goes_on_after_its_release() -> None:
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            (connection,) = server.service.connections
+            connection.hold()
+            server.flush()
+            client.setblocking(True)
+            client.sendall(PING * MANY)
+            for _ in range(3):
+                await trio.testing.wait_all_tasks_blocked()
+            connection.release(server.clock.now())
+            server.flush()
+            assert await receive(client, MANY * PONG) == MANY * PONG
