@@ -205,7 +205,8 @@ def draw(figures: list[Figure], machine: dict[str, str], stem: Path) -> None:
     figure, axes = plt.subplots(figsize=(11, 0.9 + 0.27 * len(shown)))
     bars = axes.barh(names, values, color=["#2a78b5" if value >= 1 else "#c0504d" for value in values])
     axes.bar_label(bars, [tables.number(value) for value in values], padding=3, fontsize=8)
-    axes.set_xscale("log")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
     if compared:
         axes.axvline(1, color="black", linewidth=0.8)
     axes.set_title(title, fontsize=10)
