@@ -156,7 +156,6 @@ class Engine:
                 self.disconnected(before)
             session.timeout = timeout
             self.sessions.touch(session, now)
-            self.stats.sessions_resumed += 1
             logger.debug("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
         client.session_id = session.id

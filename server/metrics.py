@@ -25,6 +25,7 @@ def _names(text: str) -> list[str]:
 
 
 _IDLE_COUNTERS = [
+    "connection_drop_count",
     "connection_revalidate_count",
     "cnxn_closed_without_zk_server_running",
     "commit_count",
@@ -180,7 +181,6 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
     stats = service.engine.stats
     yield "connection_request_count", stats.connections_accepted
     yield "connection_rejected", stats.connections_rejected
-    yield "connection_drop_count", stats.connections_dropped
     yield "sessionless_connections_expired", stats.sessionless_expired
     yield "stale_sessions_expired", stats.sessions_expired
     yield "bytes_received_count", stats.bytes_received

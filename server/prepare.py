@@ -151,8 +151,7 @@ class Preparer:
 
     def set_acl(self, request: SetACLRequest, who: Sequence[Id]) -> SetACL:
         """Section 4.4: the version is compared with aversion."""
-        path = _path_rules(request.path)
-        validate_path(path)
+        path = _well_formed(request.path)
         acl = self._access.validate(request.acl, who, path)
         path, node = self._existing(path)
         self._access.check(node.acl, _ADMIN, who, path)
@@ -174,14 +173,14 @@ class Preparer:
         node = self._find(path) if path else None
         if path and node is not None:
             return path, node
-        validate_path(_path_rules(path))
-        raise NoNodeError(path)
+        raise NoNodeError(_well_formed(path))
 
 
-def _path_rules(path: str | None) -> str:
+def _well_formed(path: str | None) -> str:
     """Where the full rules are the first thing to look at a path, null only breaks one of them."""
     if path is None:
         raise BadArgumentsError(path, "a null path")
+    validate_path(path)
     return path
 
 

@@ -21,7 +21,7 @@ _LIMITS = "/zookeeper_limits"
 _STATS = "/zookeeper_stats"
 
 
-_ITEM = re.compile("(?P<key>[^=]+)=(?P<value>-?[0-9]{0,18})=?")
+_ITEM = re.compile("(?P<key>[^=]+)=(?P<value>(-?[0-9]{1,18})?)=?")
 _Numbers = dict[str, int] | None
 
 

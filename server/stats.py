@@ -87,8 +87,6 @@ class ServerStats:
         self.watch_bytes = 0
         self.connections_accepted = 0
         self.connections_rejected = 0
-        self.connections_dropped = 0
-        self.sessions_resumed = 0
         self.sessionless_expired = 0
         self.sessions_expired = 0
         self.auth_failed = 0

@@ -1,4 +1,4 @@
-"""No traceback, whatever is sent: a test fails on the spot if the server logs one."""
+"""The clients that most tests want; and a test fails on the spot if the server logs a traceback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+
+from .helpers import Peer, World
 
 
 class _NoTracebacks(logging.Handler):
@@ -23,3 +25,19 @@ def no_tracebacks() -> Iterator[None]:
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Peer:
+    return world.connect()
+
+
+@pytest.fixture
+def other(world: World) -> Peer:
+    """A client at another address."""
+    return world.connect("10.0.0.2")

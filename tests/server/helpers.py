@@ -268,6 +268,11 @@ class Peer(Requests[Reply]):
         return self.request(OpCode.SET_WATCHES2, r.SetWatches2(zxid, *lists), xid=SET_WATCHES_XID)
 
 
+def kinds(events: Sequence[Event]) -> list[tuple[int, str | None]]:
+    """What the events are, and of what."""
+    return [(event.type, event.path) for event in events]
+
+
 def request_frame(xid: int, op: int, request: Record | bytes = b"") -> bytes:
     body = request if isinstance(request, bytes) else request.encode()
     return frame(r.RequestHeader(xid, op).encode() + body)

@@ -9,29 +9,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
 
-from .helpers import Event, Peer, Reply, World, acl, create_op, delete_op, digest_id, set_op
+from .helpers import Event, Peer, Reply, World, acl, create_op, delete_op, digest_id, kinds, set_op
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 PERSISTENT, RECURSIVE = AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Peer:
-    return world.connect()
-
-
-@pytest.fixture
-def other(world: World) -> Peer:
-    return world.connect("10.0.0.2")
-
-
-def kinds(events: Sequence[Event]) -> list[tuple[int, str | None]]:
-    return [(event.type, event.path) for event in events]
 
 
 # --- delivery ----------------------------------------------------------------------------------------------

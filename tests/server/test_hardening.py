@@ -82,6 +82,7 @@ GARBAGE = [
     b"count=x,bytes=y",
     b"\xff\xfe",
     None,
+    b"count=-",
     b"count=1e3",
     b"count=1_0,bytes=1_0",
     b"count=9999999999999999999999999999999999999999",

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+import pytest
 import trio
 import trio.testing
 
@@ -75,4 +76,14 @@ async def test_what_was_held_goes_on_after_its_release() -> None:
                 await trio.testing.wait_all_tasks_blocked()
             connection.release(server.clock.now())
             server.flush()
+            assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyzk.server.transport._HAS_HUB", False)
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * MANY)
             assert await receive(client, MANY * PONG) == MANY * PONG

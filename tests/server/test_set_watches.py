@@ -9,29 +9,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 
-from .helpers import Event, Peer, Reply, World, acl
+from .helpers import Event, Peer, Reply, World, acl, kinds
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 FORBIDDEN = [acl(31 & ~1)]
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Peer:
-    return world.connect()
-
-
-@pytest.fixture
-def other(world: World) -> Peer:
-    return world.connect("10.0.0.2")
-
-
-def kinds(events: Sequence[Event]) -> list[tuple[int, str | None]]:
-    return [(event.type, event.path) for event in events]
 
 
 # the list, what has happened since: the events at once, and whether a watch is left
