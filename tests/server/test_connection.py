@@ -21,16 +21,6 @@ AUTH = r.AuthPacket(0, "digest", b"u:p")
 BAD_AUTH = r.AuthPacket(0, "nope", b"u:p")
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Peer:
-    return world.connect()
-
-
 def headers(output: bytes) -> list[tuple[int, int, int]]:
     """The (xid, zxid, err) of every frame."""
     found = []

@@ -24,11 +24,6 @@ MOST = 1024 * 1024
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def client(world: World) -> Peer:
     client = world.connect()
     client.create("/big", bytes(BIG))

@@ -13,11 +13,6 @@ from .helpers import Peer, Reply, World, acl, digest_id
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def client(world: World) -> Peer:
     client = world.connect()
     client.create("/a", b"abc")

@@ -19,11 +19,6 @@ def world() -> World:
     return World(extended_types=True, super_digest=SUPER_DIGEST)
 
 
-@pytest.fixture
-def client(world: World) -> Peer:
-    return world.connect()
-
-
 # --- what the replies hold ---------------------------------------------------------------------------------
 
 

@@ -39,11 +39,6 @@ def answer(peer: Peer, data: bytes) -> r.ConnectResponse:
 INVALID = r.ConnectResponse(0, 0, 0, bytes(16))
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 # --- 4.4 and 17: verbatim ----------------------------------------------------------------------------------
 
 

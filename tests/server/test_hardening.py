@@ -21,11 +21,6 @@ def world() -> World:
     return World(extended_types=True, enforce_quota=True)
 
 
-@pytest.fixture
-def client(world: World) -> Peer:
-    return world.connect()
-
-
 # --- op 21 with flags 0..4: -8 -----------------------------------------------------------------------------
 
 
