@@ -29,6 +29,7 @@ from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
 from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
+from .janitor import Job
 from .operations import (
     Check,
     Create,
@@ -38,11 +39,13 @@ from .operations import (
     GetChildren,
     GetChildrenAndStat,
     GetData,
+    Multi,
     Operation,
     SetACL,
     SetData,
     Sync,
 )
+from .retry import UNANSWERED, repeat
 from .runner import Connector, Pending, Session
 from .session import SessionState
 from .transaction import Transaction
@@ -53,6 +56,7 @@ __all__ = [
     "ACL",
     "OPEN_ACL",
     "READ_ACL",
+    "UNANSWERED",
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
@@ -74,9 +78,11 @@ __all__ = [
     "Host",
     "Id",
     "InvalidACLError",
+    "Job",
     "MarshallingError",
     "Missed",
     "MissedReason",
+    "Multi",
     "NoAuthError",
     "NoChildrenForEphemeralsError",
     "NoNodeError",
@@ -100,4 +106,5 @@ __all__ = [
     "ZooKeeper",
     "ZooKeeperError",
     "connect",
+    "repeat",
 ]

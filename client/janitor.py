@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,22 +13,31 @@ from ..protocol.errors import (
     ClosingError,
     ConnectionLossError,
     NoNodeError,
-    OperationTimeoutError,
     SessionExpiredError,
-    SessionMovedError,
     ZooKeeperError,
 )
 from ..protocol.paths import join
 from ..protocol.records import Stat
+from .operations import Delete
 from .request import Request
+from .retry import repeat
 
 if TYPE_CHECKING:
     from .zookeeper import ZooKeeper
 
 logger = logging.getLogger(__name__)
 
-_TRY_AGAIN = (ConnectionLossError, OperationTimeoutError, SessionMovedError)
-_LONGEST_PAUSE = 1.0
+
+class Job:
+    """A job of the janitor.
+
+    :ivar done: set when there is nothing left to do, or nothing that can be done.
+    :ivar error: what made it impossible.
+    """
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: ZooKeeperError | None = None
 
 
 class Janitor:
@@ -42,31 +50,48 @@ class Janitor:
         self._idle = trio.Event()
         self._idle.set()
 
-    def delete(self, path: str) -> None:
-        """Delete a znode, whatever its version."""
+    def delete(self, *paths: str) -> Job:
+        """Delete a znode, whatever its version. Several go in one transaction as long as all are there."""
 
         async def job() -> None:
-            await self._zk.delete(path)
+            if len(paths) > 1:
+                try:
+                    await self._zk.multi([Delete(path) for path in paths])
+                    return
+                except NoNodeError:
+                    pass
+            for path in paths:
+                with suppress(NoNodeError):
+                    await self._zk.delete(path)
 
-        self._start(path, job)
+        return self._start(paths[0], job)
 
-    def delete_prefixed(self, parent: str, prefix: str) -> None:
+    def delete_prefixed(self, parent: str, prefix: str) -> Job:
         """Delete the children of ``parent`` whose name starts with ``prefix`` and which this session owns:
         the way to undo a create that may or may not have happened."""
 
         async def job() -> None:
-            zk = self._zk
-            await zk.sync(parent)  # an ambiguous create may not be visible here yet (recipes.md 0.10)
-            for name in await zk.get_children(parent):
-                if not name.startswith(prefix):
-                    continue
-                path = join(parent, name)
-                stat = await zk.exists(path)
-                if stat is not None and stat.ephemeralOwner == zk.session.id:
-                    with suppress(NoNodeError):
-                        await zk.delete(path)
+            await self._zk.sync(parent)  # an ambiguous create may not be visible here yet (recipes.md 0.10)
+            for name in await self._zk.get_children(parent):
+                if name.startswith(prefix):
+                    await self._delete_own(join(parent, name))
 
-        self._start(parent, job)
+        return self._start(parent, job)
+
+    def delete_own(self, path: str) -> Job:
+        """Delete a znode if this session owns it: the same for a create by its full name."""
+
+        async def job() -> None:
+            await self._zk.sync(path)
+            await self._delete_own(path)
+
+        return self._start(path, job)
+
+    async def _delete_own(self, path: str) -> None:
+        stat = await self._zk.exists(path)
+        if stat is not None and stat.ephemeralOwner == self._zk.session.id:
+            with suppress(NoNodeError):
+                await self._zk.delete(path)
 
     def delete_when_settled(self, pending: Request[tuple[str, Stat]], prefix: str | None = None) -> None:
         """Delete what a create on its way will have created.
@@ -87,30 +112,27 @@ class Janitor:
         """Wait until there is nothing left to do."""
         await self._idle.wait()
 
-    def _start(self, path: str, job: Callable[[], Awaitable[None]]) -> None:
+    def _start(self, path: str, work: Callable[[], Awaitable[None]]) -> Job:
+        job = Job()
         if self._zk.closing:
-            return
+            job.done.set()
+            return job
         self._jobs += 1
         if self._idle.is_set():
             self._idle = trio.Event()
-        self._zk.start_soon(self._work, path, job, self._zk.session.generation)
+        self._zk.start_soon(self._do, job, path, work, self._zk.session.generation)
+        return job
 
-    async def _work(self, path: str, job: Callable[[], Awaitable[None]], generation: int) -> None:
-        pause = 0.05
+    async def _do(self, job: Job, path: str, work: Callable[[], Awaitable[None]], generation: int) -> None:
         try:
-            while self._zk.session.generation == generation:
-                try:
-                    await job()
-                    return
-                except _TRY_AGAIN:
-                    await trio.sleep(random.uniform(0, pause))
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-                    await self._zk.session.wait_connected()
+            await repeat(self._zk, work, generation)
         except (NoNodeError, SessionExpiredError, ClosingError):
             pass
         except ZooKeeperError as error:
+            job.error = error
             logger.warning("Could not clean up below %s: %s", path, error)
         finally:
+            job.done.set()
             self._jobs -= 1
             if not self._jobs:
                 self._idle.set()

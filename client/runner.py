@@ -102,6 +102,11 @@ class Session:
         """
         return self._machine.lease_deadline
 
+    @property
+    def changed(self) -> trio.Event:
+        """Set at the next change of state. Take it before you look at the state, and no change is missed."""
+        return self._changed
+
     async def wait_change(self) -> SessionState:
         """Wait for the next change of state and return the state as it is then. Two quick changes may look
         like one: compare the generation too."""

@@ -124,6 +124,11 @@ class ZooKeeper:
         self._runner.submit(pending)
         return pending
 
+    def withdraw(self, pending: Pending[Any]) -> bool:
+        """Take back what was submitted and has not left the client: it then fails as not sent. Returns False
+        if it is too late for that."""
+        return self._machine.withdraw(pending)
+
     async def _call(self, operation: Operation[T]) -> T:
         pending = self.submit(operation)
         await wait_settled(pending, self._machine.withdraw)

@@ -117,7 +117,10 @@ class Server:
         tick = self.service.settings.tick_time / 1000
         while True:
             # A new deadline may come into being meanwhile, but none that lies before the next tick.
-            next_tick = (self.clock.now() // tick + 1) * tick
+            now = self.clock.now()
+            next_tick = (now // tick + 1) * tick
+            if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
+                next_tick += tick
             await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
             self.receive()  # what has arrived already counts as a sign of life
             self.advance()

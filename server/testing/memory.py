@@ -53,6 +53,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
             raise trio.BrokenResourceError("the server has closed the connection")
         self._outbox += data
         self.pump()
+        self._news.set()  # the connection calls nobody for what it answers at once
 
     def pump(self) -> None:
         """Have handled what was sent, as far as the connection allows."""

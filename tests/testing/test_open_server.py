@@ -146,3 +146,11 @@ async def test_two_servers_side_by_side() -> None:
         one.load({"a": "1"})
         assert other.dump() == {}
         assert isinstance(other, Controls)
+
+
+async def test_virtual_time_passes_with_any_tick(autojump_clock: trio.testing.MockClock) -> None:
+    """Ticks are no whole numbers of seconds: rounding must never make the next one the present."""
+    async with open_server(tick_time=100):
+        with trio.move_on_after(120):
+            await trio.sleep_forever()
+    assert trio.current_time() >= 120

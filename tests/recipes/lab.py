@@ -1,0 +1,107 @@
+"""A server in memory, in virtual time, and any number of clients: where recipes are put to the test.
+
+async def test_something(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    other = await lab.client()
+    with lab.server.fault(op="create", path="/lock/*", session=zk.session.id, when="after"):
+        ...
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from pyzk.client import ZooKeeper, connect
+from pyzk.protocol.constants import OpCode
+from pyzk.server.testing import Controls, open_server
+
+SESSION_TIMEOUT = 10.0
+TICK = 0.1
+LONGEST = 20_000.0
+"""Seconds of virtual time that a test may take."""
+
+
+@attrs.define(eq=False)
+class Lab:
+    """
+    :ivar server: the controls of the server: sessions, faults, time, data, history.
+    """
+
+    server: Controls
+    _nursery: trio.Nursery
+    _cut_off: set[int] = attrs.Factory(set)  # the numbers of clients
+    _numbers: dict[ZooKeeper, int] = attrs.Factory(dict)
+    _next_number: Iterator[int] = attrs.Factory(itertools.count)
+
+    async def client(self, **options: Any) -> ZooKeeper:
+        """Another client, which lives until the test ends. A session that expires is replaced."""
+        return await self._nursery.start(self._live, options)  # type: ignore[no-any-return]
+
+    async def _live(self, options: dict[str, Any], task_status: trio.TaskStatus[ZooKeeper]) -> None:
+        async with self.connect(**options) as zk:
+            task_status.started(zk)
+            await trio.sleep_forever()
+
+    @asynccontextmanager
+    async def connect(self, **options: Any) -> AsyncIterator[ZooKeeper]:
+        """A client for the length of a block."""
+        number = next(self._next_number)
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            if number in self._cut_off:
+                raise ConnectionRefusedError
+            return self.server.open_stream()
+
+        options = {"session_timeout": SESSION_TIMEOUT, "on_expired": "new_session"} | options
+        servers = "server:2181" + options.pop("chroot", "")
+        async with connect(servers, connector=connector, **options) as zk:
+            self._numbers[zk] = number
+            yield zk
+
+    def cut_off(self, zk: ZooKeeper) -> None:
+        """Nothing goes between this client and the server any more, and neither has noticed yet."""
+        self._cut_off.add(self._numbers[zk])
+        self.server.pause(zk.session.id)
+
+    def let_through(self, zk: ZooKeeper) -> None:
+        """The end of :meth:`cut_off`. What the client had sent meanwhile is lost with its old connection."""
+        self._cut_off.discard(self._numbers[zk])
+
+    @property
+    def watch_count(self) -> int:
+        """How many watches the server holds."""
+        return self.server._engine.watches.count()
+
+    def requests(self, zk: ZooKeeper) -> Counter[str]:
+        """How many requests a client has sent so far, by name in lower case; pings left out."""
+        names = Counter({OpCode(op).name.lower(): n for op, n in zk.metrics.requests.items()})
+        del names["ping"]
+        return names
+
+
+@asynccontextmanager
+async def open_lab(**settings: Any) -> AsyncIterator[Lab]:
+    """A fresh server; sessions of 0.2 to 100 s, in ticks of 0.1 s."""
+    defaults = {
+        "tick_time": round(1000 * TICK),
+        "min_session_timeout": 200,
+        "max_session_timeout": 100_000,
+        "extended_types": True,
+    }
+    async with open_server(**(defaults | settings)) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(_end_a_hang)
+        yield Lab(server, nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def _end_a_hang() -> None:
+    """Virtual time never stands still: a test that waits for what never comes would do so for ever."""
+    await trio.sleep(LONGEST)
+    raise AssertionError(f"the test hangs: it waits for something that did not come in {LONGEST} s")

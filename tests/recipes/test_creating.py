@@ -1,0 +1,65 @@
+"""Exactly one znode comes of a create, whatever happens to the connection or to the caller."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyzk.client import NodeExistsError, ZooKeeper
+from pyzk.recipes.bound import Bound
+from pyzk.recipes.creating import Parents, create_ephemeral, create_identified
+
+from .lab import Lab
+
+PARENTS = Parents()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_lost_connection_makes_no_second_znode(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str
+) -> None:
+    with lab.server.fault(op="create", path="/lock/*", when=when, action="disconnect"):  # type: ignore[arg-type]
+        created = await create_identified(Bound(zk), "/lock", ["id-lock-"], parents=PARENTS)
+    assert [f"/lock/{name}" for name in await zk.get_children("/lock")] == list(created.paths)
+    stat = await zk.exists(created.paths[0])
+    assert created.stat is not None
+    assert stat is not None
+    assert created.stat.czxid == stat.czxid
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_pair_stays_a_pair(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str) -> None:
+    await zk.create("/lock")
+    with lab.server.fault(op="multi", when=when, action="disconnect"):  # type: ignore[arg-type]
+        created = await create_identified(Bound(zk), "/lock", ["_c_id-lock-", "zid__lock__"], parents=PARENTS)
+    assert sorted(f"/lock/{name}" for name in await zk.get_children("/lock")) == sorted(created.paths)
+    assert len(created.paths) == 2
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.5, 4.0])
+async def test_a_cancelled_caller_leaves_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, seconds: float
+) -> None:
+    await zk.create("/lock")
+    fault = lab.server.fault(
+        op="create", path="/lock/*", when="after", action="delay", seconds=2, required=False
+    )
+    with fault, trio.move_on_after(seconds):
+        await create_identified(Bound(zk), "/lock", ["id-lock-"], parents=PARENTS)
+        await trio.sleep_forever()
+    await trio.sleep(5)
+    await zk.janitor.idle()
+    left = await zk.get_children("/lock")
+    assert len(left) == (seconds > 2), "after the reply it is the caller's"
+
+
+async def test_a_fixed_name_is_recognised_as_our_own(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    with lab.server.fault(op="create", path="/party/me", when="after", action="disconnect"):
+        stat = await create_ephemeral(Bound(zk), "/party/me", parents=PARENTS)
+    assert stat.ephemeralOwner == zk.session.id
+    with pytest.raises(NodeExistsError):
+        await create_ephemeral(Bound(other), "/party/me", parents=PARENTS)

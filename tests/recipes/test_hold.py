@@ -1,0 +1,135 @@
+"""What is held is given up before anybody else can have it, and the code that relies on it is told why."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyzk.client import ZooKeeper
+from pyzk.recipes.bound import Bound
+from pyzk.recipes.errors import LockLost, LossReason
+from pyzk.recipes.hold import Hold
+
+from .lab import Lab
+
+
+async def hold_of(zk: ZooKeeper, *, guard: bool = True, **options: object) -> Hold:
+    await zk.create("/mine", b"", ephemeral=True)
+    _, _, node = await zk.get("/mine", watch=True)
+    hold = Hold(Bound(zk), "/mine", **options)  # type: ignore[arg-type]
+    if guard:
+        hold.guard(node)
+    return hold
+
+
+async def test_the_lease_ends_before_the_session(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk)
+    lab.cut_off(zk)
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await trio.sleep_forever()
+    assert caught.value.reason is LossReason.LEASE_EXPIRED
+    assert "/mine" in lab.server.dump(), "the server has not ended the session yet"
+    await hold.end()
+
+
+async def test_it_goes_on_while_the_server_answers(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    with hold.scope():
+        await trio.sleep(1000)
+        lab.server.disconnect(zk.session.id)
+        await trio.sleep(1000)
+    assert hold.reason is None
+    await hold.end()
+
+
+async def test_a_session_that_expires_ends_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk)
+    lab.server.expire(zk.session.id)
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await trio.sleep_forever()
+    assert caught.value.reason is LossReason.SESSION_EXPIRED
+    await hold.end()
+
+
+async def test_a_znode_that_is_deleted_ends_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk)
+    other = await lab.client()
+    await other.set("/mine", b"changed")
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await trio.sleep(1)
+        await other.delete("/mine")
+        await trio.sleep_forever()
+    assert caught.value.reason is LossReason.NODE_DELETED
+    await hold.end()
+
+
+async def test_a_short_loss_of_connection_ends_it_only_if_wanted(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk, suspended="cancel")
+    with pytest.raises(LockLost) as caught, hold.scope():
+        lab.server.disconnect(zk.session.id)
+        await trio.sleep_forever()
+    assert caught.value.reason is LossReason.SUSPENDED
+    await hold.end()
+
+
+async def test_it_can_be_kept_until_the_server_says_no(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk, suspended="ignore")
+    with pytest.raises(LockLost) as caught, hold.scope():
+        lab.cut_off(zk)
+        await trio.sleep(60)
+        lab.let_through(zk)
+        await trio.sleep_forever()
+    assert caught.value.reason is LossReason.SESSION_EXPIRED
+    assert trio.current_time() > 60
+    await hold.end()
+
+
+async def test_a_body_that_ends_too_late_is_told(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk, guard=False)
+    lab.cut_off(zk)
+    with pytest.raises(LockLost), hold.scope(), trio.CancelScope(shield=True):
+        await trio.sleep(30)
+
+
+async def test_what_the_body_raises_is_not_hidden(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk)
+    lab.server.expire(zk.session.id)
+    with pytest.raises(ValueError, match="mine") as caught, hold.scope():
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("mine")
+    assert any("expired" in note for note in caught.value.__notes__)
+    await hold.end()
+
+
+async def test_a_cancelled_body_stays_cancelled(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    hold = await hold_of(zk)
+    with trio.move_on_after(1) as scope, hold.scope():
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+    await hold.end()
+
+
+async def test_a_closed_client_holds_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    async with trio.open_nursery() as nursery:
+        reasons = []
+
+        async def holder(hold: Hold, task_status: trio.TaskStatus[None]) -> None:
+            try:
+                with hold.scope():
+                    task_status.started()
+                    await trio.sleep_forever()
+            except LockLost as error:
+                reasons.append(error.reason)
+
+        async with lab.connect() as own:
+            await nursery.start(holder, await hold_of(own))
+    assert reasons == [LossReason.CLIENT_CLOSED]
