@@ -19,7 +19,15 @@ from typing import Literal
 
 import trio
 
-from ..client import EventType, NoNodeError, SessionState, Watch, WatchEvent, ZooKeeper
+from ..client import (
+    EventType,
+    NoNodeError,
+    SessionExpiredError,
+    SessionState,
+    Watch,
+    WatchEvent,
+    ZooKeeper,
+)
 from .bound import Bound, first_of
 from .errors import LockLost, LossReason, RecipeError
 
@@ -43,6 +51,7 @@ class Hold:
         ensemble half a tick.
 
     :ivar lost: set when it is lost; ``reason`` then says why.
+    :ivar on_data: called with the data of the znode when that has changed.
     """
 
     def __init__(
@@ -59,9 +68,9 @@ class Hold:
         self._margin = margin
         self._scopes: set[trio.CancelScope] = set()
         self._node: Watch | None = None
-        self._on_data: OnData | None = None
-        self._guard = trio.CancelScope()
-        self._guarded: trio.Event | None = None
+        self.on_data: OnData | None = None
+        self._guard: tuple[trio.CancelScope, trio.Event] | None = None
+        self._over = False
 
     @property
     def reason(self) -> LossReason | None:
@@ -88,8 +97,8 @@ class Hold:
                 scope.cancel()
 
     def inspect(self) -> None:
-        """Lose it if what is known now says so."""
-        reason = self._verdict()
+        """Lose it if what is known now says so. What was given up cannot be lost any more."""
+        reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
 
@@ -117,16 +126,16 @@ class Hold:
         """Watch over it in the background until :meth:`end`.
 
         :param node: a data watch on its znode.
-        :param on_data: called with the data of the znode when that has changed.
         """
         self._node = node
-        self._on_data = on_data
-        self._guarded = trio.Event()
-        self._zk.start_soon(self._watch_over, self._guarded)
+        self.on_data = on_data
+        self._guard = trio.CancelScope(), trio.Event()
+        self._over = False
+        self._zk.start_soon(self._watch_over, *self._guard)
 
-    async def _watch_over(self, ended: trio.Event) -> None:
+    async def _watch_over(self, scope: trio.CancelScope, ended: trio.Event) -> None:
         try:
-            with self._guard:
+            with scope:
                 while not self.lost.is_set():
                     changed = self._zk.session.changed
                     self.inspect()
@@ -147,16 +156,18 @@ class Hold:
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         else:
-            if self._on_data is not None:
-                self._on_data(data)
+            if self.on_data is not None:
+                self.on_data(data)
 
     async def end(self) -> Watch | None:
-        """Stop watching over it, before the znode is deleted. Returns what is left of the watch on it, which
-        the deletion will end."""
-        self._guard.cancel()
-        if self._guarded is not None:
+        """It is given up: stop watching over it, before the znode is deleted. Returns what is left of the
+        watch on it, which the deletion will end."""
+        self._over = True
+        if self._guard is not None:
+            (scope, ended), self._guard = self._guard, None
+            scope.cancel()
             with trio.CancelScope(shield=True):
-                await self._guarded.wait()
+                await ended.wait()
         node, self._node = self._node, None
         return node
 
@@ -193,5 +204,23 @@ class Hold:
     def check(self) -> None:
         """Raises :class:`LockLost`, or what else has ended it, if it is lost."""
         self.inspect()
+        self.raise_if_lost()
+
+    def raise_if_lost(self) -> None:
+        """:meth:`check` without looking again."""
         if self._error is not None:
             raise self._error
+
+    async def verify(self) -> None:
+        """Ask the server whether the znode is there and belongs to the session; raises as :meth:`check`."""
+        zk = self._zk
+        self.check()
+        try:
+            await self._bound.repeat(lambda: zk.sync(self.path))
+            stat = await self._bound.repeat(lambda: zk.exists(self.path))
+        except SessionExpiredError:
+            self.lose(LockLost(LossReason.SESSION_EXPIRED, self.path))
+        else:
+            if stat is None or stat.ephemeralOwner != self.session_id:
+                self.lose(LockLost(LossReason.NODE_DELETED, self.path))
+        self.check()
