@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+
 from ..client import OPEN_ACL, UNANSWERED, Create, CreateMode, Delete, NodeExistsError, NoNodeError, ZooKeeper
 from .errors import Deadlock, LockLost, LossReason
 from .grant import Grant

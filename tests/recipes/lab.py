@@ -79,6 +79,14 @@ class Lab:
         """How many watches the server holds."""
         return self.server._engine.watches.count()
 
+    def count_children(self, path: str, created: int) -> None:
+        """Make an empty znode below which so many children have been created already."""
+        self.server.load({f"{path}/first": b""})
+        children = self.server._engine.tree.find(path).children
+        assert children is not None
+        children.clear()
+        children.created = created
+
     def requests(self, zk: ZooKeeper) -> Counter[str]:
         """How many requests a client has sent so far, by name in lower case; pings left out."""
         names = Counter({OpCode(op).name.lower(): n for op, n in zk.metrics.requests.items()})

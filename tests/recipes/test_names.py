@@ -1,0 +1,103 @@
+"""The names of contenders: every one of recipes.md B.2.1, and what is none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyzk.recipes.names import Kind, Naming, Purpose, parse, queue
+
+U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
+H32 = U36.replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (f"_c_{U36}-lock-0000000012", Kind.CURATOR_LOCK),
+        (f"_c_{U36}-__READ__0000000012", Kind.CURATOR_READ),
+        (f"_c_{U36}-__WRIT__0000000012", Kind.CURATOR_WRITE),
+        (f"_c_{U36}-latch-0000000012", Kind.CURATOR_LATCH),
+        (f"_c_{U36}-lease-0000000012", Kind.CURATOR_LEASE),
+        (f"{H32}__lock__0000000012", Kind.KAZOO_LOCK),
+        (f"z{H32}__lock__0000000012", Kind.KAZOO_LOCK),
+        (f"{H32}__rlock__0000000012", Kind.KAZOO_READ),
+        (f"_c_{H32}-lock-0000000012", Kind.CURATOR_LOCK),
+        (f"lock-{H32}-0000000012", Kind.AIOZK_LOCK),
+        (f"read-{H32}-0000000012", Kind.AIOZK_READ),
+        (f"write-{H32}-0000000012", Kind.AIOZK_WRITE),
+        (f"candidate-{H32}-0000000012", Kind.AIOZK_CANDIDATE),
+        ("x-72057594037927937-0000000012", Kind.ZOOKEEPER_LOCK),
+        ("n_0000000012", Kind.ZOOKEEPER_CANDIDATE),
+    ],
+)
+def test_every_known_name_is_read(name: str, kind: Kind) -> None:
+    place = parse(name)
+    assert place is not None
+    assert (place.kind, place.sequence) == (kind, 12)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "0",
+        "-x",
+        "lease_holder",
+        "locks",
+        f"_c_{U36}-lock-",
+        f"_c_{U36}-lock-12",
+        f"_c_{U36}-lock-00000000012",
+        f"_c_{U36}-lock-000000001x",
+        f"_c_{U36}-lock-+000000012",
+        "n_٠٠٠٠٠٠٠٠١٢",
+        f"party-{H32}-0000000012",
+        f"lock-{H32[:-1]}-0000000012",
+        "x-abc-0000000012",
+        H32,
+    ],
+)
+def test_what_is_no_contender_is_left_alone(name: str) -> None:
+    assert parse(name) is None
+
+
+def test_negative_numbers_are_read_behind_the_marker() -> None:
+    """-lock-0000000012 is 12; the sign of a number that ran over has a dash of its own (recipes.md 0.5)."""
+    numbers = {"-2147483648": -2147483648, "-000000003": -3, "2147483647": 2147483647}
+    for text, number in numbers.items():
+        place = parse(f"_c_{U36}-lock-{text}")
+        assert place is not None
+        assert place.sequence == number
+
+
+def test_the_last_marker_counts() -> None:
+    place = parse(f"a__lock__-lock-{H32}__rlock__0000000001")
+    assert place is not None
+    assert place.kind is Kind.KAZOO_READ
+
+
+def test_the_number_orders_and_nothing_else() -> None:
+    names = ["n_0000000003", f"{H32}__lock__0000000001", "junk", f"_c_{U36}-lock-0000000002"]
+    places, unknown = queue(names)
+    assert [place.sequence for place in places] == [1, 2, 3]
+    assert unknown == ["junk"]
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("naming", ["curator", "kazoo", "both"])
+def test_our_names_are_those_of_the_libraries(purpose: Purpose, naming: Naming) -> None:
+    prefixes = purpose.prefixes(naming, U36)
+    kinds = []
+    for prefix in prefixes:
+        place = parse(prefix + "0000000007")
+        assert place is not None
+        assert place.kind.shared == purpose.shared
+        kinds.append(place.kind)
+    assert kinds == list(purpose.value) if naming == "both" else len(kinds) == 1
+    if naming != "kazoo":
+        assert re.fullmatch(rf"_c_{U36}-(lock-|latch-|__READ__|__WRIT__)", prefixes[0])
+    if naming == "kazoo":
+        assert re.fullmatch(rf"{H32}__r?lock__", prefixes[0])
+    if naming == "both":
+        assert re.fullmatch(rf"z{H32}__r?lock__", prefixes[1])

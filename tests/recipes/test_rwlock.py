@@ -1,0 +1,173 @@
+"""Many readers or one writer, first come, first served."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyzk.client import ZooKeeper
+from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock
+from pyzk.recipes.names import Naming
+
+from .lab import Lab
+
+NAMINGS = ["curator", "kazoo", "both"]
+
+
+async def use(side: Lock, seconds: float, log: list[str], name: str) -> None:
+    async with side:
+        log.append(f"+{name}")
+        await trio.sleep(seconds)
+        log.append(f"-{name}")
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+async def test_readers_share_and_writers_do_not(autojump_clock: MockClock, lab: Lab, naming: Naming) -> None:
+    log: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for name in ["r1", "r2", "w1", "r3", "w2", "r4", "r5"]:
+            rw = RWLock(await lab.client(), "/rw", naming=naming)
+            nursery.start_soon(use, rw.read() if name[0] == "r" else rw.write(), 10, log, name)
+            await trio.sleep(0.1)
+    together = ["".join(sorted(group)) for _, group in groupby(log, lambda entry: entry[0])]
+    assert together == "+r1+r2 -r1-r2 +w1 -w1 +r3 -r3 +w2 -w2 +r4+r5 -r4-r5".split()
+    assert lab.server.dump("/rw") == {"/rw": b""}
+    assert lab.watch_count == 0
+
+
+async def test_a_release_wakes_only_the_readers_up_to_the_next_writer(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
+    names = ["w0", "r1", "r2", "r3", "w4", "r5"]
+    clients = [await lab.client() for _ in names]
+    log: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for name, zk in zip(names, clients, strict=True):
+            rw = RWLock(zk, "/rw", monitor=False)
+            side = rw.read() if name[0] == "r" else rw.write()
+            nursery.start_soon(use, side, 10, log, name)
+            await trio.sleep(0.1)
+        events = [zk.event_count for zk in clients]
+        await trio.sleep(10)
+        woken = [zk.event_count - before for zk, before in zip(clients, events, strict=True)]
+        assert sorted(log[2:]) == ["+r1", "+r2", "+r3"]
+        assert woken == [0, 1, 1, 1, 0, 0]
+
+
+async def test_plain_locks_count_as_writers(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    other = await lab.client()
+    async with Lock(zk, "/rw"):
+        with pytest.raises(WouldBlock):
+            await RWLock(other, "/rw").read().acquire(wait=False)
+    async with RWLock(zk, "/rw").read():
+        with pytest.raises(WouldBlock):
+            await Lock(other, "/rw").acquire(wait=False)
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+async def test_a_writer_becomes_a_reader(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+) -> None:
+    other = await lab.client()
+    rw, others = RWLock(zk, "/rw", naming=naming), RWLock(other, "/rw", naming=naming)
+    log: list[str] = []
+    async with trio.open_nursery() as nursery:
+        async with rw.write() as grant:
+            token, paths = grant.token, grant.paths
+            nursery.start_soon(use, others.write(), 1, log, "w")
+            await trio.sleep(1)
+            async with grant.downgrade() as reading:
+                assert reading.token == token
+                assert [path[-10:] for path in reading.paths] == [path[-10:] for path in paths]
+                assert all("READ" in path or "__rlock__" in path for path in reading.paths)
+                await reading.verify()
+                await trio.sleep(5)
+                assert log == [], "the writer that waits must not get in"
+            await trio.sleep(0.5)
+            assert log == ["+w"], "behind the block nothing is held any more"
+    assert lab.server.dump("/rw") == {"/rw": b""}
+    assert lab.watch_count == 0
+
+
+async def test_readers_come_in_beside_a_downgraded_writer(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    async with RWLock(zk, "/rw").write() as grant, grant.downgrade():
+        async with RWLock(other, "/rw").read().try_acquire():
+            pass
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("naming", NAMINGS)
+async def test_a_downgrade_survives_a_lost_connection(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming, when: str
+) -> None:
+    async with RWLock(zk, "/rw", naming=naming).write() as grant:
+        fault = lab.server.fault(op="multi", when=when, action="disconnect")  # type: ignore[arg-type]
+        with fault:
+            async with grant.downgrade() as reading:
+                await reading.verify()
+                assert sorted(await zk.get_children("/rw")) == sorted(p[4:] for p in reading.paths)
+    assert await zk.get_children("/rw") == []
+
+
+async def test_a_cancelled_downgrade_leaves_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    for delay in [0.0, 1.0, 3.0]:
+        async with trio.open_nursery() as nursery:
+
+            async def body(scope: trio.CancelScope = nursery.cancel_scope) -> None:
+                async with RWLock(zk, "/rw").write() as grant:
+                    with lab.server.fault(op="multi", when="after", action="delay", seconds=2):
+                        async with grant.downgrade():
+                            await trio.sleep_forever()
+
+            nursery.start_soon(body)
+            await trio.sleep(delay + 0.5)
+            nursery.cancel_scope.cancel()
+        await trio.sleep(5)
+        await zk.janitor.idle()
+        assert await zk.get_children("/rw") == []
+        assert lab.watch_count == 0
+
+
+async def test_a_downgraded_reader_can_be_lost(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    other = await lab.client()
+    with pytest.raises(LockLost) as caught:
+        async with RWLock(zk, "/rw").write() as grant, grant.downgrade() as reading:
+            await other.delete(reading.path)
+            await trio.sleep_forever()
+    assert caught.value.reason is LossReason.NODE_DELETED
+
+
+async def test_a_reader_cannot_become_a_writer(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    rw = RWLock(zk, "/rw", reentrant=True)
+    async with rw.read():
+        with pytest.raises(Deadlock, match="reader"):
+            await rw.write().acquire()
+
+
+async def test_a_writer_may_read_and_write_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    rw = RWLock(zk, "/rw", reentrant=True)
+    async with rw.write() as grant:
+        async with rw.read() as reading, rw.write() as writing:
+            assert reading is grant
+            assert writing is grant
+        assert len(await zk.get_children("/rw")) == 1
+        async with rw.read():
+            with pytest.raises(Deadlock):
+                async with grant.downgrade():
+                    pytest.fail("it is held twice")
+    async with rw.read(), rw.read():
+        assert len(await zk.get_children("/rw")) == 1
+    assert await zk.get_children("/rw") == []
+
+
+def test_it_has_no_local_queue() -> None:
+    with pytest.raises(TypeError, match="local queue"):
+        RWLock(None, "/rw", local_queue=True)  # type: ignore[arg-type]
