@@ -28,12 +28,14 @@ from .creating import Parents, create_identified
 from .errors import SequenceExhausted, WouldBlock
 from .grant import Grant, OnRevoke, delete
 from .hold import Hold, Suspended
-from .names import DEFAULT_KINDS, Kind, Naming, Place, Purpose, parse, queue
+from .names import DEFAULT_KINDS, OURS, Kind, Naming, Place, Purpose, parse, queue
 from .strategy import PREDECESSOR, Strategy
 
 logger = logging.getLogger(__name__)
 
-_LAST_SEQUENCE = 2**31 - 1
+LAST_SEQUENCE = 2**31 - 1
+"""The server goes no further: one who gets this number may not be the only one (recipes.md 0.4)."""
+
 _MANY = 10_000
 """From here on a list comes near to what a reply may hold (trap E-42)."""
 
@@ -130,7 +132,7 @@ class _Contender:
         self._paths, self._stat = created.paths, created.stat
         places = [parse(path.rpartition("/")[2]) for path in self._paths]
         self._sequence = min(place.sequence if place else -1 for place in places)
-        if not 0 <= self._sequence < _LAST_SEQUENCE:
+        if not 0 <= self._sequence < LAST_SEQUENCE:
             raise SequenceExhausted(terms.path)
 
     async def win(self, *, wait: bool) -> None:
@@ -204,12 +206,13 @@ class _Contender:
             terms.warn("unknown", "Ignoring %s below %s: no contender's name", unknown[0], terms.path)
         if len(names) > _MANY:
             terms.warn("many", "%d contenders at %s: lists get slow and large", len(names), terms.path)
-        blind = {"curator": Kind.KAZOO_LOCK, "kazoo": Kind.CURATOR_LOCK, "both": None}[terms.naming]
-        if blind is not None and any(place.kind is blind for place in places):
+        other = {"curator": Kind.KAZOO_LOCK, "kazoo": Kind.CURATOR_LOCK}.get(terms.naming)
+        blind = [p.name for p in places if p.kind is other and not p.name.startswith(OURS)]
+        if blind:
             terms.warn(
                 "blind",
                 'The contender %s at %s does not see ours, named for %s: use naming="both"',
-                next(place.name for place in places if place.kind is blind),
+                blind[0],
                 terms.path,
                 terms.naming,
             )
@@ -263,7 +266,9 @@ class _Contender:
         """Give up the place."""
         if self._watch is not None:
             self._watch.cancel()
-        if self._paths:
-            await delete(self.bound, self._paths, self.terms.cleanup_grace)
-        if self._node is not None:
-            self._node.cancel()
+        try:
+            if self._paths:
+                await delete(self.bound, self._paths, self.terms.cleanup_grace)
+        finally:
+            if self._node is not None:
+                self._node.cancel()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 import trio
 
-from ..client import Check, SessionState, Watch, ZooKeeper
+from ..client import Check, Job, SessionState, Watch, ZooKeeper
 from .bound import Bound
 from .errors import LockRevoked, LossReason
 from .hold import Hold
@@ -23,7 +23,7 @@ REVOKE = b"__REVOKE__"
 OnRevoke = Literal["ignore", "cancel"] | Callable[["Grant"], object]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Grant:
     """A lock that is held; leadership and leases are such locks too.
 
@@ -51,6 +51,10 @@ class Grant:
     revoked: trio.Event = attrs.Factory(trio.Event)
     on_release: Callable[[Grant], Awaitable[None]] | None = None
     _depth: int = 1
+
+    def __repr__(self) -> str:
+        state = "released" if self.released else "lost" if self.lost.is_set() else "held"
+        return f"<{type(self).__name__} {self.path} token {self.token}: {state}>"
 
     @property
     def path(self) -> str:
@@ -145,9 +149,11 @@ class Grant:
         """Delete the znodes."""
         self._depth = 0
         node = await self.hold.end()
-        await delete(self._bound, self.paths, self._terms.cleanup_grace)
-        for watch in self._watches if node is None else [*self._watches, node]:
-            watch.cancel()  # the deletion has ended it, unless that is still to come
+        try:
+            await delete(self._bound, self.paths, self._terms.cleanup_grace)
+        finally:
+            for watch in self._watches if node is None else [*self._watches, node]:
+                watch.cancel()  # the deletion has ended it, unless that is still to come
 
     def data_changed(self, data: bytes | None) -> None:
         """The znode holds this now; called by the hold."""
@@ -167,9 +173,12 @@ async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
 
     Raises what makes it impossible, such as :class:`NoAuthError`.
     """
-    if bound.over:
-        return
-    job = bound.zk.janitor.delete(*paths)
+    if not bound.over:
+        await settle(bound, bound.zk.janitor.delete(*paths), grace)
+
+
+async def settle(bound: Bound, job: Job, grace: float) -> None:
+    """Wait for a job of the janitor, as :func:`delete` does."""
     if bound.zk.session.state is SessionState.CONNECTED:
         with trio.move_on_after(grace, shield=True):
             await job.done.wait()

@@ -19,6 +19,11 @@ Naming = Literal["curator", "kazoo", "both"]
 for which two znodes are created in one transaction."""
 
 
+OURS = "z"
+"""What the kazoo half of a bridge begins with. Curator sorts a name without its marker by its first
+characters: beside one of Curator's the other must begin with something above 9 (B.2.4)."""
+
+
 class Kind(enum.Enum):
     """What a contender is, by the marker in its name."""
 
@@ -126,8 +131,5 @@ class Purpose(enum.Enum):
         if naming != "kazoo":
             names.append(f"_c_{attempt}{dash}{curator.value}")
         if naming != "curator":
-            # Curator sorts a name without its marker by its first characters: beside one of Curator's the
-            # other must begin with something above 9 (B.2.4).
-            first = "z" if naming == "both" else ""
-            names.append(f"{first}{attempt.replace('-', '')}{kazoo.value}")
+            names.append(f"{OURS if naming == 'both' else ''}{attempt.replace('-', '')}{kazoo.value}")
         return names

@@ -20,7 +20,7 @@ _READER = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WriteGrant(Grant):
     """What a writer has won."""
 
