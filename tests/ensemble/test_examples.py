@@ -9,7 +9,8 @@ import pytest
 
 from pyzk.client import ConnectionLossError, ZooKeeper
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("client_*.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("test_"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -23,7 +24,7 @@ async def test_an_example_runs(
 
 async def test_the_queue_of_the_example_holds_each_entry_once(zk: ZooKeeper) -> None:
     """With the reply of the first create taken away."""
-    enqueue = runpy.run_path(str(EXAMPLES[-1]))["enqueue"]
+    enqueue = runpy.run_path(str(FOLDER / "client_lost_reply.py"))["enqueue"]
     create, lost = zk.create, 0
 
     async def losing(*args: object, **options: object) -> str:
