@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -15,6 +14,7 @@ import trio
 
 from ..client import ACL, GetData, NoNodeError, Stat, ZooKeeper, repeat
 from ..protocol.paths import join, validate_path
+from .acquiring import Acquirable
 from .contender import Terms, contend
 from .errors import Deadlock
 from .grant import REVOKE, Grant, OnRevoke
@@ -57,7 +57,7 @@ class LockStatistics:
     requeues: int = 0
 
 
-class Lock:
+class Lock(Acquirable[Grant]):
     """An exclusive lock on a path.
 
         lock = Lock(zk, "/locks/printer")
@@ -118,6 +118,7 @@ class Lock:
         strategy: Strategy = PREDECESSOR,
         cleanup_grace: float = 1.0,
     ) -> None:
+        super().__init__()
         validate_path(path)
         if max_handoffs and not local_queue:
             raise ValueError("max_handoffs needs local_queue=True")
@@ -143,7 +144,6 @@ class Lock:
         self._reentrant = reentrant
         self._local = LocalQueue(max_handoffs) if local_queue else None
         self._held: dict[trio.lowlevel.Task, Grant] = {}
-        self._blocks: dict[trio.lowlevel.Task, list[AbstractAsyncContextManager[Grant]]] = {}
         self._statistics = LockStatistics()
 
     def __repr__(self) -> str:
@@ -154,39 +154,6 @@ class Lock:
         return self._terms.zk
 
     # --- holding it --------------------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Grant:
-        block = self.hold()
-        grant = await block.__aenter__()
-        self._blocks.setdefault(trio.lowlevel.current_task(), []).append(block)
-        return grant
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> bool | None:
-        task = trio.lowlevel.current_task()
-        blocks = self._blocks[task]
-        block = blocks.pop()
-        if not blocks:
-            del self._blocks[task]
-        return await block.__aexit__(kind, error, tb)
-
-    @asynccontextmanager
-    async def hold(self, *, wait: bool = True) -> AsyncIterator[Grant]:
-        """What ``async with lock`` does."""
-        grant = await self.acquire(wait=wait)
-        try:
-            with grant.scope():
-                yield grant
-        finally:
-            await grant.end()
-
-    def try_acquire(self) -> AbstractAsyncContextManager[Grant]:
-        """``async with lock.try_acquire() as grant``: the same without waiting.
-
-        Raises :class:`WouldBlock` if somebody stands before us.
-        """
-        return self.hold(wait=False)
 
     async def acquire(self, *, wait: bool = True) -> Grant:
         """The manual form: acquire it, run what relies on it in ``with grant.scope()``, and call

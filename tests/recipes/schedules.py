@@ -108,7 +108,7 @@ class Run:
         simulated = isinstance(lock, SimulatedLock)
         contest.excused = simulated  # nobody tells it of a loss
         with contest.scope, suppress(LockLost, *(ZooKeeperError,) * simulated):
-            async with lock.hold() as grant:
+            async with lock as grant:
                 self.grants.add(str(contest.client), grant, zk.session.last_zxid)
                 contest.grant = grant
                 self._enter(contest)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import attrs
 
 from pyzk.client import NoNodeError, ZooKeeper
+from pyzk.recipes.blocks import Blocks
 
 
 @attrs.frozen
@@ -53,16 +54,17 @@ LIBRARIES = {
 }
 
 
-class SimulatedLock:
+class SimulatedLock(Blocks[SimulatedGrant]):
     """:param library: a key of :data:`LIBRARIES`."""
 
     def __init__(self, zk: ZooKeeper, path: str, library: str) -> None:
+        super().__init__()
         self._zk = zk
         self._path = path
         self._pattern, self._blocker = LIBRARIES[library]
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[SimulatedGrant]:
+    async def _block(self) -> AsyncIterator[SimulatedGrant]:
         zk, attempt = self._zk, uuid.uuid4()
         prefix = self._pattern.format(dashed=attempt, hex=attempt.hex)
         try:
