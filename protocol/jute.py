@@ -175,10 +175,16 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
     """The compiled function behind ``read``."""
     if "jute_reader" not in vars(cls):
-        compiled = _compile_read(cls, vars(cls)["jute_fields"])
+        compiled = _compile_read(cls, "def read(cls, data, pos=0):", "record({})")
         setattr(cls, "read", classmethod(compiled))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
     return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
+
+
+def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[tuple[Any, ...], int]]:
+    """Like :func:`reader`, but the values come as a plain tuple, in the order of their declaration: for who
+    reads many a record, and needs no object for each."""
+    return _compile_read(cls, "def read(data, pos):", "({},)")
 
 
 def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
@@ -223,27 +229,27 @@ def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Ca
     return code.function(cls.__name__, "def encode(self):")
 
 
-def _compile_read(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
+def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., Any]:
+    """:param result: what is made of the values, as source."""
     code = _Code()
-    code.names["cls_"] = cls
+    code.names["record"] = cls
     code.names["struct_error"] = struct.error
     run_format, run_names = "", list[str]()
-    after_run: list[str] = []  # statements that may run only once the run's values are there
+    unchecked = False  # whether the last length may run past the end: else the next unpack finds out
 
     def end_run() -> None:
-        nonlocal run_format, run_names
+        nonlocal run_format, run_names, unchecked
         if run_format:
+            unchecked = False
             fixed = struct.Struct(">" + run_format)
             unpack = code.fresh("unpack", fixed.unpack_from)
             code.lines.append(f"{', '.join(run_names)}, = {unpack}(data, pos)")
             code.lines.append(f"pos += {fixed.size}")
-            code.lines.extend(after_run)
             run_format, run_names = "", []
-            after_run.clear()
 
     def emit(members: list[tuple[str, str, Any]]) -> list[str]:
         """Emit the reading of some fields; returns the expressions of their values."""
-        nonlocal run_format
+        nonlocal run_format, unchecked
         values = []
         for _, kind, argument in members:
             if kind in _FIXED:
@@ -260,35 +266,44 @@ def _compile_read(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Call
                 run_names.append(n)
                 end_run()
                 if kind == "vector":
-                    element = code.fresh("element", _vector_reader(*argument))
-                    code.lines.append(f"{v}, pos = {element}(data, pos, {n})")
+                    element, common = argument
+                    vector = code.fresh("vector", _vector_reader(element))
+                    read = f"{v}, pos = {vector}(data, pos, {n})"
+                    if common:
+                        known = b"".join(map(_element_encoder(*_kind(element)), common))
+                        code.lines += [
+                            f"if {n} == {len(common)} and data.startswith({known!r}, pos):",
+                            f"    {v} = {code.fresh('common', common)}",
+                            f"    pos += {len(known)}",
+                            f"else: {read}",
+                        ]
+                    else:
+                        code.lines.append(read)
                 else:
-                    value = "data[pos:end]"
+                    unchecked = True
+                    value = f"data[pos:(pos := pos + {n})]"
                     if kind != "buffer":
-                        value = f"str({value}, 'utf-8', 'replace')"
+                        value += ".decode('utf-8', 'replace')"
                     null = f"{v} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
                     code.lines += [
-                        f"if {n} >= 0:",
-                        f"    end = pos + {n}",
-                        f"    if end > len(data): raise JuteError({_OVERRUN!r})",
-                        f"    {v} = {value}",
-                        "    pos = end",
+                        f"if {n} >= 0: {v} = {value}",
                         f"elif {n} == -1: {null}",
                         f"else: raise JuteError({_NEGATIVE!r})",
                     ]
                 values.append(v)
         return values
 
-    values = emit(fields)
+    values = emit(vars(cls)["jute_fields"])
     end_run()
-    body = code.lines
+    if unchecked:
+        code.lines.append(f"if pos > len(data): raise JuteError({_OVERRUN!r})")
     code.lines = [
         "try:",
-        *[f"    {line}" for line in body],
-        f"    return cls_({', '.join(values)}), pos",
+        *[f"    {line}" for line in code.lines],
+        f"    return {result.format(', '.join(values))}, pos",
         "except struct_error: raise JuteError('the message ends too early') from None",
     ]
-    return code.function(cls.__name__, "def read(cls, data, pos=0):")
+    return code.function(cls.__name__, head)
 
 
 _INT = struct.Struct(">i")
@@ -326,18 +341,12 @@ def _read_text(data: bytes, pos: int) -> tuple[str, int]:
     return value, pos
 
 
-def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
-    """What reads a vector behind its count. A value that is declared common is recognised by its bytes, and
-    the very object that was declared is returned."""
+def _vector_reader(element: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
+    """What reads a vector behind its count."""
     kind, argument = _kind(element)
     read_one = reader(argument) if kind == "record" else _ELEMENTS[kind]
-    encode_one = _element_encoder(kind, argument)
-    known_count = len(common) if common else -1
-    known = b"".join(map(encode_one, common or ()))
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
-        if count == known_count and data.startswith(known, pos):
-            return common, pos + len(known)
         if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
             return (None if count == -1 else ()), pos
         items = []

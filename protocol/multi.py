@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from .constants import CreateMode, OpCode
-from .jute import JuteError, Record, reader
+from .jute import JuteError, Record, fields_reader
 from .records import (
     CheckVersionRequest,
     Create2Response,
@@ -46,12 +46,22 @@ READ_OPS: dict[int, type[Record]] = {
 }
 
 
+_REQUESTS = {int(op): cls for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
+_CREATES = frozenset(op for op, cls in _REQUESTS.items() if cls in (CreateRequest, CreateTTLRequest))
+_READS = frozenset(map(int, READ_OPS))
+# plain ints: to compare with a member of an enum costs ten times as much
+_CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
+    op.value for op in (OpCode.CREATE, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+)
+_CONTAINER = CreateMode.CONTAINER.value
+_TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
+
+
 @cache
-def _readers() -> dict[int, Callable[..., tuple[Record, int]]]:
-    return {int(op): reader(cls) for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
+def _readers() -> dict[int, Callable[[bytes, int], tuple[tuple[Any, ...], int]]]:
+    return {op: fields_reader(cls) for op, cls in _REQUESTS.items()}
 
 
-_CREATES = frozenset(op for op, cls in TRANSACTION_OPS.items() if cls in (CreateRequest, CreateTTLRequest))
 _RESULTS: dict[int, type[Record]] = {
     OpCode.CREATE: CreateResponse,
     OpCode.CREATE2: Create2Response,
@@ -89,9 +99,6 @@ class MultiResult:
     response: Record | None
 
 
-_make = MultiOp._make  # a tuple's own constructor, without the detour over keywords
-
-
 def encode_multi(ops: Iterable[MultiOp]) -> bytes:
     """The request body: each operation as it is, with no check of what a server would accept."""
     parts = []
@@ -106,44 +113,47 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
     15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
     """
-    ops: list[MultiOp] = []
+    return [MultiOp(op, _REQUESTS[op](*fields)) for op, fields in decode_fields(data, pos)]
+
+
+def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """The same with the values of each record as a plain tuple."""
+    ops: list[tuple[int, tuple[Any, ...]]] = []
     unpack, size = _HEADER.unpack_from, _HEADER.size
     readers = _readers()
-    reads = False
+    reads = 0
     try:
         while True:
             op, done, _ = unpack(data, pos)
             pos += size
             if done:
                 break
-            read = readers.get(op)
-            if read is None:
-                raise JuteError(f"op {op} cannot be part of a multi")
-            request, pos = read(data, pos)
+            fields, pos = readers[op](data, pos)
             if op in _CREATES:
-                op, request = _reread_create(op, request)
-            elif op in READ_OPS:
-                reads = True
-            ops.append(_make((op, request)))
+                op, fields = _reread_create(op, fields)
+            elif op in _READS:
+                reads += 1
+            ops.append((op, fields))
+    except KeyError:
+        raise JuteError(f"op {op} cannot be part of a multi") from None
     except struct.error:
         raise JuteError("a multi without its end") from None
-    if reads and not all(op in READ_OPS for op, _ in ops):
+    if reads and reads < len(ops):
         raise JuteError("a multi cannot mix reads and transaction operations")
     return ops
 
 
-def _reread_create(op: int, request: Any) -> tuple[int, Record]:
-    flags = request.flags
-    if op == OpCode.CREATE_TTL:
-        if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
-            return op, request
-        request = CreateRequest(request.path, request.data, request.acl, flags)
-        return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE), request
+def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
+    flags = fields[3]
+    if op == _CREATE_TTL:
+        if flags in _TTL_MODES:
+            return op, fields
+        return (_CREATE_CONTAINER if flags == _CONTAINER else _CREATE), fields[:4]
     if not 0 <= flags <= 6:
         raise JuteError(f"unknown create flag {flags} in a multi")
-    if flags >= CreateMode.PERSISTENT_WITH_TTL:
+    if flags in _TTL_MODES:
         raise JuteError("a TTL create mode without its TTL")
-    return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else op), request
+    return (_CREATE_CONTAINER if flags == _CONTAINER else op), fields
 
 
 def encode_results(results: Iterable[MultiResult]) -> bytes:

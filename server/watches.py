@@ -49,17 +49,16 @@ class Notification:
 
 
 class WatchManager(Generic[W]):
-    """Watchers are any hashable objects; the manager only hands them back."""
+    """Watchers are any hashable objects; the manager only hands them back.
+
+    :ivar watchers: each with the paths where it may have entries; while this is empty, writes need not ask.
+    """
 
     def __init__(self) -> None:
         self._data: dict[str, dict[W, int]] = {}
         self._child: dict[str, dict[W, int]] = {}
-        self._paths: dict[W, dict[str, None]] = {}  # where a watcher may have entries; for removal only
+        self.watchers: dict[W, dict[str, None]] = {}
         self._recursive = 0  # how many recursive entries there are: while none, no ancestor is looked at
-
-    def __bool__(self) -> bool:
-        """Whether anybody watches anything: while nobody does, writes need not ask."""
-        return bool(self._data or self._child)
 
     # --- registering -------------------------------------------------------------------------------------
 
@@ -84,9 +83,9 @@ class WatchManager(Generic[W]):
             registry[path] = {watcher: mode}
         else:
             entries[watcher] = entries.get(watcher, 0) | mode
-        paths = self._paths.get(watcher)
+        paths = self.watchers.get(watcher)
         if paths is None:
-            self._paths[watcher] = {path: None}
+            self.watchers[watcher] = {path: None}
         else:
             paths[path] = None
 
@@ -169,15 +168,15 @@ class WatchManager(Generic[W]):
             del registry[path]
         other = self._child if registry is self._data else self._data
         if watcher not in other.get(path, ()):
-            paths = self._paths[watcher]
+            paths = self.watchers[watcher]
             del paths[path]
             if not paths:
-                del self._paths[watcher]
+                del self.watchers[watcher]
         return True
 
     def forget(self, watcher: W) -> None:
         """Drop all watches of a connection that ended."""
-        for path in list(self._paths.get(watcher, ())):
+        for path in list(self.watchers.get(watcher, ())):
             self.remove(path, watcher, WatcherType.ANY)
 
     # --- for the operator --------------------------------------------------------------------------------
@@ -193,4 +192,4 @@ class WatchManager(Generic[W]):
 
     def paths_of(self, watcher: W) -> list[str]:
         """Every path this watcher has a watch on."""
-        return list(self._paths.get(watcher, ()))
+        return list(self.watchers.get(watcher, ()))

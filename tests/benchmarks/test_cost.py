@@ -17,7 +17,9 @@ import pytest
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
+from pyzk.protocol.multi import encode_multi
 
+from ..requests import set_op
 from ..server.helpers import Peer, World, request_frame
 
 MARGIN = 1.10
@@ -28,7 +30,8 @@ GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/node", False))
 SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1))
 CREATE = request_frame(1, OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0))
 DELETE = request_frame(1, OpCode.DELETE, r.DeleteRequest("/new", -1))
-CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE]}
+MULTI = request_frame(1, OpCode.MULTI, encode_multi([set_op("/node", DATA)] * 10))
+CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE], "multi of ten sets": [MULTI]}
 
 
 @attrs.frozen
@@ -45,12 +48,13 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(15, {(3, 11): 696, (3, 12): 659, (3, 13): 635}),
-    ("get", "in a batch"): Cost(7.26667, {(3, 11): 352, (3, 12): 325, (3, 13): 306}),
-    ("set", "alone"): Cost(25, {(3, 11): 993, (3, 12): 941, (3, 13): 899}),
-    ("set", "in a batch"): Cost(17.2667, {(3, 11): 649, (3, 12): 607, (3, 13): 570}),
-    ("create + delete", "alone"): Cost(51, {(3, 11): 2098, (3, 12): 1967, (3, 13): 1884}),
-    ("create + delete", "in a batch"): Cost(35.5333, {(3, 11): 1415, (3, 12): 1314, (3, 13): 1242}),
+    ("get", "alone"): Cost(14, {(3, 11): 677, (3, 12): 643, (3, 13): 620}),
+    ("get", "in a batch"): Cost(6.26667, {(3, 11): 333, (3, 12): 309, (3, 13): 291}),
+    ("set", "alone"): Cost(15, {(3, 11): 844, (3, 12): 804, (3, 13): 776}),
+    ("set", "in a batch"): Cost(7.26667, {(3, 11): 500, (3, 12): 470, (3, 13): 447}),
+    ("create + delete", "alone"): Cost(34, {(3, 11): 1813, (3, 12): 1712, (3, 13): 1649}),
+    ("create + delete", "in a batch"): Cost(18.5333, {(3, 11): 1130, (3, 12): 1059, (3, 13): 1007}),
+    ("multi of ten sets", "alone"): Cost(67, {(3, 11): 4469, (3, 12): 4219, (3, 13): 3989}),
 }
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
