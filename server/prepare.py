@@ -53,13 +53,13 @@ class Preparer:
         data: bytes | None,
         acl: Sequence[ACL] | None,
         flags: int,
+        ttl: int,
         session: int,
         who: Sequence[Id],
-        ttl: int = -1,
     ) -> tuple[str, str, Znode, tuple[ACL, ...], int]:
         """Sections 4.1 and 6; ``op`` and flags together decide the kind of znode.
 
-        Returns the final path, its last component, the parent, the ACL and the owner.
+        Without a TTL ``ttl`` is -1. Returns the final path, its last component, the parent, ACL and owner.
         """
         if op in _PLAIN_CREATES and 0 <= flags <= 4:
             owner = session if flags in (1, 3) else 0

@@ -140,8 +140,9 @@ class DataTree:
         if children is None:
             children = parent.children = Children(parent.czxid)
         if self._journal is not None:
-            before = children.created, children.changed
-            self._journal.append((DataTree._undo_create, path, name, parent, *before))
+            self._journal.append(
+                (DataTree._undo_create, path, name, parent, children.created, children.changed)
+            )
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
@@ -164,8 +165,7 @@ class DataTree:
     ) -> None:
         old = node.data
         if self._journal is not None:
-            before = old, node.version, node.mzxid, node.mtime
-            self._journal.append((DataTree.set_data, path, node, *before))
+            self._journal.append((DataTree.set_data, path, node, old, node.version, node.mzxid, node.mtime))
         node.data = data
         node.version = version
         node.mzxid = zxid

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..engine import Client, Engine
     from ..znode import Znode
 
-_CREATE, _CREATE2, _DELETE = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.DELETE.value
-_SET_DATA, _CHECK = OpCode.SET_DATA.value, OpCode.CHECK.value
+_CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.CREATE_TTL.value
+_SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
 _CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
@@ -101,8 +101,9 @@ def _carry_out(
                 done.append((Delete(path, parent_of(path)), node, parent))
             results.append(_DELETE_OK)
         else:
-            path, data, acl, flags, *ttl = request
-            path, name, parent, acl, owner = prepare.create(op, path, data, acl, flags, session, who, *ttl)
+            path, data, acl, flags = request[:4]
+            ttl = request[4] if op == _CREATE_TTL else -1
+            path, name, parent, acl, owner = prepare.create(op, path, data, acl, flags, ttl, session, who)
             node = tree.create(path, name, parent, data, acl, owner, zxid, time)
             if heard:
                 done.append((Create(path, parent_of(path), data, acl, owner), node, parent))

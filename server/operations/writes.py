@@ -26,7 +26,7 @@ _CREATE_CONTAINER, _CREATE_TTL = OpCode.CREATE_CONTAINER.value, OpCode.CREATE_TT
 
 def create(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
     """Answers with the final name alone."""
-    path, _ = _create(engine, client, _CREATE, request)
+    path, _ = _create(engine, client, _CREATE, *request)
     name = path.encode()
     return _INT.pack(len(name)) + name
 
@@ -44,15 +44,23 @@ def create_ttl(engine: Engine, client: Client, request: tuple[Any, ...]) -> byte
 
 
 def _create_with_stat(engine: Engine, client: Client, op: int, request: tuple[Any, ...]) -> bytes:
-    path, node = _create(engine, client, op, request)
+    path, node = _create(engine, client, op, *request)
     name = path.encode()
     return _INT.pack(len(name)) + name + node.packed_stat()
 
 
-def _create(engine: Engine, client: Client, op: int, request: tuple[Any, ...]) -> tuple[str, Znode]:
-    path, data, acl, flags, *ttl = request
+def _create(
+    engine: Engine,
+    client: Client,
+    op: int,
+    path: str | None,
+    data: bytes | None,
+    acl: Sequence[ACL] | None,
+    flags: int,
+    ttl: int = -1,
+) -> tuple[str, Znode]:
     path, name, parent, acl, owner = engine.prepare.create(
-        op, path, data, acl, flags, client.session_id, client.identities, *ttl
+        op, path, data, acl, flags, ttl, client.session_id, client.identities
     )
     node = engine.tree.create(path, name, parent, data, acl, owner, engine.zxid, engine.time)
     if engine.watches.watchers or engine.on_txn:

@@ -65,12 +65,11 @@ class Bench:
         self.tree.apply(creation(path, data, owner), len(self.tree), 1)
 
     def create(
-        self, path: str | None, entries: Any = OPEN, flags: int = 0, op: int = CREATE, ttl: int | None = None
+        self, path: str | None, entries: Any = OPEN, flags: int = 0, op: int = CREATE, ttl: int = -1
     ) -> Create:
         """Prepare a create, and say with what effect."""
-        more = () if ttl is None else (ttl,)
         final, name, parent, stored, owner = self.prepare.create(
-            op, path, b"1", entries, flags, SESSION, WHO, *more
+            op, path, b"1", entries, flags, ttl, SESSION, WHO
         )
         above = parent_of(final)
         assert (name, parent) == (final[len(above) + 1 :], self.tree.nodes[above])
@@ -166,7 +165,7 @@ def test_the_order_of_checks_of_create_ttl(bench: Bench, path: str, flags: int, 
 def test_ttl_flags_while_extended_types_are_disabled(op: int, flags: int) -> None:
     # check 2 comes before check 3, and so before everything else
     bench = Bench(extended_types=False)
-    ttl = 0 if op == TTL else None
+    ttl = 0 if op == TTL else -1
     assert code_of(lambda: bench.create(None, BAD_ACL, flags, op, ttl)) == -6
 
 
@@ -187,7 +186,7 @@ def test_the_other_ops_carry_an_implicit_ttl_that_is_invalid(bench: Bench, op: i
 @pytest.mark.parametrize("flags", [-(2**31), -1, 7, 8, 2**31 - 1])
 @pytest.mark.parametrize("op", [CREATE, CREATE2, CONTAINER, TTL])
 def test_flags_are_an_enumeration(bench: Bench, op: int, flags: int) -> None:
-    assert code_of(lambda: bench.create("/open/x", flags=flags, op=op, ttl=5 if op == TTL else None)) == -8
+    assert code_of(lambda: bench.create("/open/x", flags=flags, op=op, ttl=5 if op == TTL else -1)) == -8
 
 
 # op, flags, stored owner, sequential (section 4.1, second table)
@@ -210,7 +209,7 @@ KINDS = [
 def test_op_and_flags_decide_the_kind(
     bench: Bench, op: int, flags: int, owner: int, sequential: bool
 ) -> None:
-    effect = bench.create("/open/x", flags=flags, op=op, ttl=77 if op == TTL else None)
+    effect = bench.create("/open/x", flags=flags, op=op, ttl=77 if op == TTL else -1)
     assert effect == creation("/open/x0000000002" if sequential else "/open/x", b"1", owner)
 
 
