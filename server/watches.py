@@ -119,9 +119,14 @@ class WatchManager(Generic[W]):
         if entries is None:
             return []
         watchers = list(entries)
+        left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
+        if left:
+            registry[path] = left
+        else:
+            del registry[path]
         for watcher in watchers:
-            if entries[watcher] & STANDARD:
-                self._drop(registry, path, watcher, STANDARD)
+            if watcher not in left:
+                self._gone(registry, path, watcher)
         return watchers
 
     def _take_data(self, path: str) -> list[W]:
@@ -166,13 +171,18 @@ class WatchManager(Generic[W]):
         del entries[watcher]
         if not entries:
             del registry[path]
-        other = self._child if registry is self._data else self._data
-        if watcher not in other.get(path, ()):
-            paths = self.watchers[watcher]
-            del paths[path]
-            if not paths:
-                del self.watchers[watcher]
+        self._gone(registry, path, watcher)
         return True
+
+    def _gone(self, registry: dict[str, dict[W, int]], path: str, watcher: W) -> None:
+        """A watcher has no entry at ``path`` any more in one of the registries."""
+        other = self._child if registry is self._data else self._data
+        if path in other and watcher in other[path]:
+            return
+        paths = self.watchers[watcher]
+        del paths[path]
+        if not paths:
+            del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
         """Drop all watches of a connection that ended."""

@@ -48,13 +48,13 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(14, {(3, 11): 677, (3, 12): 643, (3, 13): 620}),
-    ("get", "in a batch"): Cost(6.26667, {(3, 11): 333, (3, 12): 309, (3, 13): 291}),
-    ("set", "alone"): Cost(15, {(3, 11): 844, (3, 12): 804, (3, 13): 776}),
-    ("set", "in a batch"): Cost(7.26667, {(3, 11): 500, (3, 12): 470, (3, 13): 447}),
-    ("create + delete", "alone"): Cost(34, {(3, 11): 1813, (3, 12): 1712, (3, 13): 1649}),
-    ("create + delete", "in a batch"): Cost(18.5333, {(3, 11): 1130, (3, 12): 1059, (3, 13): 1007}),
-    ("multi of ten sets", "alone"): Cost(67, {(3, 11): 4469, (3, 12): 4219, (3, 13): 3989}),
+    ("get", "alone"): Cost(12, {(3, 11): 571, (3, 12): 544, (3, 13): 525}),
+    ("get", "in a batch"): Cost(6.3, {(3, 11): 335, (3, 12): 310, (3, 13): 293}),
+    ("set", "alone"): Cost(13, {(3, 11): 738, (3, 12): 705, (3, 13): 681}),
+    ("set", "in a batch"): Cost(7.3, {(3, 11): 502, (3, 12): 471, (3, 13): 449}),
+    ("create + delete", "alone"): Cost(30, {(3, 11): 1593, (3, 12): 1506, (3, 13): 1453}),
+    ("create + delete", "in a batch"): Cost(18.6, {(3, 11): 1125, (3, 12): 1054, (3, 13): 1004}),
+    ("multi of ten sets", "alone"): Cost(65, {(3, 11): 4313, (3, 12): 4070, (3, 13): 3844}),
 }
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
