@@ -19,7 +19,7 @@ import re
 import struct
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar, dataclass_transform
 
 import attrs
@@ -187,6 +187,36 @@ def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[tuple[Any, 
     return _compile_read(cls, "def read(data, pos):", "({},)")
 
 
+Adjust = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
+
+
+def run_reader(
+    header: type[Record], kinds: Mapping[int, tuple[type[Record], Adjust | None]]
+) -> Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]:
+    """Compile what reads a run of records of several kinds, each behind a header that tells its kind in its
+    first field, up to a header that is marked as the end in its second.
+
+    It returns each kind with the record's fields as a tuple, or what ``Adjust`` makes of both.
+    """
+    code = _ReadCode()
+    head = vars(header)["jute_fields"]
+    kind, done, *_ = code.read(head)
+    code.end_run()
+    code.lines += [f"kind = {kind}; done = {done}", "items = []", "while not done:"]
+    for number, (cls, adjust) in kinds.items():
+        before, code.lines = code.lines, []
+        fields = ", ".join(code.read(vars(cls)["jute_fields"]))
+        kind, done, *_ = code.read(head)  # along with the last fields
+        code.end_run()
+        item = f"({number}, ({fields},))"
+        if adjust is not None:
+            item = code.fresh("adjust", adjust) + item
+        code.lines += [f"items.append({item})", f"kind = {kind}; done = {done}"]
+        code.lines = [*before, f"    if kind == {number}:", *_indented([*code.lines, "continue"], 2)]
+    code.lines.append("    raise JuteError(f'a record of the unknown kind {kind}')")
+    return code.reader("run", "def read(data, pos):", "items")
+
+
 def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
     code = _Code()
     parts: list[str] = []
@@ -229,81 +259,105 @@ def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Ca
     return code.function(cls.__name__, "def encode(self):")
 
 
-def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., Any]:
-    """:param result: what is made of the values, as source."""
-    code = _Code()
-    code.names["record"] = cls
-    code.names["struct_error"] = struct.error
-    run_format, run_names = "", list[str]()
-    unchecked = False  # whether the last length may run past the end: else the next unpack finds out
+class _ReadCode(_Code):
+    """Source of a function that reads ``data`` from ``pos`` on."""
 
-    def end_run() -> None:
-        nonlocal run_format, run_names, unchecked
-        if run_format:
-            unchecked = False
-            fixed = struct.Struct(">" + run_format)
-            unpack = code.fresh("unpack", fixed.unpack_from)
-            code.lines.append(f"{', '.join(run_names)}, = {unpack}(data, pos)")
-            code.lines.append(f"pos += {fixed.size}")
-            run_format, run_names = "", []
+    def __init__(self) -> None:
+        super().__init__()
+        self.names["struct_error"] = struct.error
+        self._format, self._values = "", list[str]()
+        self._unchecked = (
+            False  # whether the last length may run past the end: else the next unpack finds out
+        )
 
-    def emit(members: list[tuple[str, str, Any]]) -> list[str]:
-        """Emit the reading of some fields; returns the expressions of their values."""
-        nonlocal run_format, unchecked
+    def read(self, fields: list[tuple[str, str, Any]]) -> list[str]:
+        """Emit the reading of some fields; returns the expressions of their values, good after the end of
+        the run (see :meth:`end_run`)."""
         values = []
-        for _, kind, argument in members:
+        for _, kind, argument in fields:
             if kind in _FIXED:
-                name = code.fresh("f")
-                run_format += _FIXED[kind]
-                run_names.append(name)
+                name = self._fixed(_FIXED[kind], "f")
                 values.append(f"{name} != 0" if kind == "boolean" else name)
             elif kind == "record":
-                nested = code.fresh("nested", argument)
-                values.append(f"{nested}({', '.join(emit(argument.jute_fields))})")
+                nested = self.fresh("nested", argument)
+                values.append(f"{nested}({', '.join(self.read(argument.jute_fields))})")
             else:
-                n, v = code.fresh("n"), code.fresh("v")
-                run_format += "i"
-                run_names.append(n)
-                end_run()
+                length = self._fixed("i", "n")
+                self.end_run()
+                value = self.fresh("v")
+                values.append(value)
                 if kind == "vector":
-                    element, common = argument
-                    vector = code.fresh("vector", _vector_reader(element))
-                    read = f"{v}, pos = {vector}(data, pos, {n})"
-                    if common:
-                        known = b"".join(map(_element_encoder(*_kind(element)), common))
-                        code.lines += [
-                            f"if {n} == {len(common)} and data.startswith({known!r}, pos):",
-                            f"    {v} = {code.fresh('common', common)}",
-                            f"    pos += {len(known)}",
-                            f"else: {read}",
-                        ]
-                    else:
-                        code.lines.append(read)
+                    self._vector(value, length, *argument)
                 else:
-                    unchecked = True
-                    value = f"data[pos:(pos := pos + {n})]"
-                    if kind != "buffer":
-                        value += ".decode('utf-8', 'replace')"
-                    null = f"{v} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
-                    code.lines += [
-                        f"if {n} >= 0: {v} = {value}",
-                        f"elif {n} == -1: {null}",
-                        f"else: raise JuteError({_NEGATIVE!r})",
-                    ]
-                values.append(v)
+                    self._bytes(value, length, kind)
         return values
 
-    values = emit(vars(cls)["jute_fields"])
-    end_run()
-    if unchecked:
-        code.lines.append(f"if pos > len(data): raise JuteError({_OVERRUN!r})")
-    code.lines = [
-        "try:",
-        *[f"    {line}" for line in code.lines],
-        f"    return {result.format(', '.join(values))}, pos",
-        "except struct_error: raise JuteError('the message ends too early') from None",
-    ]
-    return code.function(cls.__name__, head)
+    def _fixed(self, letter: str, prefix: str) -> str:
+        name = self.fresh(prefix)
+        self._format += letter
+        self._values.append(name)
+        return name
+
+    def end_run(self) -> None:
+        """Read the fixed-width values that wait, all at once."""
+        if self._format:
+            fixed = struct.Struct(">" + self._format)
+            unpack = self.fresh("unpack", fixed.unpack_from)
+            self.lines += [f"{', '.join(self._values)}, = {unpack}(data, pos)", f"pos += {fixed.size}"]
+            self._format, self._values = "", []
+            self._unchecked = False
+
+    def _vector(self, value: str, count: str, element: Any, common: Any) -> None:
+        vector = self.fresh("vector", _vector_reader(element))
+        read = f"{value}, pos = {vector}(data, pos, {count})"
+        if not common:
+            self.lines.append(read)
+            return
+        known = b"".join(map(_element_encoder(*_kind(element)), common))
+        self.lines += [
+            f"if {count} == {len(common)} and data.startswith({known!r}, pos):",
+            f"    {value} = {self.fresh('common', common)}",
+            f"    pos += {len(known)}",
+            f"else: {read}",
+        ]
+
+    def _bytes(self, value: str, length: str, kind: str) -> None:
+        decode = "" if kind == "buffer" else ".decode('utf-8', 'replace')"
+        null = f"{value} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
+        self.lines += [
+            f"if {length} >= 0: {value} = data[pos:(pos := pos + {length})]{decode}",
+            f"elif {length} == -1: {null}",
+            f"else: raise JuteError({_NEGATIVE!r})",
+        ]
+        self._unchecked = True
+
+    def reader(self, name: str, head: str, result: str) -> Callable[..., Any]:
+        """The finished function.
+
+        :param result: what it returns, as source.
+        """
+        self.end_run()
+        if self._unchecked:
+            self.lines.append(f"if pos > len(data): raise JuteError({_OVERRUN!r})")
+        self.lines = [
+            "try:",
+            *_indented(self.lines),
+            f"    return {result}",
+            "except struct_error: raise JuteError('the message ends too early') from None",
+        ]
+        return self.function(name, head)
+
+
+def _indented(lines: list[str], levels: int = 1) -> list[str]:
+    return ["    " * levels + line for line in lines]
+
+
+def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., Any]:
+    """:param result: what is made of the values, as source."""
+    code = _ReadCode()
+    code.names["record"] = cls
+    values = code.read(vars(cls)["jute_fields"])
+    return code.reader(cls.__name__, head, f"{result.format(', '.join(values))}, pos")
 
 
 _INT = struct.Struct(">i")

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
 from .constants import CreateMode, OpCode
-from .jute import JuteError, Record, fields_reader
+from .jute import JuteError, Record, run_reader
 from .records import (
     CheckVersionRequest,
     Create2Response,
@@ -31,14 +31,14 @@ from .records import (
     SetDataResponse,
 )
 
-TRANSACTION_OPS: dict[int, type[Record]] = {
+TRANSACTION_OPS: dict[int, type[Record]] = {  # in the order in which a decoder tries them
+    OpCode.SET_DATA: SetDataRequest,
+    OpCode.CHECK: CheckVersionRequest,
     OpCode.CREATE: CreateRequest,
+    OpCode.DELETE: DeleteRequest,
     OpCode.CREATE2: CreateRequest,
     OpCode.CREATE_CONTAINER: CreateRequest,
     OpCode.CREATE_TTL: CreateTTLRequest,
-    OpCode.DELETE: DeleteRequest,
-    OpCode.SET_DATA: SetDataRequest,
-    OpCode.CHECK: CheckVersionRequest,
 }
 READ_OPS: dict[int, type[Record]] = {
     OpCode.GET_CHILDREN: GetChildrenRequest,
@@ -47,7 +47,6 @@ READ_OPS: dict[int, type[Record]] = {
 
 
 _REQUESTS = {int(op): cls for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
-_CREATES = frozenset(op for op, cls in _REQUESTS.items() if cls in (CreateRequest, CreateTTLRequest))
 _READS = frozenset(map(int, READ_OPS))
 # plain ints: to compare with a member of an enum costs ten times as much
 _CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
@@ -55,12 +54,6 @@ _CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
 )
 _CONTAINER = CreateMode.CONTAINER.value
 _TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
-
-
-@cache
-def _readers() -> dict[int, Callable[[bytes, int], tuple[tuple[Any, ...], int]]]:
-    return {op: fields_reader(cls) for op, cls in _REQUESTS.items()}
-
 
 _RESULTS: dict[int, type[Record]] = {
     OpCode.CREATE: CreateResponse,
@@ -70,7 +63,8 @@ _RESULTS: dict[int, type[Record]] = {
     OpCode.GET_DATA: GetDataResponse,
     OpCode.ERROR: ErrorResponse,
 }
-_HEADER = struct.Struct(">iBi")  # MultiHeader
+_INT = struct.Struct(">i")
+_Reader: TypeAlias = Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]
 TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
@@ -118,29 +112,23 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
 
 def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
     """The same with the values of each record as a plain tuple."""
-    ops: list[tuple[int, tuple[Any, ...]]] = []
-    unpack, size = _HEADER.unpack_from, _HEADER.size
-    readers = _readers()
-    reads = 0
+    transaction, reads = _readers()
     try:
-        while True:
-            op, done, _ = unpack(data, pos)
-            pos += size
-            if done:
-                break
-            fields, pos = readers[op](data, pos)
-            if op in _CREATES:
-                op, fields = _reread_create(op, fields)
-            elif op in _READS:
-                reads += 1
-            ops.append((op, fields))
-    except KeyError:
-        raise JuteError(f"op {op} cannot be part of a multi") from None
+        (op,) = _INT.unpack_from(data, pos)
     except struct.error:
         raise JuteError("a multi without its end") from None
-    if reads and reads < len(ops):
-        raise JuteError("a multi cannot mix reads and transaction operations")
-    return ops
+    return (reads if op in _READS else transaction)(data, pos)
+
+
+@cache
+def _readers() -> tuple[_Reader, _Reader]:
+    """Of transactions, and of reads: they do not mix."""
+    writes = {
+        int(op): (cls, _reread_create if cls in (CreateRequest, CreateTTLRequest) else None)
+        for op, cls in TRANSACTION_OPS.items()
+    }
+    reads = {int(op): (cls, None) for op, cls in READ_OPS.items()}
+    return run_reader(MultiHeader, writes), run_reader(MultiHeader, reads)
 
 
 def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:

@@ -27,6 +27,7 @@ _CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCo
 _SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
+_NEVER = RuntimeInconsistencyError.code
 _CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
 
 
@@ -117,8 +118,11 @@ def _carry_out(
 
 def _failure(total: int, failed: int, code: int) -> bytes:
     """0 before the step that failed, its own code at it, -2 after it."""
-    codes = [0] * failed + [code] + [RuntimeInconsistencyError.code] * (total - failed - 1)
-    return encode_results(MultiResult(OpCode.ERROR, c, records.ErrorResponse(c)) for c in codes)
+    return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR
+
+
+def _error(code: int) -> bytes:
+    return MultiHeader(OpCode.ERROR, False, code).encode() + records.ErrorResponse(code).encode()
 
 
 def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
