@@ -17,6 +17,9 @@ from .znode import Children, OwnedZnode, Znode
 
 BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
+_KNOWN = 4096
+"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to."""
+
 
 class DataTree:
     """
@@ -44,6 +47,7 @@ class DataTree:
     def _start(self, root: Znode) -> None:
         self._above = Children(0)  # "/a/b" splits into "", "a", "b": every walk starts here
         self._above[""] = root
+        self._known: dict[str, Znode] = {}  # where walks have led to
         self._journal: list[tuple[Any, ...]] | None = None
         self.nodes = _Nodes(self)
         self.ephemerals: dict[int, dict[str, None]] = {}
@@ -64,13 +68,21 @@ class DataTree:
 
     def find(self, path: str) -> Znode | None:
         """The znode at ``path``, or None."""
+        return self._known.get(path) or self._walk_to(path)
+
+    def _walk_to(self, path: str) -> Znode | None:
         children: Children | None = self._above
         try:
             for name in path.split("/"):
                 node = children[name]  # type: ignore[index]
                 children = node.children
         except (KeyError, TypeError):  # no such child, or never any children
-            return self._above[""] if path == "/" else None
+            if path != "/":
+                return None
+            node = self._above[""]
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[path] = node
         return node
 
     def __len__(self) -> int:
@@ -198,6 +210,7 @@ class DataTree:
 
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)
+        self._known.pop(path, None)
         children.packed = None
         parent.packed = None
         self._count -= 1
