@@ -65,11 +65,11 @@ class Preparer:
             owner = session if flags in (1, 3) else 0
         else:
             owner = self._special_owner(op, path, flags, ttl)
-        if path is None or "/" not in path or "\0" in path:
+        above, slash, name = path.rpartition("/") if path is not None else ("", "", "")
+        if path is None or not slash or "\0" in path:
             raise _misshapen(path)
         if acl is not OPEN_ACL:
             acl = self._access.validate(acl, who, path)
-        above, _, name = path.rpartition("/")
         parent = self._find(above)
         if parent is None:
             raise NoNodeError(path)

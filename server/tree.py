@@ -159,7 +159,9 @@ class DataTree:
         if children.created < INT_MAX:
             children.created += 1
             children.changed = zxid
-        self._insert(path, name, node, parent, children)
+        children[name] = node
+        children.packed = parent.packed = None
+        self._register(path, node)
         return node
 
     def delete(self, path: str, name: str, parent: Znode, zxid: int) -> Znode:
@@ -191,12 +193,6 @@ class DataTree:
 
     # --- the parts of a change ---------------------------------------------------------------------------
 
-    def _insert(self, path: str, name: str, node: Znode, parent: Znode, children: Children) -> None:
-        children[name] = node
-        children.packed = None
-        parent.packed = None
-        self._register(path, node)
-
     def _register(self, path: str, node: Znode) -> None:
         self._count += 1
         self.data_size += len(path) + (len(node.data) if node.data else 0)
@@ -211,8 +207,7 @@ class DataTree:
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)
         self._known.pop(path, None)
-        children.packed = None
-        parent.packed = None
+        children.packed = parent.packed = None
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
@@ -258,7 +253,9 @@ class DataTree:
         children = parent.children
         assert children is not None
         children.changed = changed
-        self._insert(path, name, node, parent, children)
+        children[name] = node
+        children.packed = parent.packed = None
+        self._register(path, node)
         if node.data is not data:  # usage of a quota, counted anew just now
             self.set_data(path, node, data, node.version, node.mzxid, node.mtime)
 

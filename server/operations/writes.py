@@ -26,25 +26,35 @@ _CREATE_CONTAINER, _CREATE_TTL = OpCode.CREATE_CONTAINER.value, OpCode.CREATE_TT
 
 def create(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
     """Answers with the final name alone."""
-    path, _ = _create(engine, client, _CREATE, *request)
+    path, data, acl, flags = request
+    path, _ = _create(engine, client, _CREATE, path, data, acl, flags, -1)
     name = path.encode()
     return _INT.pack(len(name)) + name
 
 
 def create2(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE2, request)
+    return _create_with_stat(engine, client, _CREATE2, *request)
 
 
 def create_container(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE_CONTAINER, request)
+    return _create_with_stat(engine, client, _CREATE_CONTAINER, *request)
 
 
 def create_ttl(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE_TTL, request)
+    return _create_with_stat(engine, client, _CREATE_TTL, *request)
 
 
-def _create_with_stat(engine: Engine, client: Client, op: int, request: tuple[Any, ...]) -> bytes:
-    path, node = _create(engine, client, op, *request)
+def _create_with_stat(
+    engine: Engine,
+    client: Client,
+    op: int,
+    path: str | None,
+    data: bytes | None,
+    acl: Sequence[ACL] | None,
+    flags: int,
+    ttl: int = -1,
+) -> bytes:
+    path, node = _create(engine, client, op, path, data, acl, flags, ttl)
     name = path.encode()
     return _INT.pack(len(name)) + name + node.packed_stat()
 
@@ -57,7 +67,7 @@ def _create(
     data: bytes | None,
     acl: Sequence[ACL] | None,
     flags: int,
-    ttl: int = -1,
+    ttl: int,
 ) -> tuple[str, Znode]:
     path, name, parent, acl, owner = engine.prepare.create(
         op, path, data, acl, flags, ttl, client.session_id, client.identities
