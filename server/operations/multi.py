@@ -78,7 +78,7 @@ def _carry_out(
     """
     prepare, tree, zxid, time = engine.prepare, engine.tree, engine.zxid, engine.time
     who, session = client.identities, client.session_id
-    heard = bool(engine.watches.watchers or engine.on_txn)
+    heard = bool(engine.watches.watchers) or engine.on_txn is not None
     done: list[tuple[Effect, Znode, Znode]] = []
     for op, request in steps:
         if op == _SET_DATA:

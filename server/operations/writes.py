@@ -73,7 +73,7 @@ def _create(
         op, path, data, acl, flags, ttl, client.session_id, client.identities
     )
     node = engine.tree.create(path, name, parent, data, acl, owner, engine.zxid, engine.time)
-    if engine.watches.watchers or engine.on_txn:
+    if engine.watches.watchers or engine.on_txn is not None:
         effect = Create(path, parent_of(path), data, acl, owner)
         engine.announce(effect, client.session_id, node.acl, parent.acl)
     return path, node
@@ -83,7 +83,7 @@ def delete(engine: Engine, client: Client, request: tuple[str | None, int]) -> b
     path, version = request
     path, name, parent = engine.prepare.delete(path, version, client.identities)
     node = engine.tree.delete(path, name, parent, engine.zxid)
-    if engine.watches.watchers or engine.on_txn:
+    if engine.watches.watchers or engine.on_txn is not None:
         engine.announce(Delete(path, parent_of(path)), client.session_id, node.acl, parent.acl)
     return b""
 
@@ -92,7 +92,7 @@ def set_data(engine: Engine, client: Client, request: tuple[str | None, bytes | 
     path, data, version = request
     path, node, version = engine.prepare.set_data(path, data, version, client.identities)
     engine.tree.set_data(path, node, data, version, engine.zxid, engine.time)
-    if engine.watches.watchers or engine.on_txn:
+    if engine.watches.watchers or engine.on_txn is not None:
         engine.announce(SetData(path, data, version), client.session_id, node.acl, node.acl)
     return node.packed_stat()
 
