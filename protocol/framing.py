@@ -46,6 +46,14 @@ class FrameBuffer:
         """How many bytes wait here."""
         return len(self._data) - self._pos
 
+    def only(self, data: bytes) -> bytes | None:
+        """The payload, if ``data`` is one whole frame and nothing waits before it; then there is nothing to
+        feed."""
+        size = len(data) - 4
+        if size >= 0 and self._pos == len(self._data) and _LENGTH.unpack_from(data)[0] == size <= self.limit:
+            return data[4:]
+        return None
+
     def feed(self, data: bytes) -> None:
         if self._pos == len(self._data):
             self._data = data
@@ -86,5 +94,7 @@ class FrameBuffer:
                 break
             frames.append(data[pos + 4 : end])
             pos = end
+        if pos == size:
+            self._data, pos = b"", 0
         self._pos = pos
         return frames

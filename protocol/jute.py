@@ -19,7 +19,7 @@ import re
 import struct
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar, dataclass_transform
 
 import attrs
@@ -175,10 +175,46 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
     """The compiled function behind ``read``."""
     if "jute_reader" not in vars(cls):
-        compiled = _compile_read(cls, vars(cls)["jute_fields"])
+        compiled = _compile_read(cls, "def read(cls, data, pos=0):", "record({})")
         setattr(cls, "read", classmethod(compiled))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
     return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
+
+
+def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[tuple[Any, ...], int]]:
+    """Like :func:`reader`, but the values come as a plain tuple, in the order of their declaration: for who
+    reads many a record, and needs no object for each."""
+    return _compile_read(cls, "def read(data, pos):", "({},)")
+
+
+Adjust = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
+
+
+def run_reader(
+    header: type[Record], kinds: Mapping[int, tuple[type[Record], Adjust | None]]
+) -> Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]:
+    """Compile what reads a run of records of several kinds, each behind a header that tells its kind in its
+    first field, up to a header that is marked as the end in its second.
+
+    It returns each kind with the record's fields as a tuple, or what ``Adjust`` makes of both.
+    """
+    code = _ReadCode()
+    head = vars(header)["jute_fields"]
+    kind, done, *_ = code.read(head)
+    code.end_run()
+    code.lines += [f"kind = {kind}; done = {done}", "items = []", "while not done:"]
+    for number, (cls, adjust) in kinds.items():
+        before, code.lines = code.lines, []
+        fields = ", ".join(code.read(vars(cls)["jute_fields"]))
+        kind, done, *_ = code.read(head)  # along with the last fields
+        code.end_run()
+        item = f"({number}, ({fields},))"
+        if adjust is not None:
+            item = code.fresh("adjust", adjust) + item
+        code.lines += [f"items.append({item})", f"kind = {kind}; done = {done}"]
+        code.lines = [*before, f"    if kind == {number}:", *_indented([*code.lines, "continue"], 2)]
+    code.lines.append("    raise JuteError(f'a record of the unknown kind {kind}')")
+    return code.reader("run", "def read(data, pos):", "items")
 
 
 def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
@@ -223,72 +259,105 @@ def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Ca
     return code.function(cls.__name__, "def encode(self):")
 
 
-def _compile_read(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Callable[..., Any]:
-    code = _Code()
-    code.names["cls_"] = cls
-    code.names["struct_error"] = struct.error
-    run_format, run_names = "", list[str]()
-    after_run: list[str] = []  # statements that may run only once the run's values are there
+class _ReadCode(_Code):
+    """Source of a function that reads ``data`` from ``pos`` on."""
 
-    def end_run() -> None:
-        nonlocal run_format, run_names
-        if run_format:
-            fixed = struct.Struct(">" + run_format)
-            unpack = code.fresh("unpack", fixed.unpack_from)
-            code.lines.append(f"{', '.join(run_names)}, = {unpack}(data, pos)")
-            code.lines.append(f"pos += {fixed.size}")
-            code.lines.extend(after_run)
-            run_format, run_names = "", []
-            after_run.clear()
+    def __init__(self) -> None:
+        super().__init__()
+        self.names["struct_error"] = struct.error
+        self._format, self._values = "", list[str]()
+        self._unchecked = (
+            False  # whether the last length may run past the end: else the next unpack finds out
+        )
 
-    def emit(members: list[tuple[str, str, Any]]) -> list[str]:
-        """Emit the reading of some fields; returns the expressions of their values."""
-        nonlocal run_format
+    def read(self, fields: list[tuple[str, str, Any]]) -> list[str]:
+        """Emit the reading of some fields; returns the expressions of their values, good after the end of
+        the run (see :meth:`end_run`)."""
         values = []
-        for _, kind, argument in members:
+        for _, kind, argument in fields:
             if kind in _FIXED:
-                name = code.fresh("f")
-                run_format += _FIXED[kind]
-                run_names.append(name)
+                name = self._fixed(_FIXED[kind], "f")
                 values.append(f"{name} != 0" if kind == "boolean" else name)
             elif kind == "record":
-                nested = code.fresh("nested", argument)
-                values.append(f"{nested}({', '.join(emit(argument.jute_fields))})")
+                nested = self.fresh("nested", argument)
+                values.append(f"{nested}({', '.join(self.read(argument.jute_fields))})")
             else:
-                n, v = code.fresh("n"), code.fresh("v")
-                run_format += "i"
-                run_names.append(n)
-                end_run()
+                length = self._fixed("i", "n")
+                self.end_run()
+                value = self.fresh("v")
+                values.append(value)
                 if kind == "vector":
-                    element = code.fresh("element", _vector_reader(*argument))
-                    code.lines.append(f"{v}, pos = {element}(data, pos, {n})")
+                    self._vector(value, length, *argument)
                 else:
-                    value = "data[pos:end]"
-                    if kind != "buffer":
-                        value = f"str({value}, 'utf-8', 'replace')"
-                    null = f"{v} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
-                    code.lines += [
-                        f"if {n} >= 0:",
-                        f"    end = pos + {n}",
-                        f"    if end > len(data): raise JuteError({_OVERRUN!r})",
-                        f"    {v} = {value}",
-                        "    pos = end",
-                        f"elif {n} == -1: {null}",
-                        f"else: raise JuteError({_NEGATIVE!r})",
-                    ]
-                values.append(v)
+                    self._bytes(value, length, kind)
         return values
 
-    values = emit(fields)
-    end_run()
-    body = code.lines
-    code.lines = [
-        "try:",
-        *[f"    {line}" for line in body],
-        f"    return cls_({', '.join(values)}), pos",
-        "except struct_error: raise JuteError('the message ends too early') from None",
-    ]
-    return code.function(cls.__name__, "def read(cls, data, pos=0):")
+    def _fixed(self, letter: str, prefix: str) -> str:
+        name = self.fresh(prefix)
+        self._format += letter
+        self._values.append(name)
+        return name
+
+    def end_run(self) -> None:
+        """Read the fixed-width values that wait, all at once."""
+        if self._format:
+            fixed = struct.Struct(">" + self._format)
+            unpack = self.fresh("unpack", fixed.unpack_from)
+            self.lines += [f"{', '.join(self._values)}, = {unpack}(data, pos)", f"pos += {fixed.size}"]
+            self._format, self._values = "", []
+            self._unchecked = False
+
+    def _vector(self, value: str, count: str, element: Any, common: Any) -> None:
+        vector = self.fresh("vector", _vector_reader(element))
+        read = f"{value}, pos = {vector}(data, pos, {count})"
+        if not common:
+            self.lines.append(read)
+            return
+        known = b"".join(map(_element_encoder(*_kind(element)), common))
+        self.lines += [
+            f"if {count} == {len(common)} and data.startswith({known!r}, pos):",
+            f"    {value} = {self.fresh('common', common)}",
+            f"    pos += {len(known)}",
+            f"else: {read}",
+        ]
+
+    def _bytes(self, value: str, length: str, kind: str) -> None:
+        decode = "" if kind == "buffer" else ".decode('utf-8', 'replace')"
+        null = f"{value} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
+        self.lines += [
+            f"if {length} >= 0: {value} = data[pos:(pos := pos + {length})]{decode}",
+            f"elif {length} == -1: {null}",
+            f"else: raise JuteError({_NEGATIVE!r})",
+        ]
+        self._unchecked = True
+
+    def reader(self, name: str, head: str, result: str) -> Callable[..., Any]:
+        """The finished function.
+
+        :param result: what it returns, as source.
+        """
+        self.end_run()
+        if self._unchecked:
+            self.lines.append(f"if pos > len(data): raise JuteError({_OVERRUN!r})")
+        self.lines = [
+            "try:",
+            *_indented(self.lines),
+            f"    return {result}",
+            "except struct_error: raise JuteError('the message ends too early') from None",
+        ]
+        return self.function(name, head)
+
+
+def _indented(lines: list[str], levels: int = 1) -> list[str]:
+    return ["    " * levels + line for line in lines]
+
+
+def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., Any]:
+    """:param result: what is made of the values, as source."""
+    code = _ReadCode()
+    code.names["record"] = cls
+    values = code.read(vars(cls)["jute_fields"])
+    return code.reader(cls.__name__, head, f"{result.format(', '.join(values))}, pos")
 
 
 _INT = struct.Struct(">i")
@@ -326,18 +395,12 @@ def _read_text(data: bytes, pos: int) -> tuple[str, int]:
     return value, pos
 
 
-def _vector_reader(element: Any, common: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
-    """What reads a vector behind its count. A value that is declared common is recognised by its bytes, and
-    the very object that was declared is returned."""
+def _vector_reader(element: Any) -> Callable[[bytes, int, int], tuple[Any, int]]:
+    """What reads a vector behind its count."""
     kind, argument = _kind(element)
     read_one = reader(argument) if kind == "record" else _ELEMENTS[kind]
-    encode_one = _element_encoder(kind, argument)
-    known_count = len(common) if common else -1
-    known = b"".join(map(encode_one, common or ()))
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
-        if count == known_count and data.startswith(known, pos):
-            return common, pos + len(known)
         if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
             return (None if count == -1 else ()), pos
         items = []

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
 from .constants import CreateMode, OpCode
-from .jute import JuteError, Record, reader
+from .jute import JuteError, Record, run_reader
 from .records import (
     CheckVersionRequest,
     Create2Response,
@@ -31,14 +31,14 @@ from .records import (
     SetDataResponse,
 )
 
-TRANSACTION_OPS: dict[int, type[Record]] = {
+TRANSACTION_OPS: dict[int, type[Record]] = {  # in the order in which a decoder tries them
+    OpCode.SET_DATA: SetDataRequest,
+    OpCode.CHECK: CheckVersionRequest,
     OpCode.CREATE: CreateRequest,
+    OpCode.DELETE: DeleteRequest,
     OpCode.CREATE2: CreateRequest,
     OpCode.CREATE_CONTAINER: CreateRequest,
     OpCode.CREATE_TTL: CreateTTLRequest,
-    OpCode.DELETE: DeleteRequest,
-    OpCode.SET_DATA: SetDataRequest,
-    OpCode.CHECK: CheckVersionRequest,
 }
 READ_OPS: dict[int, type[Record]] = {
     OpCode.GET_CHILDREN: GetChildrenRequest,
@@ -46,12 +46,15 @@ READ_OPS: dict[int, type[Record]] = {
 }
 
 
-@cache
-def _readers() -> dict[int, Callable[..., tuple[Record, int]]]:
-    return {int(op): reader(cls) for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
+_REQUESTS = {int(op): cls for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
+_READS = frozenset(map(int, READ_OPS))
+# plain ints: to compare with a member of an enum costs ten times as much
+_CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
+    op.value for op in (OpCode.CREATE, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+)
+_CONTAINER = CreateMode.CONTAINER.value
+_TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
 
-
-_CREATES = frozenset(op for op, cls in TRANSACTION_OPS.items() if cls in (CreateRequest, CreateTTLRequest))
 _RESULTS: dict[int, type[Record]] = {
     OpCode.CREATE: CreateResponse,
     OpCode.CREATE2: Create2Response,
@@ -60,7 +63,8 @@ _RESULTS: dict[int, type[Record]] = {
     OpCode.GET_DATA: GetDataResponse,
     OpCode.ERROR: ErrorResponse,
 }
-_HEADER = struct.Struct(">iBi")  # MultiHeader
+_INT = struct.Struct(">i")
+_Reader: TypeAlias = Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]
 TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
@@ -89,9 +93,6 @@ class MultiResult:
     response: Record | None
 
 
-_make = MultiOp._make  # a tuple's own constructor, without the detour over keywords
-
-
 def encode_multi(ops: Iterable[MultiOp]) -> bytes:
     """The request body: each operation as it is, with no check of what a server would accept."""
     parts = []
@@ -106,44 +107,41 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
     15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
     """
-    ops: list[MultiOp] = []
-    unpack, size = _HEADER.unpack_from, _HEADER.size
-    readers = _readers()
-    reads = False
+    return [MultiOp(op, _REQUESTS[op](*fields)) for op, fields in decode_fields(data, pos)]
+
+
+def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """The same with the values of each record as a plain tuple."""
+    transaction, reads = _readers()
     try:
-        while True:
-            op, done, _ = unpack(data, pos)
-            pos += size
-            if done:
-                break
-            read = readers.get(op)
-            if read is None:
-                raise JuteError(f"op {op} cannot be part of a multi")
-            request, pos = read(data, pos)
-            if op in _CREATES:
-                op, request = _reread_create(op, request)
-            elif op in READ_OPS:
-                reads = True
-            ops.append(_make((op, request)))
+        (op,) = _INT.unpack_from(data, pos)
     except struct.error:
         raise JuteError("a multi without its end") from None
-    if reads and not all(op in READ_OPS for op, _ in ops):
-        raise JuteError("a multi cannot mix reads and transaction operations")
-    return ops
+    return (reads if op in _READS else transaction)(data, pos)
 
 
-def _reread_create(op: int, request: Any) -> tuple[int, Record]:
-    flags = request.flags
-    if op == OpCode.CREATE_TTL:
-        if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
-            return op, request
-        request = CreateRequest(request.path, request.data, request.acl, flags)
-        return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE), request
+@cache
+def _readers() -> tuple[_Reader, _Reader]:
+    """Of transactions, and of reads: they do not mix."""
+    writes = {
+        int(op): (cls, _reread_create if cls in (CreateRequest, CreateTTLRequest) else None)
+        for op, cls in TRANSACTION_OPS.items()
+    }
+    reads = {int(op): (cls, None) for op, cls in READ_OPS.items()}
+    return run_reader(MultiHeader, writes), run_reader(MultiHeader, reads)
+
+
+def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
+    flags = fields[3]
+    if op == _CREATE_TTL:
+        if flags in _TTL_MODES:
+            return op, fields
+        return (_CREATE_CONTAINER if flags == _CONTAINER else _CREATE), fields[:4]
     if not 0 <= flags <= 6:
         raise JuteError(f"unknown create flag {flags} in a multi")
-    if flags >= CreateMode.PERSISTENT_WITH_TTL:
+    if flags in _TTL_MODES:
         raise JuteError("a TTL create mode without its TTL")
-    return (OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else op), request
+    return (_CREATE_CONTAINER if flags == _CONTAINER else op), fields
 
 
 def encode_results(results: Iterable[MultiResult]) -> bytes:

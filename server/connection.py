@@ -130,6 +130,11 @@ class Connection:
         self._engine.stats.bytes_received += len(data)
         if not self._frames and not self._more:
             self._arrived = now
+            if self.session is not None and not self._held:
+                payload = self._input.only(data)
+                if payload is not None:  # as of every client that waits for an answer before it asks again
+                    self._handle_requests(self.session, [payload], now)
+                    return
         self._input.feed(data)
         self.proceed(now)
 
@@ -146,10 +151,18 @@ class Connection:
         try:
             if self.session is None and not self._shake_hands(now):
                 return
-            if not self.close_expected:
-                self._handle_requests(now)
+            if self.session is None or self.close_expected:
+                return
+            frames = self._frames
+            if not frames:
+                frames = self._input.take(_TURN)
+                self._more = self._input.more
         except FrameLengthError as error:
             self._refuse(self._explain(error))
+            return
+        if frames:
+            self._frames = []
+            self._handle_requests(self.session, frames, now)
 
     @property
     def has_work(self) -> bool:
@@ -158,8 +171,11 @@ class Connection:
 
     @property
     def may_read(self) -> bool:
-        """Whether more input is welcome: not while much output waits, nor while input is left over."""
-        return self._waiting <= _HIGH_WATER and not self._more and not self._frames and not self._held
+        """Whether more input is welcome: not while much output waits or input is left over, nor after the
+        end."""
+        return not (
+            self._more or self._frames or self._held or self.close_expected or self._waiting > _HIGH_WATER
+        )
 
     # --- bytes out ---------------------------------------------------------------------------------------
 
@@ -181,7 +197,9 @@ class Connection:
         observer = self._service.observer
         if observer is not None:
             observer.event(self, notification)
-        event = _event_frame(notification)
+        event = notification.encoded
+        if event is None:  # the first of all who are told
+            event = notification.encoded = _event_frame(notification)
         self._send(event)
         self.sent += 1
         stats = self._engine.stats
@@ -292,15 +310,7 @@ class Connection:
 
     # --- requests ----------------------------------------------------------------------------------------
 
-    def _handle_requests(self, now: float) -> None:
-        session = self.session
-        frames = self._frames
-        if not frames:
-            frames = self._input.take(_TURN)
-            self._more = self._input.more
-        if session is None or not frames:
-            return
-        self._frames = []
+    def _handle_requests(self, session: Session, frames: list[bytes], now: float) -> None:
         if now >= session.fresh_until:
             self._sign_of_life(session, frames, now)
         service, output = self._service, self._output
@@ -345,8 +355,8 @@ class Connection:
                 self.session_over = True
                 self._close("its session is closed")
                 break
-        if not self.close_expected:
-            self._frames = frames[handled:] if handled < len(frames) else []
+        if handled < len(frames) and not self.close_expected:
+            self._frames = frames[handled:]
         self._account(handled, engine.zxid - before, now)
         self.last_op = None if err and op in WRITES else op  # a write that was refused has no name
         self.last_zxid = zxid
@@ -445,9 +455,7 @@ class Connection:
 
 
 def _event_frame(notification: Notification) -> bytes:
-    if notification.encoded is None:
-        notification.encoded = frame(
-            records.ReplyHeader(WATCH_XID, notification.zxid, 0).encode()
-            + records.WatcherEvent(notification.type, KeeperState.SYNC_CONNECTED, notification.path).encode()
-        )
-    return notification.encoded
+    return frame(
+        records.ReplyHeader(WATCH_XID, notification.zxid, 0).encode()
+        + records.WatcherEvent(notification.type, KeeperState.SYNC_CONNECTED, notification.path).encode()
+    )

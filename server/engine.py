@@ -231,13 +231,16 @@ class Engine:
     # --- transactions ------------------------------------------------------------------------------------
 
     def commit(self, effect: Effect, session_id: int) -> Znode:
-        """Apply a prepared write, tell the watchers, and enter it in the history; returns the znode."""
+        """Apply a prepared write and announce it; returns the znode."""
         node, parent = self.tree.apply(effect, self.zxid, self.time)
-        if self.watches:
-            self.fire(effect, node.acl, parent.acl)
-        if self.on_txn is not None:
-            self.record(effect, session_id)
+        self.announce(effect, session_id, node.acl, parent.acl)
         return node
+
+    def announce(self, effect: Effect, session_id: int, own: ACLs, parents: ACLs) -> None:
+        """Tell the watchers of what was applied, and enter it in the history. While nobody watches and there
+        is no history, nobody needs to call this, nor to make an effect at all."""
+        self.fire(effect, own, parents)
+        self.record(effect, session_id)
 
     def record(self, effect: AnyEffect, session_id: int) -> None:
         """Enter the current transaction in the history."""

@@ -24,6 +24,7 @@ from .service import Service
 
 logger = logging.getLogger("pyzk.server")
 
+_IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _RECEIVE = 64 * 1024  # bytes
 _ACCEPT = 64
 """How many clients are let in per turn."""
@@ -48,7 +49,7 @@ class _Link:
         self.fd = sock.fileno()
         self.connection: Connection
         self.unsent = _NOTHING
-        self.interest = select.EPOLLIN
+        self.interest = _IN
 
 
 class Hub:
@@ -68,12 +69,12 @@ class Hub:
         self._lingering: dict[int, _Link] = {}  # our side is closed
         self._partings: dict[int, float] = {}  # when those that are to close are given up
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the task that waits in run()
-        self._poller.register(self._bell, select.EPOLLIN)
+        self._poller.register(self._bell, _IN)
 
     def listen(self, sock: socket.socket) -> None:
         """Let clients in through a listening, non-blocking socket, which is ours from now on."""
         self._listeners[sock.fileno()] = sock
-        self._poller.register(sock.fileno(), select.EPOLLIN)
+        self._poller.register(sock.fileno(), _IN)
 
     def close(self) -> None:
         """Close every socket, without a word."""
@@ -112,7 +113,7 @@ class Hub:
             found = self._links.get(fd)
             if found is None:
                 self._other(fd, now)
-            elif event & select.EPOLLOUT:
+            elif event & _OUT:
                 self._proceed(found, now)
             else:
                 self._receive(found, now)
@@ -185,7 +186,7 @@ class Hub:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         link.connection = connection
         self._links[link.fd] = link
-        self._poller.register(link.fd, select.EPOLLIN)
+        self._poller.register(link.fd, _IN)
 
     # --- a client is served ------------------------------------------------------------------------------
 
@@ -232,15 +233,17 @@ class Hub:
             elif link.unsent:
                 link.unsent = _NOTHING
                 self._dirty.append(link)  # more may have come to wait meanwhile
+        if connection.may_read and not link.unsent:
+            if link.interest != _IN:
+                self._await(link, _IN)
+            return
         if connection.close_expected:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
             self._partings.setdefault(link.fd, self._now() + _LINGER)
         if link.unsent:
-            self._await(link, select.EPOLLOUT)
-        elif connection.may_read:
-            self._await(link, select.EPOLLIN)
+            self._await(link, _OUT)
         else:
             self._await(link, 0)
             if connection.has_work:
@@ -268,7 +271,7 @@ class Hub:
         self._partings[link.fd] = self._now() + _LINGER
         try:
             link.sock.shutdown(socket.SHUT_WR)
-            self._poller.modify(link.fd, select.EPOLLIN)
+            self._poller.modify(link.fd, _IN)
         except OSError:
             self._forget(link.fd)
         else:

@@ -1,21 +1,24 @@
 """The DataTree: znodes by path, and what each transaction does to them (semantics.md section 1).
 
-Knows no sessions' lifetimes, no permissions, no watches and no sockets. Only :meth:`DataTree.apply` changes
-it; whatever could fail was found out before (:mod:`.prepare`).
+Knows no sessions' lifetimes, no permissions, no watches and no sockets. Only :meth:`DataTree.apply` and the
+methods that it is made of change it; whatever could fail was found out before (:mod:`.prepare`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..protocol.constants import INT_MAX
-from ..protocol.records import OPEN_ACL, READ_ACL
+from ..protocol.records import ACL, OPEN_ACL, READ_ACL
 from .quota import Quotas
-from .txn import Check, Create, Delete, Effect, SetACL, SetData
+from .txn import Create, Delete, Effect, SetACL, SetData
 from .znode import Children, OwnedZnode, Znode
 
 BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+
+_KNOWN = 4096
+"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to."""
 
 
 class DataTree:
@@ -44,7 +47,7 @@ class DataTree:
     def _start(self, root: Znode) -> None:
         self._above = Children(0)  # "/a/b" splits into "", "a", "b": every walk starts here
         self._above[""] = root
-        self._last: tuple[str, Znode] = ("", root)  # of find_to_change
+        self._known: dict[str, Znode] = {}  # where walks have led to
         self._journal: list[tuple[Any, ...]] | None = None
         self.nodes = _Nodes(self)
         self.ephemerals: dict[int, dict[str, None]] = {}
@@ -65,25 +68,22 @@ class DataTree:
 
     def find(self, path: str) -> Znode | None:
         """The znode at ``path``, or None."""
+        return self._known.get(path) or self._walk_to(path)
+
+    def _walk_to(self, path: str) -> Znode | None:
         children: Children | None = self._above
         try:
             for name in path.split("/"):
                 node = children[name]  # type: ignore[index]
                 children = node.children
         except (KeyError, TypeError):  # no such child, or never any children
-            return self._above[""] if path == "/" else None
+            if path != "/":
+                return None
+            node = self._above[""]
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[path] = node
         return node
-
-    def find_to_change(self, path: str) -> Znode | None:
-        """The same, faster if the last question was about this very string: a write is validated, then
-        applied."""
-        last, node = self._last
-        if path is last:
-            return node
-        found = self.find(path)
-        if found is not None:
-            self._last = path, found
-        return found
 
     def __len__(self) -> int:
         """The number of entries, the root counted twice."""
@@ -114,87 +114,84 @@ class DataTree:
         """Carry out one prepared effect; ``time`` in ms since the epoch.
 
         Returns the znode (as it was, if it is gone now) and its parent (or itself, where that plays no role).
+        What prepares a write has looked up the znodes already, and may call the methods below itself.
         """
-        return self._APPLY[type(effect)](self, effect, zxid, time)
+        path = effect.path
+        if isinstance(effect, Create):
+            parent, name = self.nodes[effect.parent], path[len(effect.parent) + 1 :]
+            return self.create(path, name, parent, effect.data, effect.acl, effect.owner, zxid, time), parent
+        if isinstance(effect, Delete):
+            parent, name = self.nodes[effect.parent], path[len(effect.parent) + 1 :]
+            return self.delete(path, name, parent, zxid), parent
+        node = self.nodes[path]
+        if isinstance(effect, SetData):
+            self.set_data(path, node, effect.data, effect.version, zxid, time)
+        elif isinstance(effect, SetACL):
+            node.acl = effect.acl
+            node.aversion = effect.aversion
+            node.packed = None
+        return node, node
 
-    def _create(self, effect: Create, zxid: int, time: int) -> tuple[Znode, Znode]:
-        owner = effect.owner
-        if owner:
-            node: Znode = OwnedZnode(effect.data, effect.acl, zxid, time, owner)
-        else:
-            node = Znode(effect.data, effect.acl, zxid, time)
-        parent = self._at(effect.parent)
+    def create(
+        self,
+        path: str,
+        name: str,
+        parent: Znode,
+        data: bytes | None,
+        acl: tuple[ACL, ...],
+        owner: int,
+        zxid: int,
+        time: int,
+    ) -> Znode:
+        """
+        :param name: the last component of ``path``.
+        :param owner: as in :class:`.txn.Create`.
+        """
+        node = OwnedZnode(data, acl, zxid, time, owner) if owner else Znode(data, acl, zxid, time)
         children = parent.children
         if children is None:
             children = parent.children = Children(parent.czxid)
         if self._journal is not None:
             self._journal.append(
-                (DataTree._undo_create, effect, parent, children, children.created, children.changed)
+                (DataTree._undo_create, path, name, parent, children.created, children.changed)
             )
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
             children.changed = zxid
-        self._insert(effect, node, parent, children)
-        return node, parent
+        children[name] = node
+        children.packed = parent.packed = None
+        self._register(path, node)
+        return node
 
-    def _delete(self, effect: Delete, zxid: int, time: int) -> tuple[Znode, Znode]:
-        parent = self._at(effect.parent)
+    def delete(self, path: str, name: str, parent: Znode, zxid: int) -> Znode:
+        """Returns the znode that was."""
         children = parent.children
         assert children is not None
-        changed, children.changed = children.changed, zxid
-        node = self._remove(effect, parent, children)
+        before, children.changed = children.changed, zxid
+        node = self._remove(path, name, parent, children)
         if self._journal is not None:
-            self._journal.append((DataTree._undo_delete, effect, parent, children, changed, node, node.data))
-        return node, parent
+            self._journal.append((DataTree._undo_delete, path, name, parent, before, node, node.data))
+        return node
 
-    def _set_data(self, effect: SetData, zxid: int, time: int) -> tuple[Znode, Znode]:
-        node = self._at(effect.path)
+    def set_data(
+        self, path: str, node: Znode, data: bytes | None, version: int, zxid: int, time: int
+    ) -> None:
+        old = node.data
         if self._journal is not None:
-            self._journal.append(
-                (DataTree._undo_set, effect.path, node, node.data, node.version, node.mzxid, node.mtime)
-            )
-        node.version = effect.version
+            self._journal.append((DataTree.set_data, path, node, old, node.version, node.mzxid, node.mtime))
+        node.data = data
+        node.version = version
         node.mzxid = zxid
         node.mtime = time
-        self._replace_data(effect.path, node, effect.data)
-        return node, node
-
-    def _set_acl(self, effect: SetACL, zxid: int, time: int) -> tuple[Znode, Znode]:
-        node = self._at(effect.path)
-        node.acl = effect.acl
-        node.aversion = effect.aversion
         node.packed = None
-        return node, node
-
-    def _check(self, effect: Check, zxid: int, time: int) -> tuple[Znode, Znode]:
-        node = self._at(effect.path)
-        return node, node
-
-    _APPLY: ClassVar[dict[type[Effect], Callable[..., tuple[Znode, Znode]]]] = {
-        Create: _create,
-        Delete: _delete,
-        SetData: _set_data,
-        SetACL: _set_acl,
-        Check: _check,
-    }
+        difference = (len(data) if data else 0) - (len(old) if old else 0)
+        if difference:
+            self.data_size += difference
+        if self.quotas.prefixes:
+            self.quotas.resized(path, difference)
 
     # --- the parts of a change ---------------------------------------------------------------------------
-
-    def _at(self, path: str) -> Znode:
-        last, node = self._last
-        if path is last:
-            return node
-        found = self.find(path)
-        assert found is not None, path
-        return found
-
-    def _insert(self, effect: Create | Delete, node: Znode, parent: Znode, children: Children) -> None:
-        path = effect.path
-        children[path[len(effect.parent) + 1 :]] = node
-        children.packed = None
-        parent.packed = None
-        self._register(path, node)
 
     def _register(self, path: str, node: Znode) -> None:
         self._count += 1
@@ -207,12 +204,10 @@ class DataTree:
         if self.quotas.prefixes or path.startswith("/zookeeper/"):
             self.quotas.created(path, node)
 
-    def _remove(self, effect: Create | Delete, parent: Znode, children: Children) -> Znode:
-        path = effect.path
-        node = children.pop(path[len(effect.parent) + 1 :])
-        children.packed = None
-        parent.packed = None
-        self._last = "", self._above[""]
+    def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
+        node = children.pop(name)
+        self._known.pop(path, None)
+        children.packed = parent.packed = None
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
@@ -226,14 +221,6 @@ class DataTree:
         if self.quotas.prefixes:
             self.quotas.deleted(path, node)
         return node
-
-    def _replace_data(self, path: str, node: Znode, data: bytes | None) -> None:
-        difference = (len(data) if data else 0) - (len(node.data) if node.data else 0)
-        node.data = data
-        node.packed = None
-        self.data_size += difference
-        if self.quotas.prefixes:
-            self.quotas.resized(path, difference)
 
     def _grown(self, size: int) -> None:
         self.data_size += size
@@ -254,25 +241,23 @@ class DataTree:
         for undo, *before in reversed(journal or ()):
             undo(self, *before)
 
-    def _undo_create(
-        self, effect: Create, parent: Znode, children: Children, created: int, changed: int
-    ) -> None:
+    def _undo_create(self, path: str, name: str, parent: Znode, created: int, changed: int) -> None:
+        children = parent.children
+        assert children is not None
         children.created, children.changed = created, changed
-        self._remove(effect, parent, children)
+        self._remove(path, name, parent, children)
 
     def _undo_delete(
-        self, effect: Delete, parent: Znode, children: Children, changed: int, node: Znode, data: bytes | None
+        self, path: str, name: str, parent: Znode, changed: int, node: Znode, data: bytes | None
     ) -> None:
+        children = parent.children
+        assert children is not None
         children.changed = changed
-        self._insert(effect, node, parent, children)
+        children[name] = node
+        children.packed = parent.packed = None
+        self._register(path, node)
         if node.data is not data:  # usage of a quota, counted anew just now
-            self._replace_data(effect.path, node, data)
-
-    def _undo_set(
-        self, path: str, node: Znode, data: bytes | None, version: int, mzxid: int, mtime: int
-    ) -> None:
-        node.version, node.mzxid, node.mtime = version, mzxid, mtime
-        self._replace_data(path, node, data)
+            self.set_data(path, node, data, node.version, node.mzxid, node.mtime)
 
 
 class _Nodes(Mapping[str, Znode]):

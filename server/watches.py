@@ -49,17 +49,16 @@ class Notification:
 
 
 class WatchManager(Generic[W]):
-    """Watchers are any hashable objects; the manager only hands them back."""
+    """Watchers are any hashable objects; the manager only hands them back.
+
+    :ivar watchers: each with the paths where it may have entries; while this is empty, writes need not ask.
+    """
 
     def __init__(self) -> None:
         self._data: dict[str, dict[W, int]] = {}
         self._child: dict[str, dict[W, int]] = {}
-        self._paths: dict[W, dict[str, None]] = {}  # where a watcher may have entries; for removal only
+        self.watchers: dict[W, dict[str, None]] = {}
         self._recursive = 0  # how many recursive entries there are: while none, no ancestor is looked at
-
-    def __bool__(self) -> bool:
-        """Whether anybody watches anything: while nobody does, writes need not ask."""
-        return bool(self._data or self._child)
 
     # --- registering -------------------------------------------------------------------------------------
 
@@ -84,9 +83,9 @@ class WatchManager(Generic[W]):
             registry[path] = {watcher: mode}
         else:
             entries[watcher] = entries.get(watcher, 0) | mode
-        paths = self._paths.get(watcher)
+        paths = self.watchers.get(watcher)
         if paths is None:
-            self._paths[watcher] = {path: None}
+            self.watchers[watcher] = {path: None}
         else:
             paths[path] = None
 
@@ -120,9 +119,14 @@ class WatchManager(Generic[W]):
         if entries is None:
             return []
         watchers = list(entries)
+        left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
+        if left:
+            registry[path] = left
+        else:
+            del registry[path]
         for watcher in watchers:
-            if entries[watcher] & STANDARD:
-                self._drop(registry, path, watcher, STANDARD)
+            if watcher not in left:
+                self._gone(registry, path, watcher)
         return watchers
 
     def _take_data(self, path: str) -> list[W]:
@@ -167,17 +171,22 @@ class WatchManager(Generic[W]):
         del entries[watcher]
         if not entries:
             del registry[path]
-        other = self._child if registry is self._data else self._data
-        if watcher not in other.get(path, ()):
-            paths = self._paths[watcher]
-            del paths[path]
-            if not paths:
-                del self._paths[watcher]
+        self._gone(registry, path, watcher)
         return True
+
+    def _gone(self, registry: dict[str, dict[W, int]], path: str, watcher: W) -> None:
+        """A watcher has no entry at ``path`` any more in one of the registries."""
+        other = self._child if registry is self._data else self._data
+        if path in other and watcher in other[path]:
+            return
+        paths = self.watchers[watcher]
+        del paths[path]
+        if not paths:
+            del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
         """Drop all watches of a connection that ended."""
-        for path in list(self._paths.get(watcher, ())):
+        for path in list(self.watchers.get(watcher, ())):
             self.remove(path, watcher, WatcherType.ANY)
 
     # --- for the operator --------------------------------------------------------------------------------
@@ -193,4 +202,4 @@ class WatchManager(Generic[W]):
 
     def paths_of(self, watcher: W) -> list[str]:
         """Every path this watcher has a watch on."""
-        return list(self._paths.get(watcher, ()))
+        return list(self.watchers.get(watcher, ()))

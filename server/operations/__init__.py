@@ -1,7 +1,8 @@
 """What clients can ask for: the table of contents of the server (wire.md section 8).
 
 Each operation is a function ``(engine, client, request)`` that returns the body of the reply, already
-encoded, or raises the error that is the reply. Those without a record of their own get the whole frame.
+encoded, or raises the error that is the reply. The request is a tuple of what its record declares, in that
+order: no object is made of it. Those without a record of their own get the whole frame.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Any
 
 from ...protocol import records
 from ...protocol.constants import OpCode
-from ...protocol.jute import Record, reader
+from ...protocol.jute import Record, fields_reader
 from . import multi, reads, watching, writes
 from .multi import RefusedRead
 
 __all__ = ["OPERATIONS", "WRITES", "RefusedRead"]
 
-_Reader = Callable[[bytes, int], tuple[Any, int]]
+_Reader = Callable[[bytes, int], tuple[tuple[Any, ...], int]]
 _Method = Callable[[Any, Any, Any], bytes]
 
 _TABLE: dict[OpCode, tuple[type[Record] | None, _Method, bool]] = {
@@ -63,7 +64,7 @@ class _Operations(dict[int, tuple[_Reader | None, _Method, bool]]):
 
     def __missing__(self, op: int) -> tuple[_Reader | None, _Method, bool]:
         cls, method, takes_zxid = _BY_CODE[op]
-        self[op] = reader(cls) if cls else None, method, takes_zxid
+        self[op] = fields_reader(cls) if cls else None, method, takes_zxid
         return self[op]
 
 

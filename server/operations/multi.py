@@ -6,27 +6,29 @@ semantics.md section 11 and wire.md section 10.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import records
 from ...protocol.constants import OpCode
 from ...protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
 from ...protocol.jute import JuteError, Record
-from ...protocol.multi import READ_OPS, TERMINATOR, MultiOp, MultiResult, decode_multi, encode_results
+from ...protocol.multi import READ_OPS, TERMINATOR, MultiResult, decode_fields, encode_results
+from ...protocol.paths import parent_of
 from ...protocol.records import MultiHeader
-from ..txn import Check, Create, Delete, Multi, Refused, SetData
+from ..txn import Check, Create, Delete, Effect, Multi, Refused, SetData
 from .reads import readable
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
     from ..znode import Znode
 
-_CREATE, _CREATE2, _DELETE = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.DELETE.value
-_SET_DATA, _CHECK = OpCode.SET_DATA.value, OpCode.CHECK.value
-_INT = struct.Struct(">i")
-_OK = {op: MultiHeader(op, False, 0).encode() for op in (_CREATE, _CREATE2, _DELETE, _SET_DATA, _CHECK)}
-
-_Step = Create | Delete | SetData | Check
+_CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.CREATE_TTL.value
+_SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
+_GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
+_SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
+_NEVER = RuntimeInconsistencyError.code
+_CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
 
 
 class RefusedRead(Exception):
@@ -41,67 +43,86 @@ class RefusedRead(Exception):
 def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     """One zxid for all. Each step is validated and applied in turn, so that it sees those before it; if one
     fails, all are undone. Watches fire once all is well."""
-    operations = _decode(frame)
-    if operations and operations[0][0] in READ_OPS:
+    steps = _decode(frame)
+    if steps and steps[0][0] in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")
-    tree, zxid, time = engine.tree, engine.zxid, engine.time
-    done: list[tuple[_Step, Znode, Znode]] = []
+    tree = engine.tree
     results: list[bytes] = []
     tree.begin()
     tree.quotas.freeze()
     try:
-        for op, request in operations:
-            step = _prepare(engine, client, op, request)
-            node, parent = tree.apply(step, zxid, time)
-            done.append((step, node, parent))
-            results.append(_result(op, step, node))
+        done = _carry_out(engine, client, steps, results)
     except Exception as error:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
-        return _failure(len(operations), len(results), error.code)
+        return _failure(len(steps), len(results), error.code)
     finally:
         tree.quotas.thaw()
     tree.commit()
-    if engine.watches:
-        for step, node, parent in done:  # no step of a multi changes an ACL: these are still the same
-            engine.fire(step, node.acl, parent.acl)
+    for effect, node, parent in done:  # no step of a multi changes an ACL: these are still the same
+        engine.fire(effect, node.acl, parent.acl)
     if engine.on_txn is not None:
-        engine.record(Multi(tuple(step for step, _, _ in done)), client.session_id)
+        engine.record(Multi(tuple(effect for effect, _, _ in done)), client.session_id)
     results.append(TERMINATOR)
     return b"".join(results)
 
 
-def _prepare(engine: Engine, client: Client, op: int, request: Any) -> _Step:
-    who = client.identities
-    if op == _SET_DATA:
-        return engine.prepare.set_data(request, who)
-    if op == _DELETE:
-        return engine.prepare.delete(request, who)
-    if op == _CHECK:
-        return engine.prepare.check(request, who)
-    return engine.prepare.create(op, request, client.session_id, who)
+def _carry_out(
+    engine: Engine, client: Client, steps: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
+) -> list[tuple[Effect, Znode, Znode]]:
+    """Validate and apply each step, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
-
-def _result(op: int, step: _Step, node: Znode) -> bytes:
-    """The bytes of a :class:`~pyzk.protocol.multi.MultiResult`."""
-    if op == _SET_DATA:
-        return _OK[op] + node.packed_stat()
-    if op in (_DELETE, _CHECK):
-        return _OK[op]
-    path = step.path.encode()
-    answer = _INT.pack(len(path)) + path
-    if op == _CREATE:
-        return _OK[op] + answer
-    # containers and TTL znodes answer as create2 does (wire.md, trap 30)
-    return _OK[_CREATE2] + answer + node.packed_stat()
+    Returns each effect with its znode and that one's parent, if anybody is to be told.
+    """
+    prepare, tree, zxid, time = engine.prepare, engine.tree, engine.zxid, engine.time
+    who, session = client.identities, client.session_id
+    heard = bool(engine.watches.watchers) or engine.on_txn is not None
+    done: list[tuple[Effect, Znode, Znode]] = []
+    for op, request in steps:
+        if op == _SET_DATA:
+            path, data, version = request
+            path, node, version = prepare.set_data(path, data, version, who)
+            tree.set_data(path, node, data, version, zxid, time)
+            if heard:
+                done.append((SetData(path, data, version), node, node))
+            results.append(_SET_OK + node.packed_stat())
+        elif op == _CHECK:
+            path, version = request
+            path, node = prepare.check(path, version, who)
+            if heard:
+                done.append((Check(path), node, node))
+            results.append(_CHECK_OK)
+        elif op == _DELETE:
+            path, version = request
+            path, name, parent = prepare.delete(path, version, who)
+            node = tree.delete(path, name, parent, zxid)
+            if heard:
+                done.append((Delete(path, parent_of(path)), node, parent))
+            results.append(_DELETE_OK)
+        else:
+            path, data, acl, flags = request[:4]
+            ttl = request[4] if op == _CREATE_TTL else -1
+            path, name, parent, acl, owner = prepare.create(op, path, data, acl, flags, ttl, session, who)
+            node = tree.create(path, name, parent, data, acl, owner, zxid, time)
+            if heard:
+                done.append((Create(path, parent_of(path), data, acl, owner), node, parent))
+            encoded = path.encode()
+            if op == _CREATE:
+                results.append(_CREATE_OK(_CREATE, 0, 0, len(encoded)) + encoded)
+            else:  # containers and TTL znodes answer as create2 does (wire.md, trap 30)
+                results.append(_CREATE_OK(_CREATE2, 0, 0, len(encoded)) + encoded + node.packed_stat())
+    return done
 
 
 def _failure(total: int, failed: int, code: int) -> bytes:
     """0 before the step that failed, its own code at it, -2 after it."""
-    codes = [0] * failed + [code] + [RuntimeInconsistencyError.code] * (total - failed - 1)
-    return encode_results(MultiResult(OpCode.ERROR, c, records.ErrorResponse(c)) for c in codes)
+    return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR
+
+
+def _error(code: int) -> bytes:
+    return MultiHeader(OpCode.ERROR, False, code).encode() + records.ErrorResponse(code).encode()
 
 
 def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
@@ -113,12 +134,12 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
             client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
         try:
-            if isinstance(request, records.GetDataRequest):
-                node = readable(engine, client, request.path)
+            if op == _GET_DATA:
+                node = readable(engine, client, request[0])
                 response: Record = records.GetDataResponse(node.data, node.stat())
                 size += len(node.data or b"")
-            elif isinstance(request, records.GetChildrenRequest):
-                node = readable(engine, client, request.path)
+            elif op == _GET_CHILDREN:
+                node = readable(engine, client, request[0])
                 response = records.GetChildrenResponse(tuple(node.children or ()))
                 size += sum(map(len, response.children or ()))
             else:  # refused, but with what was read so far in the body (wire.md section 6)
@@ -131,8 +152,8 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
     return encode_results(results)
 
 
-def _decode(frame: bytes) -> list[MultiOp]:
+def _decode(frame: bytes) -> list[tuple[int, tuple[Any, ...]]]:
     try:
-        return decode_multi(frame, 8)
+        return decode_fields(frame, 8)
     except JuteError as error:
         raise MarshallingError(None, str(error)) from None

@@ -33,9 +33,9 @@ def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ
     return node
 
 
-def exists(engine: Engine, client: Client, request: records.ExistsRequest) -> bytes:
+def exists(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
     """The one read that leaves a watch where there is no znode."""
-    path = request.path
+    path, watch = request
     if path is None:
         raise MarshallingError(None, "a null path")
     if "\0" in path:
@@ -43,17 +43,17 @@ def exists(engine: Engine, client: Client, request: records.ExistsRequest) -> by
     node = engine.tree.find(path)
     if node is not None and node.acl is not records.OPEN_ACL:
         engine.access.check(node.acl, _READ, client.identities, path)
-    if request.watch:
+    if watch:
         engine.watches.add_data(path, client)
     if node is None:
         raise NoNodeError(path)
     return node.packed_stat()
 
 
-def get_data(engine: Engine, client: Client, request: records.GetDataRequest) -> bytes:
-    path = request.path
+def get_data(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    path, watch = request
     node = readable(engine, client, path)
-    if request.watch and path is not None:
+    if watch and path is not None:
         engine.watches.add_data(path, client)
     data = node.data
     if data is None:
@@ -61,32 +61,31 @@ def get_data(engine: Engine, client: Client, request: records.GetDataRequest) ->
     return b"".join((_INT.pack(len(data)), data, node.packed_stat()))
 
 
-def get_children(engine: Engine, client: Client, request: records.GetChildrenRequest) -> bytes:
-    node = readable(engine, client, request.path)
-    if request.watch and request.path is not None:
-        engine.watches.add_child(request.path, client)
+def get_children(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    path, watch = request
+    node = readable(engine, client, path)
+    if watch and path is not None:
+        engine.watches.add_child(path, client)
     return node.children.pack() if node.children else NO_CHILDREN
 
 
-def get_children2(engine: Engine, client: Client, request: records.GetChildren2Request) -> bytes:
-    names = get_children(engine, client, records.GetChildrenRequest(request.path, request.watch))
-    return names + readable(engine, client, request.path).packed_stat()
+def get_children2(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    names = get_children(engine, client, request)
+    return names + readable(engine, client, request[0]).packed_stat()
 
 
-def get_all_children_number(
-    engine: Engine, client: Client, request: records.GetAllChildrenNumberRequest
-) -> bytes:
+def get_all_children_number(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
     """Descendants at all depths; permissions below the znode itself do not matter."""
-    readable(engine, client, request.path)
-    path = request.path or ""
+    (path,) = request
+    readable(engine, client, path)
     if path == "/":  # every entry of the tree but the root's own two
         return _INT.pack(len(engine.tree) - 2)
-    return _INT.pack(sum(1 for _ in engine.tree.walk(path)))
+    return _INT.pack(sum(1 for _ in engine.tree.walk(path or "")))
 
 
-def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeralsRequest) -> bytes:
+def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
     """This session's own; the prefix is a plain string, not a path component."""
-    prefix = request.prefixPath or ""
+    prefix = request[0] or ""
     everything = not prefix.strip() or prefix == "/"
     mine = engine.tree.ephemerals.get(client.session_id, ())
     return records.GetEphemeralsResponse(
@@ -94,14 +93,14 @@ def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeral
     ).encode()
 
 
-def get_acl(engine: Engine, client: Client, request: records.GetACLRequest) -> bytes:
-    node = readable(engine, client, request.path, _READ_OR_ADMIN)
+def get_acl(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+    node = readable(engine, client, request[0], _READ_OR_ADMIN)
     acl = engine.access.masked(node.acl, client.identities)
     return records.GetACLResponse(tuple(acl), node.stat()).encode()
 
 
-def sync(engine: Engine, client: Client, request: records.SyncRequest) -> bytes:
-    return records.SyncResponse(request.path).encode()
+def sync(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+    return records.SyncResponse(*request).encode()
 
 
 def ping(engine: Engine, client: Client, frame: bytes) -> bytes:

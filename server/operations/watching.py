@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol import records
 from ...protocol.constants import AddWatchMode, EventType, WatcherType
@@ -13,46 +13,49 @@ from ..watches import Notification
 if TYPE_CHECKING:
     from ..engine import Client, Engine
 
+_Paths: TypeAlias = Sequence[str | None] | None
+
 _NO_ERROR = records.ErrorResponse(0).encode()
 
 
-def add_watch(engine: Engine, client: Client, request: records.AddWatchRequest) -> bytes:
+def add_watch(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
     """No check of the path, its existence or its ACL: a watch on anything is accepted."""
-    if request.mode == AddWatchMode.PERSISTENT:
+    path, mode = request
+    if mode == AddWatchMode.PERSISTENT:
         add = engine.watches.add_persistent
-    elif request.mode == AddWatchMode.PERSISTENT_RECURSIVE:
+    elif mode == AddWatchMode.PERSISTENT_RECURSIVE:
         add = engine.watches.add_recursive
     else:
-        raise MarshallingError(request.path, f"unknown watch mode {request.mode}")
-    if request.path is not None:  # null is accepted too, and watches nothing (wire.md section 15)
-        add(request.path, client)
+        raise MarshallingError(path, f"unknown watch mode {mode}")
+    if path is not None:  # null is accepted too, and watches nothing (wire.md section 15)
+        add(path, client)
     return _NO_ERROR
 
 
-def check_watches(engine: Engine, client: Client, request: records.CheckWatchesRequest) -> bytes:
-    kind = _watcher_type(request.type)
-    if request.path is None or not engine.watches.has(request.path, client, kind):
-        raise NoWatcherError(request.path)
+def check_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+    path, number = request
+    kind = _watcher_type(number)
+    if path is None or not engine.watches.has(path, client, kind):
+        raise NoWatcherError(path)
     return b""
 
 
-def remove_watches(engine: Engine, client: Client, request: records.RemoveWatchesRequest) -> bytes:
+def remove_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
     """Nobody is notified: the events about removed watches are made by client libraries."""
-    kind = _watcher_type(request.type)
-    if request.path is None or not engine.watches.remove(request.path, client, kind):
-        raise NoWatcherError(request.path)
+    path, number = request
+    kind = _watcher_type(number)
+    if path is None or not engine.watches.remove(path, client, kind):
+        raise NoWatcherError(path)
     return b""
 
 
-def set_watches(engine: Engine, client: Client, request: records.SetWatches | records.SetWatches2) -> bytes:
+def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths]) -> bytes:
     """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
 
     The catch-up events carry zxid -1 and pass no permission filter.
     """
-    data, exist, child = (
-        _no_nulls(paths) for paths in (request.dataWatches, request.existWatches, request.childWatches)
-    )
-    since = request.relativeZxid
+    since, *kinds = request
+    data, exist, child = map(_no_nulls, kinds)
     find, watches = engine.tree.find, engine.watches
     for path in data:
         node = find(path)
@@ -78,11 +81,13 @@ def set_watches(engine: Engine, client: Client, request: records.SetWatches | re
     return b""
 
 
-def set_watches2(engine: Engine, client: Client, request: records.SetWatches2) -> bytes:
+def set_watches2(
+    engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths, _Paths, _Paths]
+) -> bytes:
     """The same with the persistent kinds, which get no catch-up."""
-    persistent = _no_nulls(request.persistentWatches)
-    recursive = _no_nulls(request.persistentRecursiveWatches)
-    set_watches(engine, client, request)
+    since, data, exist, child, *kinds = request
+    persistent, recursive = map(_no_nulls, kinds)
+    set_watches(engine, client, (since, data, exist, child))
     for path in persistent:
         engine.watches.add_persistent(path, client)
     for path in recursive:
@@ -101,7 +106,7 @@ def _watcher_type(value: int) -> WatcherType:
         raise MarshallingError(None, f"unknown watcher type {value}") from None
 
 
-def _no_nulls(paths: Sequence[str | None] | None) -> list[str]:
+def _no_nulls(paths: _Paths) -> list[str]:
     if paths is None or any(path is None for path in paths):
         raise MarshallingError(None, "a null where paths belong")
     return [path for path in paths if path is not None]

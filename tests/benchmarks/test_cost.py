@@ -17,7 +17,9 @@ import pytest
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
+from pyzk.protocol.multi import encode_multi
 
+from ..requests import set_op
 from ..server.helpers import Peer, World, request_frame
 
 MARGIN = 1.10
@@ -28,7 +30,8 @@ GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/node", False))
 SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1))
 CREATE = request_frame(1, OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0))
 DELETE = request_frame(1, OpCode.DELETE, r.DeleteRequest("/new", -1))
-CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE]}
+MULTI = request_frame(1, OpCode.MULTI, encode_multi([set_op("/node", DATA)] * 10))
+CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE], "multi of ten sets": [MULTI]}
 
 
 @attrs.frozen
@@ -45,12 +48,13 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(15, {(3, 11): 696, (3, 12): 659, (3, 13): 635}),
-    ("get", "in a batch"): Cost(7.26667, {(3, 11): 352, (3, 12): 325, (3, 13): 306}),
-    ("set", "alone"): Cost(25, {(3, 11): 993, (3, 12): 941, (3, 13): 899}),
-    ("set", "in a batch"): Cost(17.2667, {(3, 11): 649, (3, 12): 607, (3, 13): 570}),
-    ("create + delete", "alone"): Cost(51, {(3, 11): 2098, (3, 12): 1967, (3, 13): 1884}),
-    ("create + delete", "in a batch"): Cost(35.5333, {(3, 11): 1415, (3, 12): 1314, (3, 13): 1242}),
+    ("get", "alone"): Cost(12, {(3, 11): 545, (3, 12): 519, (3, 13): 504}),
+    ("get", "in a batch"): Cost(6.3, {(3, 11): 309, (3, 12): 285, (3, 13): 272}),
+    ("set", "alone"): Cost(13, {(3, 11): 712, (3, 12): 680, (3, 13): 659}),
+    ("set", "in a batch"): Cost(7.3, {(3, 11): 476, (3, 12): 446, (3, 13): 427}),
+    ("create + delete", "alone"): Cost(29, {(3, 11): 1566, (3, 12): 1481, (3, 13): 1431}),
+    ("create + delete", "in a batch"): Cost(17.6, {(3, 11): 1098, (3, 12): 1029, (3, 13): 982}),
+    ("multi of ten sets", "alone"): Cost(56, {(3, 11): 3820, (3, 12): 3615, (3, 13): 3467}),
 }
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.

@@ -65,5 +65,5 @@ def test_nothing_is_left_of_clients_that_are_gone(monkeypatch: pytest.MonkeyPatc
         round_of_clients(world, names)
     assert live_objects() - before < ROUND  # one object left by each client would be three times that
     assert len(world.tree) == len(World().tree)
-    assert not world.engine.watches
+    assert not world.engine.watches.watchers
     assert not world.service.connections

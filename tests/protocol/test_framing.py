@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,33 @@ def test_more_tells_whether_another_take_would_give_something(
         assert buffer.more == (left > 0)
     assert buffer.take(most) == []
     assert not buffer.more
+
+
+@given(
+    before=st.just(b"") | st.binary(max_size=6),
+    data=st.binary(max_size=8) | st.binary(max_size=8).map(frame) | st.binary(max_size=20).map(frame),
+)
+def test_only_spares_feeding_one_whole_frame_and_nothing_else(before: bytes, data: bytes) -> None:
+    buffer, other = FrameBuffer(8), FrameBuffer(8)
+    buffer.feed(before)
+    waiting = len(buffer)
+    payload = buffer.only(data)
+    assert len(buffer) == waiting
+    other.feed(before + data)
+    try:
+        taken = other.take(ALL)
+    except FrameLengthError:
+        taken = []
+    whole = not before and taken and not len(other) and len(taken) == 1
+    assert payload == (taken[0] if whole else None)
+
+
+def test_what_was_taken_is_let_go() -> None:
+    buffer, data = FrameBuffer(100), frame(b"a")
+    references = sys.getrefcount(data)
+    buffer.feed(data)
+    assert buffer.take(ALL) == [b"a"]
+    assert sys.getrefcount(data) == references
 
 
 def test_a_large_frame_may_trickle_in() -> None:

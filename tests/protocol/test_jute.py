@@ -20,6 +20,7 @@ from pyzk.protocol.jute import (
     UString,
     Vector,
     encode_text,
+    fields_reader,
     record,
 )
 
@@ -96,6 +97,66 @@ def test_noise_decodes_or_is_malformed(cls: type[Record], noise: bytes) -> None:
         return
     assert end <= len(noise)
     assert isinstance(value, cls)
+
+
+class Plain:
+    """Reads one value after the other, by the rules of wire.md section 2 and without any art."""
+
+    def __init__(self, data: bytes, pos: int) -> None:
+        self.data = data
+        self.pos = pos
+
+    def bytes(self, size: int) -> bytes:
+        if size < 0 or self.pos + size > len(self.data):
+            raise JuteError
+        self.pos += size
+        return self.data[self.pos - size : self.pos]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.bytes(size), signed=True)
+
+    def value(self, kind: str, argument: Any) -> Any:
+        if kind == "record":
+            return argument(*self.fields(argument))
+        if kind in ("boolean", "int", "long"):
+            number = self.number({"boolean": 1, "int": 4, "long": 8}[kind])
+            return number != 0 if kind == "boolean" else number
+        count = self.number(4)
+        if kind == "vector":
+            element = argument[0]
+            record = isinstance(element, type)
+            inner = ("record", element) if record else (element.__metadata__[0], None)
+            return None if count == -1 else tuple(self.value(*inner) for _ in range(count))
+        if count == -1 and kind != "text":
+            return None
+        data = self.bytes(count)
+        return data if kind == "buffer" else data.decode("utf-8", "replace")
+
+    def fields(self, cls: Any) -> tuple[Any, ...]:
+        return tuple(self.value(kind, argument) for _, kind, argument in cls.jute_fields)
+
+
+@pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
+@few
+@given(data=st.data())
+def test_compiled_readers_read_what_a_plain_one_does(cls: type[Record], data: st.DataObject) -> None:
+    """Whatever the bytes: whole, damaged, cut off, with more behind them."""
+    encoded = bytearray(data.draw(instances(cls)).encode())
+    for _ in range(data.draw(st.integers(0, 2)) if encoded else 0):
+        place = data.draw(st.integers(0, len(encoded) - 1))
+        encoded[place] = data.draw(st.sampled_from([0, 1, 5, 127, 128, 255]))
+    cut = data.draw(st.just(len(encoded)) | st.integers(0, len(encoded)))
+    message = b"before" + encoded[:cut] + data.draw(st.just(b"") | st.binary(max_size=30))
+    plain = Plain(message, 6)
+    try:
+        fields = plain.fields(cls)
+    except JuteError:
+        for read in (cls.read, fields_reader(cls)):
+            with pytest.raises(JuteError):
+                read(message, 6)
+    else:
+        assert fields_reader(cls)(message, 6) == (fields, plain.pos)
+        assert cls.read(message, 6) == (cls(*fields), plain.pos)
 
 
 # --- single types ------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
@@ -138,6 +138,67 @@ def test_noise_is_malformed_or_decodes(noise: bytes, decode: Any) -> None:
     except JuteError:
         return
     assert any(noise), "not even a terminator is in there"
+
+
+def plainly(data: bytes, pos: int) -> list[MultiOp]:
+    """What :func:`decode_multi` does, one record after the other."""
+    ops: list[MultiOp] = []
+    while not (header := r.MultiHeader.read(data, pos))[0].done:
+        op, pos = header[0].type, header[1]
+        cls = (READ_OPS | TRANSACTION_OPS).get(op)
+        if cls is None or (op in READ_OPS) != ((ops[0].op if ops else op) in READ_OPS):
+            raise JuteError
+        request: Any
+        request, pos = cls.read(data, pos)
+        if op in (1, 15, 19, 21):
+            becomes = [row[2] for row in QUIRKS if (row[0], row[1].flags) == (op, request.flags)]
+            if becomes == [None] or (op != 21 and not 0 <= request.flags <= 6):
+                raise JuteError
+            became = becomes[0] if becomes else (1, None)
+            if op == 21 and became[0] != 21:
+                request = r.CreateRequest(request.path, request.data, request.acl, request.flags)
+            op = became[0]
+        ops.append(MultiOp(op, request))
+    return ops
+
+
+_small = st.sampled_from(["/a", "", None])
+_data = st.sampled_from([b"", b"data", None])
+_acl = st.sampled_from([r.OPEN_ACL, r.READ_ACL, (), None])
+_flags = st.integers(-1, 7)
+_version = st.integers(-1, 300)
+_creates = st.builds(r.CreateRequest, _small, _data, _acl, _flags)
+_items: list[st.SearchStrategy[MultiOp]] = [
+    st.builds(MultiOp, st.just(5), st.builds(r.SetDataRequest, _small, _data, _version)),
+    st.builds(MultiOp, st.just(2), st.builds(r.DeleteRequest, _small, _version)),
+    st.builds(MultiOp, st.just(13), st.builds(r.CheckVersionRequest, _small, _version)),
+    st.builds(MultiOp, st.sampled_from([1, 15, 19]), _creates),
+    st.builds(MultiOp, st.just(21), st.builds(r.CreateTTLRequest, _small, _data, _acl, _flags, _version)),
+    st.builds(MultiOp, st.just(4), st.builds(r.GetDataRequest, _small, st.booleans())),
+    st.builds(MultiOp, st.just(8), st.builds(r.GetChildrenRequest, _small, st.booleans())),
+]
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(
+    ops=st.lists(st.one_of(_items), max_size=4) | st.lists(st.one_of(_items[:5]), max_size=4),
+    damage=st.lists(st.tuples(st.integers(0, 200), st.sampled_from([0, 1, 5, 127, 255])), max_size=2),
+    cut=st.just(200) | st.integers(0, 200),
+)
+def test_a_body_is_decoded_as_its_records_one_by_one(
+    ops: list[MultiOp], damage: list[tuple[int, int]], cut: int
+) -> None:
+    encoded = bytearray(encode_multi(ops))
+    for place, byte in damage:
+        encoded[place % len(encoded)] = byte
+    body = b"12345678" + encoded[:cut]
+    try:
+        expected = plainly(body, 8)
+    except JuteError:
+        with pytest.raises(JuteError):
+            decode_multi(body, 8)
+    else:
+        assert decode_multi(body, 8) == expected
 
 
 # --- results -----------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ def check_tree_invariants(tree: DataTree) -> None:
     """Fail unless children and znodes, owners and their lists, sizes, counts and kept Stats agree."""
     nodes = tree.nodes
     assert nodes[""] is nodes["/"]
+    there = {"": nodes[""], "/": nodes[""], **dict(tree.items_below("/"))}
+    assert tree._known.items() <= there.items(), "a znode is remembered that has gone or moved"
     assert set(BUILT_IN) <= set(nodes)
     assert len(tree) == len(nodes)
     assert sorted(tree.walk("/")) == sorted(set(nodes) - {"", "/"})

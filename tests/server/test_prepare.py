@@ -15,7 +15,7 @@ from pyzk.server.acl import AccessControl
 from pyzk.server.prepare import Preparer
 from pyzk.server.settings import Settings
 from pyzk.server.tree import DataTree
-from pyzk.server.txn import Check, Create, Effect, SetACL, SetData
+from pyzk.server.txn import Create, SetACL
 from pyzk.server.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from .helpers import acl, creation, deletion, set_create_counter
@@ -65,14 +65,15 @@ class Bench:
         self.tree.apply(creation(path, data, owner), len(self.tree), 1)
 
     def create(
-        self, path: str | None, entries: Any = OPEN, flags: int = 0, op: int = CREATE, ttl: int | None = None
+        self, path: str | None, entries: Any = OPEN, flags: int = 0, op: int = CREATE, ttl: int = -1
     ) -> Create:
-        request = (
-            r.CreateRequest(path, b"1", entries, flags)
-            if ttl is None
-            else r.CreateTTLRequest(path, b"1", entries, flags, ttl)
+        """Prepare a create, and say with what effect."""
+        final, name, parent, stored, owner = self.prepare.create(
+            op, path, b"1", entries, flags, ttl, SESSION, WHO
         )
-        return self.prepare.create(op, request, SESSION, WHO)
+        above = parent_of(final)
+        assert (name, parent) == (final[len(above) + 1 :], self.tree.nodes[above])
+        return Create(final, above, b"1", stored, owner)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def code_of(call: Callable[[], Effect]) -> int:
+def code_of(call: Callable[[], object]) -> int:
     """The error code of a preparation, 0 if it succeeds."""
     try:
         call()
@@ -164,7 +165,7 @@ def test_the_order_of_checks_of_create_ttl(bench: Bench, path: str, flags: int, 
 def test_ttl_flags_while_extended_types_are_disabled(op: int, flags: int) -> None:
     # check 2 comes before check 3, and so before everything else
     bench = Bench(extended_types=False)
-    ttl = 0 if op == TTL else None
+    ttl = 0 if op == TTL else -1
     assert code_of(lambda: bench.create(None, BAD_ACL, flags, op, ttl)) == -6
 
 
@@ -185,7 +186,7 @@ def test_the_other_ops_carry_an_implicit_ttl_that_is_invalid(bench: Bench, op: i
 @pytest.mark.parametrize("flags", [-(2**31), -1, 7, 8, 2**31 - 1])
 @pytest.mark.parametrize("op", [CREATE, CREATE2, CONTAINER, TTL])
 def test_flags_are_an_enumeration(bench: Bench, op: int, flags: int) -> None:
-    assert code_of(lambda: bench.create("/open/x", flags=flags, op=op, ttl=5 if op == TTL else None)) == -8
+    assert code_of(lambda: bench.create("/open/x", flags=flags, op=op, ttl=5 if op == TTL else -1)) == -8
 
 
 # op, flags, stored owner, sequential (section 4.1, second table)
@@ -208,7 +209,7 @@ KINDS = [
 def test_op_and_flags_decide_the_kind(
     bench: Bench, op: int, flags: int, owner: int, sequential: bool
 ) -> None:
-    effect = bench.create("/open/x", flags=flags, op=op, ttl=77 if op == TTL else None)
+    effect = bench.create("/open/x", flags=flags, op=op, ttl=77 if op == TTL else -1)
     assert effect == creation("/open/x0000000002" if sequential else "/open/x", b"1", owner)
 
 
@@ -277,17 +278,17 @@ DELETE_ORDER: list[tuple[str | None, int, int]] = [
 
 @pytest.mark.parametrize(("path", "version", "code"), DELETE_ORDER, ids=ascii)
 def test_the_order_of_checks_of_delete(bench: Bench, path: str | None, version: int, code: int) -> None:
-    assert code_of(lambda: bench.prepare.delete(r.DeleteRequest(path, version), WHO)) == code
+    assert code_of(lambda: bench.prepare.delete(path, version, WHO)) == code
 
 
 def test_delete_needs_no_permission_on_the_znode_itself(bench: Bench) -> None:
     bench.tree.apply(deletion("/closed/child"), 50, 50)
-    assert bench.prepare.delete(r.DeleteRequest("/closed", -1), WHO) == deletion("/closed")
+    assert bench.prepare.delete("/closed", -1, WHO) == ("/closed", "closed", bench.tree.nodes["/"])
 
 
 def test_not_even_super_may_delete_a_built_in_znode(bench: Bench) -> None:
     who = (r.Id("super", ""),)
-    assert code_of(lambda: bench.prepare.delete(r.DeleteRequest("/zookeeper/quota", -1), who)) == -8
+    assert code_of(lambda: bench.prepare.delete("/zookeeper/quota", -1, who)) == -8
 
 
 SET_ORDER: list[tuple[str | None, bytes, int, int]] = [
@@ -311,7 +312,7 @@ SET_ORDER: list[tuple[str | None, bytes, int, int]] = [
 def test_the_order_of_checks_of_set_data(
     bench: Bench, path: str | None, data: bytes, version: int, code: int
 ) -> None:
-    assert code_of(lambda: bench.prepare.set_data(r.SetDataRequest(path, data, version), WHO)) == code
+    assert code_of(lambda: bench.prepare.set_data(path, data, version, WHO)) == code
 
 
 SET_ACL_ORDER: list[tuple[str | None, Any, int, int]] = [
@@ -332,7 +333,7 @@ SET_ACL_ORDER: list[tuple[str | None, Any, int, int]] = [
 def test_the_order_of_checks_of_set_acl(
     bench: Bench, path: str | None, entries: Any, version: int, code: int
 ) -> None:
-    assert code_of(lambda: bench.prepare.set_acl(r.SetACLRequest(path, entries, version), WHO)) == code
+    assert code_of(lambda: bench.prepare.set_acl(path, entries, version, WHO)) == code
 
 
 CHECK_ORDER: list[tuple[str | None, int, int]] = [
@@ -348,7 +349,7 @@ CHECK_ORDER: list[tuple[str | None, int, int]] = [
 
 @pytest.mark.parametrize(("path", "version", "code"), CHECK_ORDER, ids=ascii)
 def test_the_order_of_checks_of_check(bench: Bench, path: str | None, version: int, code: int) -> None:
-    assert code_of(lambda: bench.prepare.check(r.CheckVersionRequest(path, version), WHO)) == code
+    assert code_of(lambda: bench.prepare.check(path, version, WHO)) == code
 
 
 @pytest.mark.parametrize(
@@ -372,8 +373,7 @@ def test_versions_count_as_java_does(bench: Bench, version: int, following: int)
     # semantics.md section 1.4: releases up to 3.9 deliver -1
     node = bench.tree.nodes["/open/child"]
     node.version = node.aversion = version
-    data = bench.prepare.set_data(r.SetDataRequest("/open/child", b"", version), WHO)
-    assert data == SetData("/open/child", b"", following)
-    acls = bench.prepare.set_acl(r.SetACLRequest("/open/child", OPEN, version), WHO)
+    assert bench.prepare.set_data("/open/child", b"", version, WHO) == ("/open/child", node, following)
+    acls = bench.prepare.set_acl("/open/child", OPEN, version, WHO)
     assert acls == SetACL("/open/child", OPEN, following)
-    assert bench.prepare.check(r.CheckVersionRequest("/open/child", version), WHO) == Check("/open/child")
+    assert bench.prepare.check("/open/child", version, WHO) == ("/open/child", node)

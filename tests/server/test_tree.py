@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyzk.protocol.constants import INT_MAX, INT_MIN
 from pyzk.protocol.paths import join
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id, Stat
+from pyzk.server import tree as tree_module
 from pyzk.server.tree import DataTree
 from pyzk.server.txn import Check, Effect, SetACL, SetData
 from pyzk.server.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
@@ -231,6 +232,25 @@ def test_walk_gives_parents_before_children(tree: DataTree) -> None:
     walked = list(tree.walk("/a"))
     assert sorted(walked) == ["/a/b", "/a/b/c", "/a/d"]
     assert walked.index("/a/b") < walked.index("/a/b/c")
+
+
+def test_a_bounded_number_of_paths_is_remembered(tree: DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_module, "_KNOWN", 3)
+    for name in "abcdefgh":
+        tree.apply(creation(f"/{name}"), 2, 1)
+    for _ in range(2):
+        for name in "abcdefgh":
+            assert tree.find(f"/{name}") is tree.nodes["/"].children[name]  # type: ignore[index]
+            assert len(tree._known) <= 3
+
+
+def test_what_is_created_again_is_another_znode(tree: DataTree) -> None:
+    tree.apply(creation("/a"), 2, 1)
+    first = tree.find("/a")
+    tree.apply(deletion("/a"), 3, 1)
+    assert tree.find("/a") is None
+    tree.apply(creation("/a"), 4, 1)
+    assert tree.find("/a") not in (None, first)
 
 
 _NAMES = ["a", "b", "c"]
