@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ZooKeeper
+from pyzk.client import ZooKeeper, connect
+from pyzk.server.testing import EmbeddedServer
 
+from ..ensemble import real
+from . import curator_peer
+from .curator_peer import CuratorProcess
+from .interop import PATIENCE
 from .lab import Lab, open_lab
 
 
@@ -24,3 +31,66 @@ async def lab() -> AsyncIterator[Lab]:
 async def zk(lab: Lab) -> ZooKeeper:
     """A client of it."""
     return await lab.client()
+
+
+# --- beside Apache Curator: over TCP, in real time ----------------------------------------------------------
+
+
+def require(missing: str | None) -> None:
+    """Skip where something is missing; fail where the environment says that it must be there."""
+    if missing and os.environ.get("PYZK_REQUIRE_REAL"):
+        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {missing}")
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def curator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorProcess]:
+    require(curator_peer.missing())
+    with CuratorProcess(tmp_path_factory.mktemp("curator")) as process:
+        yield process
+
+
+@pytest.fixture
+async def curator(curator_process: CuratorProcess) -> AsyncIterator[CuratorProcess]:
+    """A process that carries out Curator's recipes. A test of which nothing comes fails."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end_a_hang)
+        yield curator_process
+        nursery.cancel_scope.cancel()
+
+
+async def end_a_hang() -> None:
+    await trio.sleep(3 * PATIENCE)
+    raise AssertionError("the test hangs: it waits for something that does not come")
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    """A server of this test's own, with a port."""
+    with EmbeddedServer(tick_time=50, max_session_timeout=60_000, extended_types=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Iterator[str]:
+    """The connect string of a real, standalone ZooKeeper."""
+    require(real.missing())
+    with real.Ensemble(1) as ensemble:
+        yield ensemble.hosts
+
+
+@pytest.fixture(params=["server", "real_server"])
+def either_server(request: pytest.FixtureRequest) -> str:
+    """The connect string of our server, and of a real one."""
+    found = request.getfixturevalue(request.param)
+    return found.hosts if isinstance(found, EmbeddedServer) else found
+
+
+@pytest.fixture
+async def hosts(either_server: str) -> str:
+    """The same, with a chroot of this test's own."""
+    path = f"/{uuid.uuid4()}"
+    async with connect(either_server) as zk:
+        await zk.create(path)
+    return either_server + path

@@ -74,6 +74,12 @@ class Lab:
         """The end of :meth:`cut_off`. What the client had sent meanwhile is lost with its old connection."""
         self._cut_off.discard(self._numbers[zk])
 
+    def outlive(self, zk: ZooKeeper) -> None:
+        """Have a client told that its session has expired, while the session lives on until its time is up:
+        that is what a follower that lags behind looks like (trap E-04)."""
+        zk.session._machine._data.password = b"another"
+        self.server.disconnect(zk.session.id)
+
     @property
     def watch_count(self) -> int:
         """How many watches the server holds."""
@@ -81,11 +87,7 @@ class Lab:
 
     def count_children(self, path: str, created: int) -> None:
         """Make an empty znode below which so many children have been created already."""
-        self.server.load({f"{path}/first": b""})
-        children = self.server._engine.tree.find(path).children
-        assert children is not None
-        children.clear()
-        children.created = created
+        count_children(self.server, path, created)
 
     def requests(self, zk: ZooKeeper) -> Counter[str]:
         """How many requests a client has sent so far, by name in lower case; pings left out."""
@@ -113,3 +115,11 @@ async def _end_a_hang() -> None:
     """Virtual time never stands still: a test that waits for what never comes would do so for ever."""
     await trio.sleep(LONGEST)
     raise AssertionError(f"the test hangs: it waits for something that did not come in {LONGEST} s")
+
+
+def count_children(server: Controls, path: str, created: int) -> None:
+    server.load({f"{path}/first": b""})
+    children = server._engine.tree.find(path).children
+    assert children is not None
+    children.clear()
+    children.created = created
