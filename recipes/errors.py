@@ -19,6 +19,7 @@ class LossReason(enum.Enum):
     SUSPENDED = "the connection was lost"
     NODE_DELETED = "its znode was deleted"
     CLIENT_CLOSED = "the client was closed"
+    RELEASED = "it was given up elsewhere in this process"
 
 
 class RecipeError(Exception):
