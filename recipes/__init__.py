@@ -27,6 +27,7 @@ from .grant import Grant
 from .lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
 from .names import Kind
 from .rwlock import RWLock, WriteGrant
+from .single_node import SingleNodeLock
 from .strategy import PARENT, PREDECESSOR, Strategy, polling
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Rebalance",
     "RecipeError",
     "SequenceExhausted",
+    "SingleNodeLock",
     "Strategy",
     "WouldBlock",
     "WriteGrant",

@@ -193,7 +193,7 @@ class _Contender:
                 continue
             if place.name.startswith(tuple(self._prefixes)):
                 # An attempt of ours that was thought to be lost has come after all (trap E-03).
-                terms.zk.janitor.delete(join(terms.path, place.name))
+                terms.zk.janitor.delete_own(join(terms.path, place.name))
             elif place.sequence == self._sequence and place.kind in terms.recognise:
                 raise SequenceExhausted(terms.path)
             elif place.sequence < self._sequence and terms.blocks(place):

@@ -16,6 +16,7 @@ from ..client import (
     ACL,
     OPEN_ACL,
     UNANSWERED,
+    Check,
     ConnectionLossError,
     Create,
     CreateMode,
@@ -115,17 +116,23 @@ async def create_identified(
     parents: Parents,
     acl: Sequence[ACL] | None = None,
     sequential: bool = True,
+    fence: Check | None = None,
 ) -> Created:
     """Create ephemeral znodes, sequential ones by default, by names that begin as no other does; several in
     one transaction.
 
     :param prefixes: the names without the number; each holds an id used for this call alone.
+    :param fence: checked in the same transaction. Where it fails, nothing is created, and its error raised.
     """
     zk = bound.zk
     mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
     acl = OPEN_ACL if acl is None else acl
     creates = [Create(join(parent, prefix), data, acl, mode) for prefix in prefixes]
-    operation: Operation[Any] = creates[0] if len(creates) == 1 else Multi(creates)
+    operation: Operation[Any]
+    if fence is not None:
+        operation = Multi([fence, *creates])
+    else:
+        operation = creates[0] if len(creates) == 1 else Multi(creates)
     ambiguous = False
 
     def undo() -> None:
@@ -144,7 +151,9 @@ async def create_identified(
                     if found is not None:
                         return found
                     ambiguous = False
-            except NoNodeError:
+            except NoNodeError as error:
+                if fence is not None and error.index == 0:
+                    raise
                 await parents.create(bound, parent)
     except trio.Cancelled:
         if ambiguous:
@@ -174,11 +183,11 @@ async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[], obje
 
 
 def _created(result: Any) -> Created:
-    """What a Create, or a Multi of creates, returns."""
+    """What a Create, or a Multi of creates behind a check, returns."""
     if isinstance(result, tuple):
         path, stat = result
         return Created((path,), stat)
-    return Created(tuple(result), None)
+    return Created(tuple(path for path in result if path is not None), None)  # a check has no result
 
 
 def _may_have_happened(error: Exception) -> bool:

@@ -152,12 +152,14 @@ class Hold:
     async def _read_again(self) -> None:
         """The znode has changed: arm the watch again."""
         try:
-            data, _, self._node = await self._bound.repeat(lambda: self._zk.get(self.path, watch=True))
+            data, stat, self._node = await self._bound.repeat(lambda: self._zk.get(self.path, watch=True))
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
-        else:
-            if self.on_data is not None:
-                self.on_data(data)
+            return
+        if stat.ephemeralOwner != self.session_id:  # deleted, and created by another, while we were away
+            self.lose(LockLost(LossReason.NODE_DELETED, self.path))
+        elif self.on_data is not None:
+            self.on_data(data)
 
     async def end(self) -> Watch | None:
         """It is given up: stop watching over it, before the znode is deleted. Returns what is left of the

@@ -25,6 +25,7 @@ class Latest(Generic[T]):
         self._zk = zk
         self._read = read
         self._seen: object = self  # what tells the value from others; never None at first
+        self._generation = zk.session.generation
 
     def __aiter__(self) -> Self:
         return self
@@ -33,13 +34,21 @@ class Latest(Generic[T]):
         """The next value. Raises what the read raises, such as :class:`NoAuthError`, and may be called again
         after that; :class:`ClosingError` once the client is closed."""
         while True:
-            value, mark, watch = await steady(self._zk, self._read)
+            value, mark, watch = await steady(self._zk, self._fresh)
             with watch:
                 if mark == self._seen:
                     await watch.wait()
                     continue
             self._seen = mark
             return value
+
+    async def _fresh(self) -> tuple[T, object, Watch]:
+        """Read. A new session may be served by a server that is behind the one before (trap E-37)."""
+        generation = self._zk.session.generation
+        if generation != self._generation:
+            await self._zk.sync()
+            self._generation = generation
+        return await self._read()
 
 
 def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | None]]:

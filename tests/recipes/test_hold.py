@@ -66,6 +66,20 @@ async def test_a_znode_that_is_deleted_ends_it(autojump_clock: MockClock, lab: L
     await hold.end()
 
 
+async def test_a_znode_that_is_another_s_by_now_ends_it(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    other = await lab.client()
+    lab.server.disconnect(zk.session.id)
+    await other.delete("/mine")
+    await other.create("/mine", b"", ephemeral=True)
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await trio.sleep(60)
+    assert caught.value.reason is LossReason.NODE_DELETED
+    await hold.end()
+
+
 async def test_a_short_loss_of_connection_ends_it_only_if_wanted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:

@@ -142,3 +142,18 @@ async def test_a_closed_client(autojump_clock: MockClock, lab: Lab) -> None:
         await anext(values)
     with pytest.raises(ClosingError):
         await anext(values)
+
+
+async def test_a_new_session_syncs_first(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    """Its server may be behind the one before (trap E-37)."""
+    await zk.create("/node", b"1")
+    values = watch_node(zk, "/node")
+    await anext(values)
+    before = lab.requests(zk)
+    lab.server.expire(zk.session.id)
+    await zk.session.expired.wait()
+    await zk.session.wait_connected()
+    await zk.set("/node", b"3")
+    data, _ = await anext(values)
+    assert data == b"3"
+    assert (lab.requests(zk) - before)["sync"] == 1
