@@ -8,6 +8,15 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
         ...
 """
 
+from .barriers.barrier import Barrier
+from .barriers.double_barrier import DoubleBarrier
+from .base.creating import Parents
+from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
+from .caches.events import CachedNode, CacheEvent, CacheEventType
+from .caches.watching import watch_children, watch_node
+from .elections.election import LeaderElection, Term
+from .elections.leader_latch import LeaderLatch
+from .elections.partitioner import Partitioner
 from .errors import (
     AmbiguousResult,
     BarrierBroken,
@@ -23,40 +32,103 @@ from .errors import (
     SequenceExhausted,
     WouldBlock,
 )
-from .grant import Grant
-from .lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
-from .names import Kind
-from .rwlock import RWLock, WriteGrant
-from .single_node import SingleNodeLock
-from .strategy import PARENT, PREDECESSOR, Strategy, polling
+from .locks.acquiring import Grants
+from .locks.grant import Grant
+from .locks.lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
+from .locks.multi_lock import MultiLock
+from .locks.names import Kind
+from .locks.rwlock import RWLock, WriteGrant
+from .locks.semaphore import LeaseHolder, Semaphore
+from .locks.single_node import SingleNodeLock
+from .locks.strategy import PARENT, PREDECESSOR, Strategy, polling
+from .membership.party import Change, Member, Party
+from .membership.persistent_node import PersistentNode
+from .membership.time_lease import MultiTimeLease, Tenancy, TimeLease
+from .membership.ttl_node import TtlNode
+from .queues.claim_queue import ClaimQueue
+from .queues.delay_queue import DelayQueue
+from .queues.id_queue import IdQueue
+from .queues.items import Item, QueueEmpty, QueueFull, UndecidedItem
+from .queues.priority_queue import PriorityQueue
+from .queues.queue import Queue
+from .values.codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
+from .values.counter import Counter
+from .values.shared_value import SharedValue, Versioned
 
 __all__ = [
+    "ASCII_FLOAT",
+    "ASCII_INT",
+    "INT32",
+    "INT64",
     "PARENT",
     "PREDECESSOR",
+    "RAW",
     "AmbiguousResult",
+    "Barrier",
     "BarrierBroken",
+    "Cache",
+    "CacheEvent",
+    "CacheEventType",
+    "CachedNode",
+    "Change",
+    "ChildrenCache",
+    "ClaimQueue",
     "ClientClosed",
+    "Codec",
     "Contender",
+    "Counter",
     "Deadlock",
+    "DelayQueue",
+    "DoubleBarrier",
     "ForeignLayout",
     "Grant",
+    "Grants",
+    "IdQueue",
     "InconsistentLimit",
+    "Item",
     "Kind",
+    "LeaderElection",
+    "LeaderLatch",
+    "LeaseHolder",
     "Lock",
     "LockLost",
     "LockRegistry",
     "LockRevoked",
     "LockStatistics",
     "LossReason",
+    "MalformedValue",
+    "Member",
+    "MultiLock",
+    "MultiTimeLease",
+    "NodeCache",
+    "Parents",
+    "Partitioner",
+    "Party",
+    "PersistentNode",
+    "PriorityQueue",
+    "Queue",
+    "QueueEmpty",
+    "QueueFull",
     "RWLock",
     "Rebalance",
     "RecipeError",
+    "Semaphore",
     "SequenceExhausted",
+    "SharedValue",
     "SingleNodeLock",
     "Strategy",
+    "Tenancy",
+    "Term",
+    "TimeLease",
+    "TreeCache",
+    "TtlNode",
+    "UndecidedItem",
+    "Versioned",
     "WouldBlock",
     "WriteGrant",
     "contenders",
     "polling",
     "revoke",
+    "watch_children",
+    "watch_node",
 ]

@@ -16,8 +16,8 @@ from ...client import BadArgumentsError
 from ...client.hosts import ConnectString
 from ...protocol.paths import validate_path
 from ...protocol.version import __version__
-from ..hold import Suspended
-from ..names import Naming
+from ..base.hold import Suspended
+from ..locks.names import Naming
 from .status import PROG, Failure, Status
 
 DEFAULT_HOSTS = "127.0.0.1:2181"

@@ -27,11 +27,11 @@ from ...client import (
     connect,
 )
 from ..errors import LockLost, LossReason, RecipeError, WouldBlock
-from ..grant import Grant
-from ..lock import Lock
-from ..rwlock import RWLock
-from ..semaphore import Semaphore
-from ..semaphore_layouts import LayoutName
+from ..locks.grant import Grant
+from ..locks.lock import Lock
+from ..locks.rwlock import RWLock
+from ..locks.semaphore import Semaphore
+from ..locks.semaphore_layouts import LayoutName
 from .arguments import Options
 from .child import Child, find
 from .listing import as_json, survey, table

@@ -12,7 +12,7 @@ import trio
 
 from pyzk.client import UNANSWERED, NoNodeError, SetData, ZooKeeper, connect
 from pyzk.recipes import Grant, Lock, LockLost, RWLock
-from pyzk.recipes.semaphore import Semaphore
+from pyzk.recipes.locks.semaphore import Semaphore
 
 from .real import Ensemble
 

@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 
 from pyzk.client import NoNodeError, ZooKeeper
 from pyzk.recipes.errors import WouldBlock
-from pyzk.recipes.grant import Grant
-from pyzk.recipes.lock import Lock
-from pyzk.recipes.names import Naming
+from pyzk.recipes.locks.grant import Grant
+from pyzk.recipes.locks.lock import Lock
+from pyzk.recipes.locks.names import Naming
 from pyzk.server.testing import EmbeddedServer
 
 PATIENCE = 10.0

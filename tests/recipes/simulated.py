@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import attrs
 
 from pyzk.client import NoNodeError, ZooKeeper
-from pyzk.recipes.blocks import Blocks
+from pyzk.recipes.base.blocks import Blocks
 
 
 @attrs.frozen

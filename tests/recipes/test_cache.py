@@ -21,8 +21,8 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.protocol.errors import SessionMovedError
-from pyzk.recipes.cache import Cache, ChildrenCache, NodeCache, TreeCache
-from pyzk.recipes.cache_events import CacheEvents, CacheEventType
+from pyzk.recipes.caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
+from pyzk.recipes.caches.events import CacheEvents, CacheEventType
 
 from .lab import Lab
 

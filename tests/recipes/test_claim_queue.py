@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes.claim_queue import ClaimLayout, ClaimQueue
 from pyzk.recipes.errors import AmbiguousResult, LockLost, LossReason
-from pyzk.recipes.queue import Queue
-from pyzk.recipes.queue_claims import Claim
-from pyzk.recipes.queue_items import QueueEmpty, QueueFull, decode_frame, encode_frame
+from pyzk.recipes.queues.claim_queue import ClaimLayout, ClaimQueue
+from pyzk.recipes.queues.claims import Claim
+from pyzk.recipes.queues.items import QueueEmpty, QueueFull, decode_frame, encode_frame
+from pyzk.recipes.queues.queue import Queue
 
 from .lab import SESSION_TIMEOUT, Lab
 

@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
-from pyzk.recipes.codecs import MalformedValue
-from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
+from pyzk.recipes.values.codecs import MalformedValue
+from pyzk.recipes.values.counter import Counter
 
 from .lab import Lab
 

@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import NodeExistsError, ZooKeeper
-from pyzk.recipes.bound import Bound
-from pyzk.recipes.creating import Parents, create_ephemeral, create_identified
+from pyzk.recipes.base.bound import Bound
+from pyzk.recipes.base.creating import Parents, create_ephemeral, create_identified
 
 from .lab import Lab
 

@@ -7,7 +7,7 @@ import trio
 
 from pyzk.client import connect
 from pyzk.recipes.errors import LockLost, LossReason
-from pyzk.recipes.lock import Lock
+from pyzk.recipes.locks.lock import Lock
 from pyzk.server.testing import EmbeddedServer
 
 from .curator_peer import CuratorProcess

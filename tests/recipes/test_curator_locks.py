@@ -9,9 +9,9 @@ import trio
 
 from pyzk.client import connect
 from pyzk.recipes.errors import LockRevoked, SequenceExhausted
-from pyzk.recipes.lock import Lock, revoke
-from pyzk.recipes.names import Naming
-from pyzk.recipes.rwlock import RWLock
+from pyzk.recipes.locks.lock import Lock, revoke
+from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.rwlock import RWLock
 from pyzk.server.testing import EmbeddedServer
 
 from .curator_peer import CuratorProcess, Remote

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyzk.client import NodeExistsError, connect
-from pyzk.recipes.party import Party
-from pyzk.recipes.persistent_node import PersistentNode
-from pyzk.recipes.ttl_node import TtlNode
+from pyzk.recipes.membership.party import Party
+from pyzk.recipes.membership.persistent_node import PersistentNode
+from pyzk.recipes.membership.ttl_node import TtlNode
 from pyzk.server.testing import EmbeddedServer
 
 from .curator_peer import CuratorProcess, Remote

@@ -8,14 +8,14 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.claim_queue import ClaimQueue
-from pyzk.recipes.delay_queue import DelayQueue
 from pyzk.recipes.errors import LockLost
-from pyzk.recipes.id_queue import IdQueue
-from pyzk.recipes.priority_queue import PriorityQueue
-from pyzk.recipes.queue import Queue
-from pyzk.recipes.queue_base import ItemQueue
-from pyzk.recipes.queue_items import QueueEmpty
+from pyzk.recipes.queues.base import ItemQueue
+from pyzk.recipes.queues.claim_queue import ClaimQueue
+from pyzk.recipes.queues.delay_queue import DelayQueue
+from pyzk.recipes.queues.id_queue import IdQueue
+from pyzk.recipes.queues.items import QueueEmpty
+from pyzk.recipes.queues.priority_queue import PriorityQueue
+from pyzk.recipes.queues.queue import Queue
 from pyzk.server.testing import EmbeddedServer
 
 from .curator_peer import CuratorProcess

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.names import Naming
-from pyzk.recipes.rwlock import RWLock
+from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.rwlock import RWLock
 
 from .curator_peer import CuratorProcess
 from .interop import SEEN, Holder, is_held, when_there_are

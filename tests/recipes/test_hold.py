@@ -7,9 +7,9 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes.bound import Bound
+from pyzk.recipes.base.bound import Bound
+from pyzk.recipes.base.hold import Hold
 from pyzk.recipes.errors import LockLost, LossReason
-from pyzk.recipes.hold import Hold
 
 from .lab import Lab
 

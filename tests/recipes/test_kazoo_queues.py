@@ -12,11 +12,11 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 from kazoo.recipe.queue import Queue as KazooQueue
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.recipes.claim_queue import ClaimQueue
 from pyzk.recipes.errors import LockLost
-from pyzk.recipes.priority_queue import PriorityQueue
-from pyzk.recipes.queue import Queue
-from pyzk.recipes.queue_items import QueueEmpty
+from pyzk.recipes.queues.claim_queue import ClaimQueue
+from pyzk.recipes.queues.items import QueueEmpty
+from pyzk.recipes.queues.priority_queue import PriorityQueue
+from pyzk.recipes.queues.queue import Queue
 from pyzk.server.testing import EmbeddedServer
 
 from .interop import PATIENCE, kazoo_client, until, waits_for

@@ -10,7 +10,7 @@ from kazoo.recipe.lock import Semaphore as KazooSemaphore
 
 from pyzk.client import EventType, WatchEvent, ZooKeeper, connect
 from pyzk.recipes import Grant, InconsistentLimit, WouldBlock
-from pyzk.recipes.semaphore import Semaphore
+from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.server.testing import EmbeddedServer
 
 from .interop import PATIENCE, kazoo_client, until, waits_for

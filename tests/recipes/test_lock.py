@@ -20,7 +20,7 @@ from pyzk.recipes import (
     WouldBlock,
     revoke,
 )
-from pyzk.recipes.names import DEFAULT_KINDS
+from pyzk.recipes.locks.names import DEFAULT_KINDS
 
 from .lab import Lab
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
-from pyzk.recipes.names import Naming
+from pyzk.recipes.locks.names import Naming
 
 from .lab import SESSION_TIMEOUT, TICK, Lab
 

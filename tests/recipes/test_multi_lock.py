@@ -10,9 +10,9 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, Perms, SetData, ZooKeeper
 from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock
-from pyzk.recipes.multi_lock import MultiLock
-from pyzk.recipes.semaphore import Semaphore
-from pyzk.recipes.single_node import SingleNodeLock
+from pyzk.recipes.locks.multi_lock import MultiLock
+from pyzk.recipes.locks.semaphore import Semaphore
+from pyzk.recipes.locks.single_node import SingleNodeLock
 
 from .lab import TICK, Lab
 

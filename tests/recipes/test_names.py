@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pyzk.recipes.names import Kind, Naming, Purpose, parse, queue
+from pyzk.recipes.locks.names import Kind, Naming, Purpose, parse, queue
 
 U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
 H32 = U36.replace("-", "")

@@ -9,12 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes.delay_queue import DelayQueue
 from pyzk.recipes.errors import AmbiguousResult
-from pyzk.recipes.id_queue import IdQueue
-from pyzk.recipes.priority_queue import PriorityQueue
-from pyzk.recipes.queue_base import ItemQueue
-from pyzk.recipes.queue_items import (
+from pyzk.recipes.queues.base import ItemQueue
+from pyzk.recipes.queues.delay_queue import DelayQueue
+from pyzk.recipes.queues.id_queue import IdQueue
+from pyzk.recipes.queues.items import (
     CURATOR,
     CURATOR_DELAY,
     CURATOR_ID,
@@ -25,6 +24,7 @@ from pyzk.recipes.queue_items import (
     Layout,
     QueueEmpty,
 )
+from pyzk.recipes.queues.priority_queue import PriorityQueue
 
 from .lab import Lab
 

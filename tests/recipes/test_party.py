@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, BadArgumentsError, Id, NoAuthError, NodeExistsError, Perms, ZooKeeper
-from pyzk.recipes.party import Layout, Party
+from pyzk.recipes.membership.party import Layout, Party
 
 from .lab import Lab
 

@@ -18,7 +18,7 @@ from pyzk.client import (
     Perms,
     ZooKeeper,
 )
-from pyzk.recipes.persistent_node import PersistentNode
+from pyzk.recipes.membership.persistent_node import PersistentNode
 
 from .lab import Lab
 

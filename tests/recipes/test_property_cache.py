@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyzk.client import SessionState, UnimplementedError, ZooKeeper, ZooKeeperError
-from pyzk.recipes.cache import Cache
-from pyzk.recipes.cache_events import CachedNode, CacheEvents, CacheEventType
+from pyzk.recipes.caches.cache import Cache
+from pyzk.recipes.caches.events import CachedNode, CacheEvents, CacheEventType
 
 from .lab import Lab, open_lab
 

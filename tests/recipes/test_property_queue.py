@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyzk.client import SessionExpiredError, ZooKeeper
-from pyzk.recipes.claim_queue import ClaimQueue
 from pyzk.recipes.errors import AmbiguousResult, LockLost
-from pyzk.recipes.id_queue import IdQueue
-from pyzk.recipes.priority_queue import PriorityQueue
-from pyzk.recipes.queue import Queue
-from pyzk.recipes.queue_items import QueueEmpty, UndecidedItem
+from pyzk.recipes.queues.claim_queue import ClaimQueue
+from pyzk.recipes.queues.id_queue import IdQueue
+from pyzk.recipes.queues.items import QueueEmpty, UndecidedItem
+from pyzk.recipes.queues.priority_queue import PriorityQueue
+from pyzk.recipes.queues.queue import Queue
 
 from .lab import SESSION_TIMEOUT, Lab, open_lab
 

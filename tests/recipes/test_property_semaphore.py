@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from pyzk.client import SessionState, ZooKeeper, ZooKeeperError
 from pyzk.recipes import LockLost
-from pyzk.recipes.acquiring import Grants
-from pyzk.recipes.semaphore import Semaphore
-from pyzk.recipes.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.acquiring import Grants
+from pyzk.recipes.locks.semaphore import Semaphore
+from pyzk.recipes.locks.semaphore_layouts import LayoutName
 from pyzk.server.txn import AnyEffect
 
 from .lab import SESSION_TIMEOUT, TICK, Lab, open_lab

@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes.errors import AmbiguousResult, SequenceExhausted
-from pyzk.recipes.queue import Queue, QueueLayout
-from pyzk.recipes.queue_items import QueueEmpty, QueueFull, UndecidedItem
+from pyzk.recipes.queues.items import QueueEmpty, QueueFull, UndecidedItem
+from pyzk.recipes.queues.queue import Queue, QueueLayout
 
 from .lab import SESSION_TIMEOUT, Lab
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyzk.client import connect
-from pyzk.recipes.cache import TreeCache
-from pyzk.recipes.persistent_node import PersistentNode
-from pyzk.recipes.ttl_node import TtlNode
+from pyzk.recipes.caches.cache import TreeCache
+from pyzk.recipes.membership.persistent_node import PersistentNode
+from pyzk.recipes.membership.ttl_node import TtlNode
 
 from .interop import until
 

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
 from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock
-from pyzk.recipes.names import Naming
+from pyzk.recipes.locks.names import Naming
 
 from .lab import Lab
 

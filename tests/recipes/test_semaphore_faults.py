@@ -22,8 +22,8 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBlock
-from pyzk.recipes.semaphore import Semaphore
-from pyzk.recipes.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore import Semaphore
+from pyzk.recipes.locks.semaphore_layouts import LayoutName
 
 from .lab import SESSION_TIMEOUT, Lab
 from .test_semaphore import GATE, LEASES, both_layouts, children, free

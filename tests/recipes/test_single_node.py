@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import Deadlock, Grant, LockLost, LossReason, WouldBlock
-from pyzk.recipes.single_node import SingleNodeLock
+from pyzk.recipes.locks.single_node import SingleNodeLock
 
 from .lab import SESSION_TIMEOUT, TICK, Lab
 

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, Perms, UnimplementedError, ZooKeeper
-from pyzk.recipes.ttl_node import TtlNode
+from pyzk.recipes.membership.ttl_node import TtlNode
 
 from .lab import Lab, open_lab
 

@@ -1,0 +1,66 @@
+"""Calls that belong to one session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import trio
+
+from ...client import (
+    ClosingError,
+    ConnectionLossError,
+    SessionExpiredError,
+    SessionState,
+    ZooKeeper,
+    repeat,
+)
+
+T = TypeVar("T")
+
+
+class Bound:
+    """Calls that are made in the session that was there when this was made, and in no other: what was begun
+    in one session must not go on in the next as if nothing had happened (recipes.md D.1.9, trap E-16).
+
+    :ivar generation: of that session.
+    """
+
+    def __init__(self, zk: ZooKeeper) -> None:
+        self.zk = zk
+        self.generation = zk.session.generation
+
+    @property
+    def over(self) -> bool:
+        """Whether the session has ended."""
+        session = self.zk.session
+        return session.generation != self.generation or session.state is SessionState.EXPIRED
+
+    def check(self) -> None:
+        """Raises :class:`SessionExpiredError` if the session has ended."""
+        if self.over:
+            raise SessionExpiredError
+
+    async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call that may be carried out twice until it is answered."""
+        return await repeat(self.zk, call, self.generation)
+
+    async def reconnected(self) -> None:
+        """Wait until requests are being served, in this same session."""
+        await self.zk.session.wait_connected()
+        self.check()
+
+
+async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Wait until one of several waits is over, and cancel the others. A wait for something of a client that
+    is closed, or of a session that has ended, is over too."""
+    async with trio.open_nursery() as nursery:
+
+        async def run(wait: Callable[[], Awaitable[object]]) -> None:
+            with suppress(ClosingError, SessionExpiredError, ConnectionLossError):
+                await wait()
+            nursery.cancel_scope.cancel()
+
+        for wait in waits:
+            nursery.start_soon(run, wait)

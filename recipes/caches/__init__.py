@@ -1,0 +1,1 @@
+"""Copies of the tree that follow it."""

@@ -1,0 +1,109 @@
+"""How a cache reads: beside a persistent watch, or arming one-shot watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ...client import ClosingError, NoNodeError, Stat, Watch, ZooKeeper
+
+
+class PlainReads:
+    """Reads without watches.
+
+    :param data: whether data are read, or Stats only.
+
+    :ivar lists_always: whether children are listed with every read, for want of other news of them.
+    """
+
+    lists_always = False
+
+    def __init__(self, zk: ZooKeeper, *, data: bool) -> None:
+        self._zk = zk
+        self._data = data
+
+    async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
+        """Data and Stat; None where there is no znode."""
+        if not self._data:
+            stat = await self._zk.exists(path)
+            return None if stat is None else (None, stat)
+        try:
+            return await self._zk.get(path)
+        except NoNodeError:
+            return None
+
+    async def names(self, path: str) -> list[str]:
+        """The names of the children; none where there is no znode."""
+        try:
+            return await self._zk.get_children(path)
+        except NoNodeError:
+            return []
+
+
+class ArmedReads(PlainReads):
+    """Reads that arm one-shot watches, for servers before 3.6: at most two for each znode.
+
+    :param root: the only path at which a znode that is not there is watched for. Of the others the list of
+        their parent tells.
+    :param changed: called with a path when a watch there has fired.
+    """
+
+    lists_always = True
+
+    def __init__(self, zk: ZooKeeper, root: str, changed: Callable[[str], object], *, data: bool) -> None:
+        super().__init__(zk, data=data)
+        self._root = root
+        self._changed = changed
+        self._watches: dict[tuple[str, str], Watch] = {}
+
+    async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
+        if self._data:
+            with suppress(NoNodeError):
+                data, stat, watch = await self._zk.get(path, watch=True)
+                self._keep("node", path, watch)
+                return data, stat
+            if path != self._root:
+                self._forget(path)
+                return None
+        found, watch = await self._zk.exists(path, watch=True)
+        self._keep("node", path, watch)
+        if found is None:
+            if path != self._root:
+                self._forget(path)
+            return None
+        if self._data:  # it has just been created
+            return await self.node(path)
+        return None, found
+
+    async def names(self, path: str) -> list[str]:
+        try:
+            names, watch = await self._zk.get_children(path, watch=True)
+        except NoNodeError:
+            return []
+        self._keep("names", path, watch)
+        return names
+
+    def disarm(self) -> None:
+        """Remove all watches."""
+        for watch in self._watches.values():
+            watch.cancel()
+        self._watches.clear()
+
+    def _keep(self, kind: str, path: str, watch: Watch) -> None:
+        self._drop(kind, path)
+        self._watches[kind, path] = watch
+        self._zk.start_soon(self._attend, path, watch)
+
+    def _forget(self, path: str) -> None:
+        self._drop("node", path)
+        self._drop("names", path)
+
+    def _drop(self, kind: str, path: str) -> None:
+        watch = self._watches.pop((kind, path), None)
+        if watch is not None:
+            watch.cancel()
+
+    async def _attend(self, path: str, watch: Watch) -> None:
+        with suppress(ClosingError):  # it was cancelled
+            await watch.wait()
+            self._changed(path)

@@ -1,0 +1,1 @@
+"""Leaders, and the sharing out of work."""

@@ -1,0 +1,1 @@
+"""Locks of all kinds, and the engine below them."""

@@ -1,0 +1,1 @@
+"""Who is there, and znodes that are kept in being."""

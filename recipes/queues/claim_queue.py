@@ -1,0 +1,66 @@
+"""A queue whose items are claimed, handled, and only then deleted (recipes.md D.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Unpack
+
+from ...client import ZooKeeper
+from ...protocol.paths import join
+from .base import ItemQueue, QueueOptions
+from .items import CURATOR, DEFAULT_PRIORITY, KAZOO, kazoo_priority
+
+ClaimLayout = Literal["kazoo-locking", "curator"]
+
+
+class ClaimQueue(ItemQueue):
+    """A queue whose items are handled at least once.
+
+        queue = ClaimQueue(zk, "/jobs")
+        await queue.put(b"...")
+        async with queue.claim() as item:
+            await handle(item.data)
+
+    :param layout: ``kazoo-locking`` has the items in ``<path>/entries``, named ``entry-<priority>-<number>``,
+        and the claims in ``<path>/taken``, as kazoo's LockingQueue. ``curator`` has the items in ``path``,
+        named ``queue-<number>``, in Curator's frames, as Curator's DistributedQueue.
+    :param lock_path: with ``curator``, the directory of the claims, ``lockPath`` to Curator's consumers. By
+        default ``<path>.claims``.
+    :param options: see :class:`.QueueOptions`.
+
+    Delivery: :meth:`put` raises :class:`AmbiguousResult` if the reply is lost, or with ``retry=True`` puts at
+    least once. :meth:`claim` hands an item out at least once, and exactly once if no claim is lost: the
+    deletion of item and claim is one transaction, and a lost reply to it is cleared up. :meth:`get` is claim
+    and deletion at once, exactly once up to its return.
+    """
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        layout: ClaimLayout = "kazoo-locking",
+        lock_path: str | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> None:
+        if layout == "curator":
+            super().__init__(zk, path, CURATOR, options, claims=lock_path or f"{path}.claims")
+        elif lock_path is None:
+            items, claims = join(path, "entries"), join(path, "taken")
+            super().__init__(zk, path, KAZOO, options, items=items, claims=claims)
+        else:
+            raise ValueError("the layout kazoo-locking has its claims below the queue")
+
+    async def put(self, data: bytes, *, priority: int = DEFAULT_PRIORITY, wait: bool = True) -> None:
+        """Put an item at the end of those of its priority; see :meth:`.Queue.put`.
+
+        :param priority: with ``kazoo-locking``, 0 to 999; lower ones come first.
+        """
+        await self.put_all([data], priority=priority, wait=wait)
+
+    async def put_all(
+        self, data: Sequence[bytes], *, priority: int = DEFAULT_PRIORITY, wait: bool = True
+    ) -> None:
+        """Put several items: all or none. The rest is as with :meth:`put`."""
+        middle = kazoo_priority(priority) if self._place.layout is KAZOO else ""
+        await self._putting.put([middle] * len(data), data, wait=wait)

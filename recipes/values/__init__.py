@@ -1,0 +1,1 @@
+"""Numbers and values that many share."""
