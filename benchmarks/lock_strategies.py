@@ -128,7 +128,7 @@ def draw(costs: dict[str, list[Cost]], stem: Path) -> bool:
     plt = tables.pyplot()
     if plt is None:
         return False
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4))
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     for axis, what in zip(axes, ("requests", "events", "bytes"), strict=True):
         for name, measured in costs.items():
             points = [(cost.contenders, cost.each(getattr(cost, what))) for cost in measured]
@@ -138,8 +138,8 @@ def draw(costs: dict[str, list[Cost]], stem: Path) -> bool:
         axis.set_title(f"{what} per acquisition")
         axis.set_yscale("symlog" if what == "events" else "log")
         axis.grid(visible=True, alpha=0.3)
-    axes[0].legend(fontsize="small")
-    figure.tight_layout()
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize="small")
     tables.save_picture(figure, stem)
     return True
 

@@ -151,7 +151,8 @@ class RWLock:
     A reader waits for the nearest writer before it, a writer for whoever is before it, so nobody starves. The
     znodes are those of Curator's InterProcessReadWriteLock, of kazoo's ReadLock and WriteLock, or of both
     (``naming``); a plain lock of any library counts as a writer. Beside kazoo use its WriteLock, never its
-    plain Lock: that one does not see readers (trap E-51).
+    plain Lock: that one does not see readers (trap E-51). With Curator 5.4 a writer of its own that
+    becomes a reader goes to the end of the queue, so that a writer who waits, ours too, gets in beside it.
 
     :param options: those of :class:`.Lock`, but ``local_queue`` and ``max_handoffs``.
     """

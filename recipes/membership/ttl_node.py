@@ -33,9 +33,9 @@ class TtlNode(KeptNode):
             await node.ready()
 
     It is a TTL znode with a child ``touch``, a TTL znode too, that is written every ``ttl / 2``. Without that
-    the server removes first the child and then the znode. Layout and behaviour are those of Curator's
-    PersistentTtlNode; unlike there, both znodes are created in one transaction. Leaving the block deletes
-    nothing. One that is there already is taken over and its data replaced.
+    the server removes first the child and then the znode. Curator's PersistentTtlNode has the same ``touch``
+    below a container, and each keeps the other's alive; unlike there, both znodes are created in one
+    transaction. Leaving the block deletes nothing. One that is there is taken over, its data replaced.
 
     Servers have to be told to allow TTL znodes (``extendedTypesEnabled``); one that does not cancels the
     block, which raises :class:`UnimplementedError`, as it raises whatever else makes it impossible.
