@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ..needs import need
 from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
 from .wire_client import ClosedError, WireClient
@@ -22,20 +22,11 @@ PATIENCE = 10.0
 Connect = Callable[..., WireClient]
 
 
-def require_real() -> None:
-    """Skip where there is no real server; fail where the environment says that there must be one."""
-    reason = real_zookeeper.missing()
-    if reason and os.environ.get("PYZK_REQUIRE_REAL"):
-        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {reason}")
-    if reason:
-        pytest.skip(f"without a real ZooKeeper: {reason}")
-
-
 @contextlib.contextmanager
 def running(kind: str, config: Config) -> Iterator[Server]:
     """A server of its own."""
     if kind == "real":
-        require_real()
+        need(real_zookeeper.missing())
     start = ours.start if kind == "ours" else real_zookeeper.start
     with real_zookeeper.scratch() as directory:
         server = start(config, Path(directory))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ..needs import need
 from .conftest import running
 from .servers import CONFIG, Server
 
@@ -167,11 +168,7 @@ class Normalised:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Server, Server]]:
-    if not ZKCLI.exists():
-        reason = f"no {ZKCLI} (Debian: apt-get install zookeeper)"
-        if os.environ.get("PYZK_REQUIRE_REAL"):
-            pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {reason}")
-        pytest.skip(reason)
+    need(None if ZKCLI.exists() else f"no {ZKCLI} (Debian: apt-get install zookeeper)")
     with contextlib.ExitStack() as stack:
         real = stack.enter_context(running("real", CONFIG))
         yield stack.enter_context(running("ours", CONFIG)), real

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +11,7 @@ import pytest
 
 from pyzk.client import ZooKeeper, connect
 
+from ..needs import need
 from . import real
 
 SETTINGS = """\
@@ -20,15 +20,6 @@ maxSessionTimeout=60000
 maxClientCnxns=0
 extendedTypesEnabled=true
 """
-
-
-def require_real() -> None:
-    """Skip where there is no real server; fail where the environment says that there must be one."""
-    reason = real.missing()
-    if reason and os.environ.get("PYZK_REQUIRE_REAL"):
-        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {reason}")
-    if reason:
-        pytest.skip(f"without a real ZooKeeper: {reason}")
 
 
 def ours(folder: Path) -> Iterator[str]:
@@ -52,7 +43,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "ours":
         yield from ours(tmp_path_factory.mktemp("ours"))
         return
-    require_real()
+    need(real.missing())
     with real.Ensemble(3 if request.param == "ensemble" else 1) as ensemble:
         yield ensemble.hosts
 
@@ -60,7 +51,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def ensemble() -> Iterator[real.Ensemble]:
     """A real ensemble of three, for this test alone: it will not be the same afterwards."""
-    require_real()
+    need(real.missing())
     with real.Ensemble(3) as ensemble:
         yield ensemble
 

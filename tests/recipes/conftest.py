@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,6 +11,7 @@ from pyzk.client import ZooKeeper, connect
 from pyzk.server.testing import EmbeddedServer
 
 from ..ensemble import real
+from ..needs import need
 from . import curator_peer
 from .curator_peer import CuratorProcess
 from .interop import PATIENCE
@@ -36,17 +36,9 @@ async def zk(lab: Lab) -> ZooKeeper:
 # --- beside Apache Curator: over TCP, in real time ----------------------------------------------------------
 
 
-def require(missing: str | None) -> None:
-    """Skip where something is missing; fail where the environment says that it must be there."""
-    if missing and os.environ.get("PYZK_REQUIRE_REAL"):
-        pytest.fail(f"PYZK_REQUIRE_REAL is set, but there is {missing}")
-    if missing:
-        pytest.skip(missing)
-
-
 @pytest.fixture(scope="session")
 def curator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorProcess]:
-    require(curator_peer.missing())
+    need(curator_peer.missing())
     with CuratorProcess(tmp_path_factory.mktemp("curator")) as process:
         yield process
 
@@ -75,7 +67,7 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 def real_server() -> Iterator[str]:
     """The connect string of a real, standalone ZooKeeper."""
-    require(real.missing())
+    need(real.missing())
     with real.Ensemble(1) as ensemble:
         yield ensemble.hosts
 

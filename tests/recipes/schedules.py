@@ -15,8 +15,9 @@ import trio
 import trio.testing
 from hypothesis import strategies as st
 
-from pyzk.client import NoNodeError, SessionState, ZooKeeper, ZooKeeperError
+from pyzk.client import NoNodeError, SessionState, ZooKeeper, ZooKeeperError, repeat
 from pyzk.recipes import Grant, Lock, LockLost, RWLock
+from pyzk.recipes.base.running import steady
 from pyzk.server.testing import Fault
 
 from .lab import SESSION_TIMEOUT, TICK, Lab, open_lab
@@ -178,7 +179,7 @@ class Run:
             path = paths[number % len(paths)]
             self._excuse([c for c in self.inside if c.grant is not None and path in c.grant.paths])
             with suppress(NoNodeError):
-                await self.operator.delete(path)
+                await repeat(self.operator, lambda: self.operator.delete(path))
 
     @property
     def operator(self) -> ZooKeeper:
@@ -204,8 +205,8 @@ class Run:
                 await trio.sleep(1)
         assert not patience.cancelled_caught, ("no progress", self.contests, self.lab.server.format_tree())
         for zk in self.clients:
+            await steady(zk, zk.sync)  # one that is cut off may not have noticed yet
             await zk.janitor.idle()
-            await zk.session.wait_connected()
         await trio.sleep(2 * TICK)
         # I-3, I-7: nothing is left. I-4: neither are watches, and both sides agree on that.
         left = [path for path in self.lab.server.dump() if path.startswith(f"{PATH}/") and "junk" not in path]

@@ -393,7 +393,7 @@ def test_an_operator_who_deletes_the_znode_ends_the_command(
 def test_a_silent_server_ends_the_command_before_the_session_ends(start: Start) -> None:
     with EmbeddedServer(tick_time=50, max_session_timeout=60_000, clock="frozen") as server:
         process = start(
-            *("--session-timeout", "1", "/x", "--", "sh", "-c"),
+            *("--session-timeout", "4", "/x", "--", "sh", "-c"),  # a tenth of it is there to go in
             f"trap 'echo asked; exit' TERM; echo; {BUSY_WAIT}",
             PYZK_HOSTS=server.hosts,
         )
@@ -420,7 +420,7 @@ def test_who_wants_to_stop_early_gets_time(server: EmbeddedServer, start: Start)
 def test_who_does_not_go_in_time_is_killed(server: EmbeddedServer, start: Start) -> None:
     process, session = holding(
         start,
-        *("--suspended", "cancel", "--kill-after", "0.1", "/x"),
+        *("--suspended", "cancel", "--kill-after", "0.7", "/x"),
         script=f"trap 'echo asked' TERM; {BUSY_WAIT}",
     )
     server.disconnect(session)

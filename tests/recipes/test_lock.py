@@ -4,6 +4,7 @@ test_property_lock.py."""
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 import trio
@@ -52,6 +53,16 @@ async def test_tasks_of_one_client_exclude_each_other(
             nursery.start_soon(hold_for, lock, 1, order, name)
     assert sorted(order) == list("abc")
     assert trio.current_time() >= 3
+
+
+@pytest.mark.parametrize("parents", ["container", "persistent"])
+async def test_a_directory_without_contenders_goes_unless_it_is_to_stay(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, parents: Any
+) -> None:
+    async with Lock(zk, "/a/b/lock", parents=parents):
+        pass
+    await trio.sleep(300)
+    assert ("/a" in lab.server.dump()) == (parents == "persistent")
 
 
 async def test_an_uncontended_lock_costs_three_requests_and_one_for_the_monitor(

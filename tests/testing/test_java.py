@@ -13,6 +13,7 @@ import pytest
 
 from pyzk.server.testing import EmbeddedServer
 
+from ..needs import need
 from .helpers import wait_until
 
 JARS = Path("/usr/share/java")
@@ -58,10 +59,7 @@ class CommandLine:
 
 @pytest.fixture
 def java(server: EmbeddedServer) -> Iterator[CommandLine]:
-    if MISSING:
-        if os.environ.get("PYZK_REQUIRE_REAL"):
-            pytest.fail("no java, or no /usr/share/java/zookeeper.jar (Debian: apt-get install zookeeper)")
-        pytest.skip("no java, or no /usr/share/java/zookeeper.jar (Debian: apt-get install zookeeper)")
+    need("no java, or no zookeeper.jar (Debian: apt-get install zookeeper)" if MISSING else None)
     line = CommandLine(server.hosts)
     yield line
     line.close()
