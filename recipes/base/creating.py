@@ -68,8 +68,8 @@ async def create_ephemeral(
     operation = Create(path, data, OPEN_ACL if acl is None else acl, CreateMode.EPHEMERAL)
     ambiguous = False
 
-    def undo() -> None:
-        zk.janitor.delete_own(path)
+    def undo(created: Created | None = None) -> None:
+        zk.janitor.delete_own(path)  # others use the name too
 
     try:
         while True:
@@ -91,7 +91,7 @@ async def create_ephemeral(
                 if await bound.repeat(lambda: zk.exists(path)) is not None:
                     raise
     except trio.Cancelled:
-        if ambiguous:
+        if ambiguous and not bound.over:
             undo()
         raise
 
@@ -135,7 +135,10 @@ async def create_identified(
         operation = creates[0] if len(creates) == 1 else Multi(creates)
     ambiguous = False
 
-    def undo() -> None:
+    def undo(created: Created | None = None) -> None:
+        if created is not None:
+            zk.janitor.delete(*created.paths)
+            return
         for prefix in prefixes:
             zk.janitor.delete_prefixed(parent, prefix)
 
@@ -156,23 +159,26 @@ async def create_identified(
                     raise
                 await parents.create(bound, parent)
     except trio.Cancelled:
-        if ambiguous:
+        if ambiguous and not bound.over:
             undo()
         raise
 
 
-async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[], object]) -> T:
-    """Submit a create and wait for it. If the wait is cancelled, what will have been created is deleted;
-    ``undo`` does that where the reply is lost."""
+async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created | None], object]) -> T:
+    """Submit a create and wait for it.
+
+    :param undo: called if the wait is cancelled and something was created; with None where the reply is lost,
+        and it may have been.
+    """
     bound.check()
     zk = bound.zk
     pending = zk.submit(operation)
 
     def settled(pending: Pending[T]) -> None:
         if pending.error is None:
-            zk.janitor.delete(*_created(pending.result()).paths)
+            undo(_created(pending.result()))
         elif _may_have_happened(pending.error):
-            undo()
+            undo(None)
 
     try:
         return await pending.wait()

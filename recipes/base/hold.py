@@ -21,6 +21,7 @@ import trio
 
 from ...client import (
     EventType,
+    NoAuthError,
     NoNodeError,
     SessionExpiredError,
     SessionState,
@@ -28,7 +29,7 @@ from ...client import (
     WatchEvent,
     ZooKeeper,
 )
-from ..errors import LockLost, LossReason, RecipeError
+from ..errors import LockLost, LossReason
 from .bound import Bound, first_of
 
 Suspended = Literal["deadline", "cancel", "ignore"]
@@ -61,7 +62,7 @@ class Hold:
         self.generation = bound.generation
         self.session_id = bound.zk.session.id
         self.lost = trio.Event()
-        self._error: RecipeError | None = None
+        self._error: Exception | None = None
         self._bound = bound
         self._zk: ZooKeeper = bound.zk
         self._suspended = suspended
@@ -88,8 +89,8 @@ class Hold:
 
     # --- losing it ---------------------------------------------------------------------------------------
 
-    def lose(self, error: RecipeError) -> None:
-        """It is lost: cancel what relies on it. Only the first time counts."""
+    def lose(self, error: Exception) -> None:
+        """It is lost: cancel what relies on it, which then raises the error. Only the first time counts."""
         if self._error is None:
             self._error = error
             self.lost.set()
@@ -156,6 +157,9 @@ class Hold:
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
             return
+        except NoAuthError:  # its ACL was changed: the server reports nothing to us any more
+            self._node = None
+            return
         if stat.ephemeralOwner != self.session_id:  # deleted, and created by another, while we were away
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         elif self.on_data is not None:
@@ -184,6 +188,7 @@ class Hold:
         try:
             with trio.CancelScope() as scope:
                 self._scopes.add(scope)
+                self.inspect()
                 if self.lost.is_set():
                     scope.cancel()
                 try:

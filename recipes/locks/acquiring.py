@@ -34,8 +34,18 @@ async def held(acquire: Callable[[], Awaitable[G]]) -> AsyncIterator[G]:
     try:
         with granted.scope():
             yield granted
-    finally:
+    except BaseException as error:
+        await end_after(error, granted)
+        raise
+    await granted.end()
+
+
+async def end_after(error: BaseException, granted: Granted) -> None:
+    """Give up what an error has ended: it is the error that counts."""
+    try:
         await granted.end()
+    except Exception as another:
+        error.add_note(f"and then: {another!r}")
 
 
 class Acquirable(Blocks[G]):

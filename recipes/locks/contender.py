@@ -16,15 +16,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 import trio
+from attrs.validators import in_, is_callable, or_
 
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
 from ...protocol.paths import join
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_identified
+from ..base.creating import Parents, create_identified, split
 from ..base.hold import Hold, Suspended
 from ..errors import SequenceExhausted, WouldBlock
 from .grant import Grant, OnRevoke, delete
@@ -44,6 +45,10 @@ class _Displaced(Exception):
     """The own znode is gone although the session lives."""
 
 
+ParentsMode = Literal["container", "persistent"]
+OnSessionLoss = Literal["requeue", "raise"]
+
+
 @attrs.frozen(kw_only=True)
 class Terms:
     """Where and how contenders contend; see :class:`.lock.Lock` for the meaning of each."""
@@ -51,15 +56,17 @@ class Terms:
     zk: ZooKeeper
     path: str
     purpose: Purpose = Purpose.LOCK
-    naming: Naming = "curator"
+    naming: Naming = attrs.field(default="curator", validator=in_(get_args(Naming)))
     data: bytes = b""
-    parents: Literal["container", "persistent"] = "container"
+    parents: ParentsMode = attrs.field(default="container", validator=in_(get_args(ParentsMode)))
     acl: Sequence[ACL] | None = None
-    suspended: Suspended = "deadline"
+    suspended: Suspended = attrs.field(default="deadline", validator=in_(get_args(Suspended)))
     margin: float | None = None
-    on_session_loss: Literal["requeue", "raise"] = "requeue"
+    on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=in_(get_args(OnSessionLoss)))
     monitor: bool = True
-    on_revoke: OnRevoke = "ignore"
+    on_revoke: OnRevoke = attrs.field(
+        default="ignore", validator=or_(in_(("ignore", "cancel")), is_callable())
+    )
     recognise: frozenset[Kind] = DEFAULT_KINDS
     strategy: Strategy = PREDECESSOR
     cleanup_grace: float = 1.0
@@ -130,10 +137,11 @@ class _Contender:
             self.bound, terms.path, self._prefixes, terms.data, parents=terms.parents_mode, acl=terms.acl
         )
         self._paths, self._stat = created.paths, created.stat
-        places = [parse(path.rpartition("/")[2]) for path in self._paths]
-        self._sequence = min(place.sequence if place else -1 for place in places)
-        if not 0 <= self._sequence < LAST_SEQUENCE:
+        places = [parse(split(path)[1]) for path in self._paths]
+        sequences = [place.sequence if place else -1 for place in places]
+        if min(sequences) < 0 or max(sequences) >= LAST_SEQUENCE:
             raise SequenceExhausted(terms.path)
+        self._sequence = min(sequences)
 
     async def win(self, *, wait: bool) -> None:
         """Wait until nobody stands before."""
@@ -184,7 +192,7 @@ class _Contender:
         terms = self.terms
         places, unknown = queue(names)
         self._remark(names, places, unknown)
-        own = {path.rpartition("/")[2] for path in self._paths}
+        own = {split(path)[1] for path in self._paths}
         if not own.issubset(names):
             raise _Displaced
         before = []
@@ -208,7 +216,8 @@ class _Contender:
             terms.warn("many", "%d contenders at %s: lists get slow and large", len(names), terms.path)
         other = {"curator": Kind.KAZOO_LOCK, "kazoo": Kind.CURATOR_LOCK}.get(terms.naming)
         blind = [p.name for p in places if p.kind is other and not p.name.startswith(OURS)]
-        if blind:
+        bridged = any(place.name.startswith(OURS) for place in places)
+        if blind and not (bridged and terms.naming == "kazoo"):  # Curator's name may be half of a bridge
             terms.warn(
                 "blind",
                 'The contender %s at %s does not see ours, named for %s: use naming="both"',

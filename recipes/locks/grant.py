@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -12,7 +12,7 @@ import trio
 from ...client import Check, Job, SessionState, Watch, ZooKeeper
 from ..base.bound import Bound
 from ..base.hold import Hold
-from ..errors import LockRevoked, LossReason
+from ..errors import LockLost, LockRevoked, LossReason
 
 if TYPE_CHECKING:
     from .contender import Terms
@@ -104,19 +104,22 @@ class Grant:
 
         Raises :class:`LockLost`, after which it counts as lost.
         """
+        self._check_unreleased()
         await self.hold.verify()
 
-    @contextmanager
-    def scope(self) -> Iterator[trio.CancelScope]:
+    def scope(self) -> AbstractContextManager[trio.CancelScope]:
         """A block that relies on it, for the manual form: it is cancelled when the lock may have been lost,
-        and then raises :class:`LockLost`."""
-        with self.hold.scope() as scope:
-            yield scope
+        and then raises :class:`LockLost`. So does one that begins after the release."""
+        self._check_unreleased()
+        return self.hold.scope()
+
+    def _check_unreleased(self) -> None:
+        if self.released:  # another task may have the hold by now
+            raise LockLost(LossReason.RELEASED, self.path)
 
     async def release(self) -> None:
         """Give it up. Never fails for want of a connection: what cannot be done now is done later, behind
-        the scenes.
-        One that was entered several times is given up with the last.
+        the scenes. One that was entered several times is given up with the last.
 
         Raises :class:`LockLost` if it was lost before; :class:`NoAuthError` if the znode may not be deleted.
         """
@@ -164,7 +167,10 @@ class Grant:
         if on_revoke == "cancel":
             self.hold.lose(LockRevoked(self.path))
         elif callable(on_revoke):
-            on_revoke(self)
+            try:
+                on_revoke(self)
+            except Exception as error:  # the body's to raise: whoever runs us has nothing to do with it
+                self.hold.lose(error)
 
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:

@@ -41,6 +41,8 @@ class LocalQueue:
         """The turn is over; let the next one have the lock. Returns False if there is none, or it may not."""
         if not self._waiting or grant.lost.is_set() or self._handoffs >= self._max_handoffs:
             return False
+        if grant.revoked.is_set():  # somebody else has asked for it
+            return False
         self._handoffs += 1
         self._passed = grant.passed_on()
         self._waiting.unpark()

@@ -84,10 +84,11 @@ class Lock(Acquirable[Grant]):
     :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
     :param on_session_loss: whether one who waits begins anew when its session expires, or raises
         :class:`SessionExpiredError`.
-    :param monitor: watch the own znode, so that the holder learns when somebody deletes it or asks for the
-        lock back; costs one request.
+    :param monitor: watch the own znode (of a bridge, the one that Curator sees), so that the holder learns
+        when somebody deletes it or asks for the lock back; costs one request.
     :param on_revoke: what the holder does when asked for the lock back (:func:`revoke`): nothing but setting
-        ``grant.revoked``, or being cancelled with :class:`LockRevoked`; or a function to call.
+        ``grant.revoked``, or being cancelled with :class:`LockRevoked`; or a function to call with the grant.
+        What that raises cancels the body, which raises it.
     :param recognise: the kinds of contenders to queue behind.
     :param acl: of what is created; everything for everyone if None.
     :param strategy: how to wait; for comparisons.
@@ -162,11 +163,12 @@ class Lock(Acquirable[Grant]):
         Raises :class:`WouldBlock` with ``wait=False``; :class:`Deadlock` if this task holds it already and it
         is not reentrant; :class:`SequenceExhausted`, :class:`ClosingError`, what the server refuses.
         """
+        await trio.lowlevel.checkpoint_if_cancelled()
         task = trio.lowlevel.current_task()
         held = self._held.get(task)
         if held is not None:
-            await trio.lowlevel.checkpoint()
-            self._enter_again(held)
+            self._enter_again(held)  # before anybody else can release it
+            await trio.lowlevel.cancel_shielded_checkpoint()
             return held
         self._statistics.waiting += 1
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import pairwise
 
-from .acquiring import Acquirable, Grants
+from .acquiring import Acquirable, Grants, end_after
 from .grant import Grant
 from .lock import Lock
 from .semaphore import Semaphore
@@ -65,9 +65,6 @@ class MultiLock(Acquirable[Grants]):
                     grant = acquired[member] = await member.acquire(wait=wait)
                     scopes.enter_context(grant.scope())
         except BaseException as error:
-            try:
-                await Grants(acquired.values()).end()
-            except Exception as another:
-                error.add_note(f"and then: {another!r}")
+            await end_after(error, Grants(acquired.values()))
             raise
         return Grants((acquired[member] for member in self.locks), acquired.values())

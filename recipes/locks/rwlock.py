@@ -16,16 +16,19 @@ from ...client import (
     Delete,
     NodeExistsError,
     NoNodeError,
+    SessionExpiredError,
     ZooKeeper,
 )
+from ...protocol.paths import join
+from ..base.creating import split
 from ..errors import Deadlock, LockLost, LossReason
 from .grant import Grant
 from .lock import Lock
-from .names import Kind, Purpose
+from .names import Kind, Purpose, parse
 
 _READER = {
-    Kind.CURATOR_WRITE.value: Kind.CURATOR_READ.value,
-    Kind.KAZOO_LOCK.value: Kind.KAZOO_READ.value,
+    Kind.CURATOR_WRITE: Kind.CURATOR_READ,
+    Kind.KAZOO_LOCK: Kind.KAZOO_READ,
 }
 
 
@@ -45,7 +48,7 @@ class WriteGrant(Grant):
         The reader takes the writer's place in the queue, its digits and its token (its own czxid would be
         larger than that of a writer who waits already: trap E-53).
         """
-        if self._depth != 1:
+        if self._depth != 1 or self.shared:
             raise Deadlock("only the outermost block of a writer can be downgraded, and only once")
         await self._become_reader()
         try:
@@ -55,27 +58,26 @@ class WriteGrant(Grant):
             await self.end()
 
     async def _become_reader(self) -> None:
-        writers = self.paths
+        zk, hold, writers = self.zk, self.hold, self.paths
         readers = tuple(map(_reader_path, writers))
-        old_node = await self.hold.end()
-        self.hold.guard()
+        watched = await hold.end() is not None
+        hold.guard()  # without a watch: the exchange deletes the znode
         # Whatever comes of this, all of it is deleted in the end.
         self.paths = readers + writers
-        with self.hold.scope():
-            await self._exchange(writers, readers)
-            self.paths = readers
-            self.shared = True
-            await self.hold.end()
-            self.hold.path = self.path
-            if old_node is None:
-                self.hold.guard()
-                return
-            zk = self.zk
+        with hold.scope():
             try:
-                _, _, node = await self._bound.repeat(lambda: zk.get(self.path, watch=True))
+                await self._exchange(writers, readers)
+                self.paths, self.shared = readers, True
+                hold.path = self.path
+                if watched:
+                    data, _, node = await self._bound.repeat(lambda: zk.get(self.path, watch=True))
+                    await hold.end()
+                    hold.guard(node, self.data_changed)
+                    self.data_changed(data)
             except NoNodeError:
-                raise LockLost(LossReason.NODE_DELETED, self.path) from None
-            self.hold.guard(node, self.data_changed)
+                hold.lose(LockLost(LossReason.NODE_DELETED, hold.path))
+            except SessionExpiredError:
+                hold.lose(LockLost(LossReason.SESSION_EXPIRED, hold.path))
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by the reader's, in one transaction."""
@@ -91,17 +93,14 @@ class WriteGrant(Grant):
                 return  # the reply of the first attempt was lost: no other has these names
             except UNANSWERED:
                 await self._bound.reconnected()
-            except NoNodeError:
-                self.hold.lose(LockLost(LossReason.NODE_DELETED, writers[0]))
-                self.hold.raise_if_lost()
 
 
 def _reader_path(path: str) -> str:
-    for writer, reader in _READER.items():
-        head, marker, digits = path.rpartition(writer)
-        if marker:
-            return head + reader + digits
-    raise ValueError(f"{path} is not the path of a writer")
+    parent, name = split(path)
+    place = parse(name)
+    assert place is not None
+    head, _, digits = name.rpartition(place.kind.value)
+    return join(parent, f"{head}{_READER[place.kind].value}{digits}")
 
 
 class _Reader(Lock):

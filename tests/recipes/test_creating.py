@@ -63,3 +63,22 @@ async def test_a_fixed_name_is_recognised_as_our_own(
     assert stat.ephemeralOwner == zk.session.id
     with pytest.raises(NodeExistsError):
         await create_ephemeral(Bound(other), "/party/me", parents=PARENTS)
+
+
+async def test_a_cancelled_create_of_a_fixed_name_deletes_no_other_s(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Its deletion is repeated when the reply to it is lost, and by then the name may be another's."""
+    other = await lab.client()
+    await zk.create("/party")
+    with (
+        lab.server.fault(op="create", path="/party/me", when="after", action="delay", seconds=1),
+        trio.move_on_after(0.5),
+    ):
+        await create_ephemeral(Bound(zk), "/party/me", parents=PARENTS)
+    with lab.server.fault(op="delete", when="after", action="disconnect") as fault:
+        while not fault.fired:
+            await trio.sleep(0.01)
+        await create_ephemeral(Bound(other), "/party/me", parents=PARENTS)
+    await zk.janitor.idle()
+    assert await other.exists("/party/me") is not None

@@ -11,7 +11,7 @@ from pyzk.recipes.base.bound import Bound
 from pyzk.recipes.base.hold import Hold
 from pyzk.recipes.errors import LockLost, LossReason
 
-from .lab import Lab
+from .lab import SESSION_TIMEOUT, Lab
 
 
 async def hold_of(zk: ZooKeeper, *, guard: bool = True, **options: object) -> Hold:
@@ -147,3 +147,16 @@ async def test_a_closed_client_holds_nothing(autojump_clock: MockClock, lab: Lab
         async with lab.connect() as own:
             await nursery.start(holder, await hold_of(own))
     assert reasons == [LossReason.CLIENT_CLOSED]
+
+
+async def test_a_body_that_begins_too_late_does_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    await trio.sleep(1)
+    autojump_clock.jump(2 * SESSION_TIMEOUT)
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await trio.sleep(0)
+        pytest.fail("it is over")
+    assert caught.value.reason is LossReason.LEASE_EXPIRED
+    await hold.end()

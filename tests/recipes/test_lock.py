@@ -13,10 +13,13 @@ from trio.testing import MockClock
 from pyzk.client import NoNodeError, SetData, ZooKeeper
 from pyzk.recipes import (
     Deadlock,
+    Grant,
     Kind,
     Lock,
+    LockLost,
     LockRegistry,
     LockRevoked,
+    LossReason,
     SequenceExhausted,
     WouldBlock,
     revoke,
@@ -154,6 +157,21 @@ async def test_a_reentrant_lock_is_released_with_its_last_block(
     assert not await lock.locked()
 
 
+async def test_what_another_task_releases_is_not_entered_again(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Either the block is entered in time, and the lock kept, or it is acquired anew."""
+    for _ in range(20):  # in either order
+        lock = Lock(zk, "/lock", reentrant=True)
+        first = await lock.acquire()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first.release)
+            second = await lock.acquire()
+        await second.verify()
+        assert [f"/lock/{name}" for name in await zk.get_children("/lock")] == [second.path]
+        await second.release()
+
+
 async def test_reentrancy_is_the_task_s_own(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     lock = Lock(zk, "/lock", reentrant=True)
     order: list[str] = []
@@ -184,6 +202,22 @@ async def test_the_manual_form(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
     await grant.release()
     await grant.release()
     assert not await lock.locked()
+
+
+async def test_nothing_relies_on_what_was_released(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    lock = Lock(zk, "/lock", local_queue=True, max_handoffs=1)
+    async with trio.open_nursery() as nursery:
+        grant = await lock.acquire()
+        nursery.start_soon(hold_for, lock, 1, [], "")
+        await trio.sleep(0.5)
+        await grant.release()  # to the other task
+        with pytest.raises(LockLost) as caught, grant.scope():
+            pytest.fail("it is the other's")
+        assert caught.value.reason is LossReason.RELEASED
+        with pytest.raises(LockLost):
+            await grant.verify()
 
 
 async def test_contenders(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
@@ -247,6 +281,33 @@ async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab
             await trio.sleep_forever()
     await revoke(other, contender)
     assert not await lock.locked()
+
+
+async def test_what_is_called_then_may_fail(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    def fail(grant: Grant) -> None:
+        raise ZeroDivisionError
+
+    other = await lab.client()
+    with pytest.raises(ZeroDivisionError):
+        async with Lock(zk, "/lock", on_revoke=fail) as grant:
+            await revoke(other, grant.path)
+            await trio.sleep_forever()
+    assert await zk.get_children("/lock") == [], "the client is none the worse for it"
+
+
+async def test_a_lock_that_is_asked_for_is_not_passed_on(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    lock = Lock(zk, "/lock", local_queue=True, max_handoffs=1)
+    order: list[str] = []
+    async with trio.open_nursery() as nursery, lock as grant:
+        nursery.start_soon(hold_for, lock, 1, order, "ours")
+        nursery.start_soon(hold_for, Lock(other, "/lock"), 1, order, "the other's")
+        await trio.sleep(1)
+        await revoke(other, grant.path)
+        await grant.revoked.wait()
+    assert order == ["the other's", "ours"]
 
 
 async def test_a_waiter_is_asked_once_it_holds(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
@@ -419,3 +480,18 @@ async def test_equal_numbers_are_refused(autojump_clock: MockClock, lab: Lab, zk
 def test_handoffs_need_a_queue() -> None:
     with pytest.raises(ValueError, match="local_queue"):
         Lock(None, "/lock", max_handoffs=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"naming": "bridge"},
+        {"parents": "tree"},
+        {"suspended": "never"},
+        {"on_session_loss": "retry"},
+        {"on_revoke": "stop"},
+    ],
+)
+def test_a_mistyped_option_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(option.values()))):
+        Lock(None, "/lock", **option)  # type: ignore[arg-type]

@@ -11,7 +11,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
+from pyzk.client import (
+    ACL,
+    ClosingError,
+    Id,
+    NoAuthError,
+    NoNodeError,
+    Perms,
+    SessionExpiredError,
+    SetData,
+    ZooKeeper,
+)
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.names import Naming
 
@@ -508,3 +518,41 @@ async def test_the_default_client_ends_the_body_too(autojump_clock: MockClock, l
             lab.server.expire(zk.session.id)
             await trio.sleep_forever()
     assert caught.value.reason is LossReason.SESSION_EXPIRED
+
+
+@pytest.mark.parametrize("created", [2147483645, 2147483646])
+async def test_f24_neither_half_of_a_bridge_may_have_the_last_number(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, created: int
+) -> None:
+    """The next of kazoo's would have it too, and would not wait for ours."""
+    lab.count_children("/lock", created)
+    if created == 2147483645:
+        async with Lock(zk, "/lock", naming="both") as grant:
+            assert [path[-10:] for path in grant.paths] == ["2147483645", "2147483646"]
+    else:
+        with pytest.raises(SequenceExhausted):
+            await Lock(zk, "/lock", naming="both").acquire()
+    await free(lab, zk)
+
+
+async def test_f21_what_cannot_be_released_does_not_hide_what_the_body_raised(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    await zk.create("/lock", acl=[ACL(Perms.ALL & ~Perms.DELETE, Id("world", "anyone"))])
+    with caplog.at_level(logging.CRITICAL), pytest.raises(ZeroDivisionError) as caught:
+        async with Lock(zk, "/lock"):
+            raise ZeroDivisionError
+    assert any("NoAuthError" in note for note in caught.value.__notes__)
+
+
+async def test_f21_a_holder_that_may_not_look_any_more_goes_on(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    async with Lock(zk, "/lock") as grant:
+        changed = other.submit(SetData(grant.path, b"changed"))
+        await other.set_acls(grant.path, [ACL(Perms.ALL & ~Perms.READ, Id("world", "anyone"))])
+        await changed.wait()
+        await trio.sleep(60)
+    assert grant.reason is None
+    await free(lab, zk, other)

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock
+from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock, revoke
 from pyzk.recipes.locks.names import Naming
 
 from .lab import Lab
@@ -170,3 +170,63 @@ async def test_a_writer_may_read_and_write_again(autojump_clock: MockClock, lab:
 def test_it_has_no_local_queue() -> None:
     with pytest.raises(TypeError, match="local queue"):
         RWLock(None, "/rw", local_queue=True)  # type: ignore[arg-type]
+
+
+async def test_a_writer_becomes_a_reader_only_once(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    async with RWLock(zk, "/rw").write() as grant, grant.downgrade():
+        with pytest.raises(Deadlock):
+            async with grant.downgrade():
+                pytest.fail("it is a reader already")
+        await grant.verify()
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+async def test_a_downgrade_below_a_path_that_looks_like_a_writer(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+) -> None:
+    path = "/__lock__/__WRIT__"
+    async with RWLock(zk, path, naming=naming).write() as grant, grant.downgrade() as reading:
+        assert all(path.startswith("/__lock__/__WRIT__/") for path in reading.paths)
+        await reading.verify()
+
+
+@pytest.mark.parametrize("op", ["multi", "get_data"])
+async def test_a_session_that_expires_during_a_downgrade(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str
+) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def expire() -> None:
+            await trio.sleep(1)
+            lab.server.expire(zk.session.id)
+
+        with pytest.raises(LockLost) as caught:
+            async with RWLock(zk, "/rw").write() as grant:
+                with lab.server.fault(op=op, when="before", action="delay", seconds=5):
+                    nursery.start_soon(expire)
+                    async with grant.downgrade():
+                        pytest.fail("it is lost")
+    assert caught.value.reason is grant.reason is LossReason.SESSION_EXPIRED
+
+
+async def test_a_reader_is_asked_for_it_while_it_still_becomes_one(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    async with trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            await trio.sleep(1)
+            [reader] = await RWLock(other, "/rw").read().contenders()
+            await revoke(other, reader)
+
+        async with RWLock(zk, "/rw").write() as grant:
+            with lab.server.fault(
+                op="get_data", session=zk.session.id, when="before", action="delay", seconds=2
+            ):
+                nursery.start_soon(ask)
+                async with grant.downgrade() as reading:
+                    with trio.fail_after(1):
+                        await reading.revoked.wait()
