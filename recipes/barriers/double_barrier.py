@@ -223,9 +223,11 @@ class _Member:
     async def leave(self) -> None:
         """Wait until all members have ended their work. The one whose name is the lowest stays until it is
         the last; the others take their names off the list at once, and wait for the lowest."""
-        known: set[str] | None = None
+        known: set[str] = set()
         while True:
             members = sorted(await self._members())
+            if self.name in members:  # a later list may be of the next round
+                known = set(members)
             if not members:
                 await self._end_round(self.round)
                 return
@@ -238,7 +240,6 @@ class _Member:
             elif self.name in members:
                 await self._delete_own()
             else:
-                known = known or set(members)
                 staying = [name for name in members if name in known]
                 if staying:
                     await self._until_gone(staying[0])

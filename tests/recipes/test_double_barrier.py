@@ -299,6 +299,39 @@ async def test_only_the_ready_that_was_meant_is_deleted(
 # --- what happens to members --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("deleted", [False, True], ids=["by itself", "by another"])
+async def test_who_is_slow_to_leave_does_not_wait_for_the_next_round(
+    autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None, deleted: bool
+) -> None:
+    """When it looks for the others, they have gone and come again, and wait for it."""
+    first, second, slow = [await round_.join(3) for _ in range(3)]
+    session = slow.zk.session.id
+    with lab.server.fault(
+        op="delete", session=session, when="after", action="delay", seconds=8, required=not deleted
+    ):
+        if deleted:
+            await first.zk.delete(slow.path)
+        else:
+            slow.finish()
+        await trio.sleep(1)
+        assert slow.path not in lab.server.dump()
+        first.finish()
+        second.finish()
+        await trio.sleep(1)
+        assert round_.done == [True, True, False]
+        again = [await round_.join(3, member.zk) for member in (first, second)]
+    slow.finish()
+    await trio.sleep(5)
+    assert slow.done
+    last = await round_.join(3, slow.zk)
+    assert all(member.working for member in (*again, last))
+    for member in (*again, last):
+        member.finish()
+    await trio.sleep(1)
+    assert all(round_.done)
+    await nothing_is_left(lab)
+
+
 async def test_the_lowest_dies_while_others_leave(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None
 ) -> None:
