@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
 from . import logs
+from .later import import_later
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: 0 after SIGINT or SIGTERM; 2 if the server could not start, with one line on stderr saying why.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
+    import_later("ssl", "idna", "bz2", "lzma")
     try:
         _run(_parser().parse_args(argv))
     except _Refusal as refusal:

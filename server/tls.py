@@ -32,8 +32,9 @@ OPTIONS: Final = frozenset(
 )
 """The keys that :func:`server_context` reads."""
 
-_CLIENT_AUTH = {"need": ssl.CERT_REQUIRED, "want": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
-_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+# By name: whoever only asks for OPTIONS should not have to load ssl (see later.py).
+_CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
+_VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
 
 class TlsError(ValueError):
@@ -62,7 +63,7 @@ def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
     client_auth = options.get("ssl.clientAuth") or "need"
     if client_auth.lower() not in _CLIENT_AUTH:
         raise TlsError("ssl.clientAuth", f"{client_auth!r} is not one of need, want, none")
-    context.verify_mode = _CLIENT_AUTH[client_auth.lower()]
+    context.verify_mode = ssl.VerifyMode[_CLIENT_AUTH[client_auth.lower()]]
     if context.verify_mode is not ssl.CERT_NONE:
         _load_trust_store(context, options)
 
@@ -174,7 +175,7 @@ def _restrict_versions(context: ssl.SSLContext, options: Mapping[str, str]) -> N
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown:
         raise TlsError(key, f"{', '.join(unknown)} is not offered; {' and '.join(_VERSIONS)} are")
-    versions = [_VERSIONS[name] for name in names]
+    versions = [ssl.TLSVersion[_VERSIONS[name]] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 

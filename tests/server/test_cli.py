@@ -324,6 +324,33 @@ def test_help_and_version_do_not_wait_for_heavy_modules():
     assert done.stdout == "set()\n"
 
 
+def test_what_nobody_asks_for_is_not_loaded():
+    argv = [sys.executable, "-m", "pyzk.server", "--port", "0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith("pyzk-server is ready at ")
+            assert "libssl" not in Path(f"/proc/{process.pid}/maps").read_text()
+        finally:
+            process.kill()
+
+
+def test_what_is_imported_later_is_there_when_asked_for():
+    code = """
+from pyzk.server.later import import_later
+import_later("ssl", "idna", "sys")
+import sys, ssl as early
+assert "_ssl" not in sys.modules
+assert early.create_default_context().check_hostname
+import ssl as late
+assert late.SSLContext is early.SSLContext
+from ssl import SSLError
+try: early.nothing
+except AttributeError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'ssl' has no attribute 'nothing'\n"
+
+
 # --- the sample configuration ---------------------------------------------------------------------------
 
 
