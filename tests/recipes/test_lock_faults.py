@@ -22,6 +22,7 @@ from pyzk.client import (
     SetData,
     ZooKeeper,
 )
+from pyzk.protocol.errors import NotReadOnlyCallError
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.names import Naming
 
@@ -465,6 +466,20 @@ async def test_f21_what_is_denied_is_said_at_once(
             assert denied is Perms.DELETE
     await settle(lab, zk)
     assert await nodes(lab) == (denied is Perms.DELETE), "an operator has to look after that one"
+
+
+async def test_f22_a_read_only_server_grants_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """The client never asks to be served by one, so that it is refused and waits for another; what is refused
+    as a write all the same is said at once."""
+    await zk.create("/lock")
+    with (
+        lab.server.fault(op="create", action="error", error=NotReadOnlyCallError, times=None),
+        pytest.raises(NotReadOnlyCallError),
+    ):
+        await Lock(zk, "/lock").acquire()
+    await free(lab, zk)
 
 
 async def test_f23_a_predecessor_whose_data_changes_and_changes(

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes import Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock, revoke
+from pyzk.recipes import PARENT, PREDECESSOR, Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock, revoke
 from pyzk.recipes.locks.names import Naming
 
 from .lab import Lab
@@ -230,3 +230,25 @@ async def test_a_reader_is_asked_for_it_while_it_still_becomes_one(
                 async with grant.downgrade() as reading:
                     with trio.fail_after(1):
                         await reading.revoked.wait()
+
+
+async def test_the_naive_shared_lock_is_the_same_but_wakes_everybody(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
+    """S4-b beside S4-c of recipes.md A.1: watch the parent, or the one that counts."""
+    names = ["w0", "r1", "r2", "w3", "r4", "r5"]
+    events = {}
+    for strategy in (PARENT, PREDECESSOR):
+        log: list[str] = []
+        clients = [await lab.client() for _ in names]
+        async with trio.open_nursery() as nursery:
+            for name, zk in zip(names, clients, strict=True):
+                rw = RWLock(zk, "/rw", strategy=strategy, monitor=False)
+                nursery.start_soon(use, rw.read() if name[0] == "r" else rw.write(), 10, log, name)
+                await trio.sleep(0.1)
+        together = ["".join(sorted(group)) for _, group in groupby(log, lambda entry: entry[0])]
+        assert together == ["+w0", "-w0", "+r1+r2", "-r1-r2", "+w3", "-w3", "+r4+r5", "-r4-r5"]
+        events[strategy] = sum(zk.event_count for zk in clients)
+        assert lab.watch_count == 0
+    assert events[PREDECESSOR] <= len(names)
+    assert events[PARENT] > 2 * events[PREDECESSOR]
