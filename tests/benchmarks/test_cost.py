@@ -7,8 +7,9 @@ asserted for the versions in the table only.
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -59,6 +60,15 @@ COSTS = {
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_runs() -> Iterator[None]:
+    """The collector would call the finalizers of what other tests have left, in the middle of a count."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture
