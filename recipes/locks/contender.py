@@ -23,11 +23,12 @@ import trio
 from attrs.validators import in_, is_callable, or_
 
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
-from ...protocol.paths import join
+from ...protocol.paths import join, validate_path
 from ..base.bound import Bound, first_of
 from ..base.creating import Parents, create_identified, split
 from ..base.hold import Hold, Suspended
 from ..errors import SequenceExhausted, WouldBlock
+from .acquiring import Acquirable
 from .grant import Grant, OnRevoke, delete
 from .names import DEFAULT_KINDS, OURS, Kind, Naming, Place, Purpose, parse, queue
 from .strategy import PREDECESSOR, Strategy
@@ -86,6 +87,26 @@ class Terms:
         if key not in self.warned:
             self.warned.add(key)
             logger.warning(message, *args)
+
+
+class Contested(Acquirable[Grant]):
+    """The base of what is contended for at a path.
+
+    :ivar path: where.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__()
+        validate_path(terms.path)
+        self.path = terms.path
+        self._terms = terms
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._terms.zk
 
 
 async def contend(terms: Terms, *, wait: bool = True) -> Grant:

@@ -16,8 +16,7 @@ from ...client import ACL, GetData, NoNodeError, Stat, ZooKeeper, repeat
 from ...protocol.paths import join, validate_path
 from ..base.hold import Suspended
 from ..errors import Deadlock
-from .acquiring import Acquirable
-from .contender import Terms, contend
+from .contender import Contested, Terms, contend
 from .grant import REVOKE, Grant, OnRevoke
 from .local_queue import LocalQueue
 from .names import DEFAULT_KINDS, Kind, Naming, Purpose, queue
@@ -57,7 +56,7 @@ class LockStatistics:
     requeues: int = 0
 
 
-class Lock(Acquirable[Grant]):
+class Lock(Contested):
     """An exclusive lock on a path.
 
         lock = Lock(zk, "/locks/printer")
@@ -119,40 +118,32 @@ class Lock(Acquirable[Grant]):
         strategy: Strategy = PREDECESSOR,
         cleanup_grace: float = 1.0,
     ) -> None:
-        super().__init__()
-        validate_path(path)
         if max_handoffs and not local_queue:
             raise ValueError("max_handoffs needs local_queue=True")
-        self.path = path
-        self._terms = Terms(
-            zk=zk,
-            path=path,
-            purpose=self._purpose,
-            naming=naming,
-            data=data,
-            parents=parents,
-            acl=acl,
-            suspended=suspended,
-            margin=margin,
-            on_session_loss=on_session_loss,
-            monitor=monitor,
-            on_revoke=on_revoke,
-            recognise=recognise,
-            strategy=strategy,
-            cleanup_grace=cleanup_grace,
-            grant_type=self._grant_type,
+        super().__init__(
+            Terms(
+                zk=zk,
+                path=path,
+                purpose=self._purpose,
+                naming=naming,
+                data=data,
+                parents=parents,
+                acl=acl,
+                suspended=suspended,
+                margin=margin,
+                on_session_loss=on_session_loss,
+                monitor=monitor,
+                on_revoke=on_revoke,
+                recognise=recognise,
+                strategy=strategy,
+                cleanup_grace=cleanup_grace,
+                grant_type=self._grant_type,
+            )
         )
         self._reentrant = reentrant
         self._local = LocalQueue(max_handoffs) if local_queue else None
         self._held: dict[trio.lowlevel.Task, Grant] = {}
         self._statistics = LockStatistics()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path}>"
-
-    @property
-    def zk(self) -> ZooKeeper:
-        return self._terms.zk
 
     # --- holding it --------------------------------------------------------------------------------------
 

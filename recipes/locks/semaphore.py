@@ -21,14 +21,14 @@ from ...client import (
     ZooKeeperError,
     repeat,
 )
-from ...protocol.paths import join, validate_path
+from ...protocol.paths import join
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.hold import Hold, Suspended
 from ..errors import RecipeError, WouldBlock
 from ..values.shared_value import SharedValue
-from .acquiring import Acquirable, Grants, held
-from .contender import Terms, contend
+from .acquiring import Grants, held
+from .contender import Contested, Terms, contend
 from .grant import Grant, delete
 from .semaphore_layouts import CuratorLayout, KazooLayout, LayoutName
 
@@ -52,7 +52,7 @@ class LeaseHolder:
     stat: Stat
 
 
-class Semaphore(Acquirable[Grant]):
+class Semaphore(Contested):
     """A number of leases, for each of which one holder is admitted.
 
         semaphore = Semaphore(zk, "/licences", 5)
@@ -109,38 +109,30 @@ class Semaphore(Acquirable[Grant]):
         acl: Sequence[ACL] | None = None,
         cleanup_grace: float = 1.0,
     ) -> None:
-        super().__init__()
-        validate_path(path)
         if max_leases < 1:
             raise ValueError(f"a semaphore has at least one lease, not {max_leases}")
         if limit_source is not None and layout == "kazoo":
             raise ValueError("a semaphore of kazoo's layout has a fixed limit")
-        self.path = path
         self.max_leases = max_leases
         self._limit_source = limit_source
-        self._terms = Terms(
-            zk=zk,
-            path=path,
-            data=data,
-            parents=parents,
-            acl=acl,
-            suspended=suspended,
-            margin=margin,
-            on_session_loss=on_session_loss,
-            cleanup_grace=cleanup_grace,
+        super().__init__(
+            Terms(
+                zk=zk,
+                path=path,
+                data=data,
+                parents=parents,
+                acl=acl,
+                suspended=suspended,
+                margin=margin,
+                on_session_loss=on_session_loss,
+                cleanup_grace=cleanup_grace,
+            )
         )
         self._layout = _LAYOUTS[layout](self._terms, max_leases)
         # What is done at the gate takes effect only if the gate is still ours: no need to leave it early.
         self._gate = attrs.evolve(
             self._terms, path=self._layout.gate, naming=self._layout.naming, suspended="ignore"
         )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path}>"
-
-    @property
-    def zk(self) -> ZooKeeper:
-        return self._terms.zk
 
     # --- holding leases ----------------------------------------------------------------------------------
 

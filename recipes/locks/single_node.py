@@ -20,13 +20,11 @@ from ...client import (
     Watch,
     ZooKeeper,
 )
-from ...protocol.paths import validate_path
 from ..base.bound import Bound
 from ..base.creating import split
 from ..base.hold import Hold, Suspended
 from ..errors import Deadlock, WouldBlock
-from .acquiring import Acquirable
-from .contender import Terms
+from .contender import Contested, Terms
 from .grant import Grant, delete, settle
 
 
@@ -96,7 +94,7 @@ async def _give_up(terms: Terms, turn: _Turn) -> None:
     await settle(Bound(terms.zk), job, terms.cleanup_grace)
 
 
-class SingleNodeLock(Acquirable[Grant]):
+class SingleNodeLock(Contested):
     """An exclusive lock that is one ephemeral znode.
 
         async with SingleNodeLock(zk, "/exclusive/lock") as grant:
@@ -142,28 +140,20 @@ class SingleNodeLock(Acquirable[Grant]):
         acl: Sequence[ACL] | None = None,
         cleanup_grace: float = 1.0,
     ) -> None:
-        super().__init__()
-        validate_path(path)
-        self.path = path
-        self._terms = Terms(
-            zk=zk,
-            path=path,
-            data=data,
-            parents=parents,
-            acl=acl,
-            suspended=suspended,
-            margin=margin,
-            on_session_loss=on_session_loss,
-            cleanup_grace=cleanup_grace,
+        super().__init__(
+            Terms(
+                zk=zk,
+                path=path,
+                data=data,
+                parents=parents,
+                acl=acl,
+                suspended=suspended,
+                margin=margin,
+                on_session_loss=on_session_loss,
+                cleanup_grace=cleanup_grace,
+            )
         )
         self._turn = _turns.setdefault(zk, {}).setdefault(path, _Turn())
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path}>"
-
-    @property
-    def zk(self) -> ZooKeeper:
-        return self._terms.zk
 
     async def acquire(self, *, wait: bool = True) -> Grant:
         """The manual form: acquire it, run what relies on it in ``with grant.scope()``, and call
