@@ -86,7 +86,7 @@ class Server:
                 metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
                 tasks.append(partial(self._serve_metrics, metrics))
             if self._hub is not None:
-                sockets.callback(self._hub.close)
+                sockets.callback(self._close_hub)
                 self._hub.listen(plain)
                 tasks.append(self._hub.run)
             else:
@@ -95,6 +95,10 @@ class Server:
                 for task in tasks:
                     nursery.start_soon(task)
                 task_status.started(self)
+
+    def _close_hub(self) -> None:
+        self._hub.close()
+        self._hub = None  # what was recorded can still be asked for; nothing more arrives
 
     def flush(self) -> None:
         """Send what has come to wait on any connection, after a change from outside."""

@@ -9,6 +9,7 @@ async def test_something(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> 
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -59,9 +60,13 @@ class Lab:
                 raise ConnectionRefusedError
             return self.server.open_stream()
 
-        options = {"session_timeout": SESSION_TIMEOUT, "on_expired": "new_session"} | options
+        defaults: dict[str, Any] = {
+            "session_timeout": SESSION_TIMEOUT,
+            "on_expired": "new_session",
+            "rng": random.Random(number),
+        }
         servers = "server:2181" + options.pop("chroot", "")
-        async with connect(servers, connector=connector, **options) as zk:
+        async with connect(servers, connector=connector, **(defaults | options)) as zk:
             self._numbers[zk] = number
             yield zk
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager, suppress
 
 import attrs
 import trio
@@ -16,8 +15,9 @@ from hypothesis import strategies as st
 from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
 from pyzk.recipes import Grant
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, open_lab
+from .lab import SESSION_TIMEOUT, Lab, open_lab
 from .oracle import Grants, Oracle
+from .trouble import PAUSES, Trouble
 
 CLIENTS = 4
 PATH = "/group"
@@ -55,7 +55,6 @@ class Step:
     pause: float
 
 
-PAUSES = [0.0, 0.01, 0.05, 0.3, 1.0, 5.0, SESSION_TIMEOUT * 0.8, SESSION_TIMEOUT * 1.3]
 schedules = st.lists(
     st.builds(
         Step,
@@ -91,17 +90,16 @@ class Scene:
 
     lab: Lab
     clients: list[ZooKeeper]
-    oracle: Oracle
+    trouble: Trouble
     nursery: trio.Nursery
     work: Callable[[Scene, int], Awaitable[object]]
     tenures: list[Tenure] = attrs.Factory(list)
     terms: list[int] = attrs.Factory(lambda: [0] * CLIENTS)
     _grants: dict[str, Grants] = attrs.field(init=False)
     _at_work: dict[int, tuple[trio.CancelScope, trio.Event]] = attrs.Factory(dict)
-    _faults: ExitStack = attrs.Factory(ExitStack)
 
     def __attrs_post_init__(self) -> None:
-        self._grants = defaultdict(lambda: Grants(self.oracle))
+        self._grants = defaultdict(lambda: Grants(self.trouble.oracle))
 
     @property
     def at_work(self) -> set[int]:
@@ -127,29 +125,22 @@ class Scene:
         who = step.who
         if step.holder and self.tenures:
             who = self.tenures[step.who % len(self.tenures)].who
-        server, zk = self.lab.server, self.clients[who]
-        alive = any(session.id == zk.session.id for session in server.sessions())
+        zk = self.clients[who]
         match step.action:
-            case "start" if who not in self._at_work:
-                self.start(who)
-            case "stop" if who in self._at_work:
-                await self.stop(who)
-            case "expire" if alive:
-                self._excuse(lambda tenure: tenure.who == who)
-                server.expire(zk.session.id)
-            case "drop before" | "drop after" | "delay" if alive:
-                what: dict[str, Any] = {"when": "after" if step.action == "drop after" else "before"}
-                what |= {"action": "delay", "seconds": 0.5} if step.action == "delay" else {}
-                self._faults.enter_context(server.fault(session=zk.session.id, required=False, **what))
-            case "restart":
-                server.restart(keep_data=True)
-                self.oracle.attach()
+            case "start":
+                if who not in self._at_work:
+                    self.start(who)
+            case "stop":
+                if who in self._at_work:
+                    await self.stop(who)
             case "operator delete":
                 await self._delete(step.who)
-            case "cut off" if alive:
-                self.lab.cut_off(zk)
-            case "let through":
-                self.lab.let_through(zk)
+            case "expire" if self.trouble.befall(zk, "expire"):
+                self._excuse(lambda tenure: tenure.who == who)
+            case "expire" | "pass time":
+                pass
+            case trouble:
+                self.trouble.befall(zk, trouble)
         await trio.sleep(step.pause)
 
     def start(self, who: int) -> None:
@@ -181,14 +172,12 @@ class Scene:
 
     def ephemerals(self) -> list[str]:
         tree = self.lab.server.dump(form="nodes")
-        return sorted(path for path, node in tree.items() if node.kind == "ephemeral")
+        return self.trouble.oracle.in_order(p for p, node in tree.items() if node.kind == "ephemeral")
 
     # --- the end -----------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        self._faults.close()
-        for zk in self.clients:
-            self.lab.let_through(zk)
+        self.trouble.end(self.clients)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """I-6: it comes to pass."""
@@ -199,17 +188,12 @@ class Scene:
         raise AssertionError(("no progress", self.tenures, self.lab.server.format_tree()))
 
     async def finish(self) -> None:
-        """Nothing is left (I-3, I-4), and grants never overlapped and came in order (I-1, I-8)."""
+        """Nothing is left (I-3), and grants never overlapped and came in order (I-1, I-8)."""
         for who in self.at_work:
             await self.stop(who)
-        for zk in self.clients:
-            await zk.session.wait_connected()
-            await zk.janitor.idle()
-        await trio.sleep(2 * TICK)
+        await self.trouble.calm(self.clients)
         assert self.tenures == []
         assert self.ephemerals() == []
-        assert [zk.watch_count for zk in self.clients] == [0] * len(self.clients)
-        assert self.lab.watch_count == 0
         for grants in self._grants.values():
             grants.check()
 
@@ -231,7 +215,7 @@ def run_schedule(
         async with open_lab() as lab:
             clients = [await lab.client() for _ in range(CLIENTS + 1)]
             async with trio.open_nursery() as nursery:
-                scene = Scene(lab, clients, Oracle(lab), nursery, work)
+                scene = Scene(lab, clients, Trouble(lab, Oracle(lab)), nursery, work)
                 for who in range(CLIENTS):
                     scene.start(who)
                 for step in schedule:

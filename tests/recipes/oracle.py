@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import combinations
 
 import attrs
@@ -50,6 +51,10 @@ class Oracle:
             case Multi():
                 for part in effect.effects:
                     self._note(zxid, part)
+
+    def in_order(self, paths: Iterable[str]) -> list[str]:
+        """By creation: as names have random parts, their order would be another in each run."""
+        return sorted(paths, key=lambda path: (self.created.get(path, 0), path))
 
     @property
     def now(self) -> int:

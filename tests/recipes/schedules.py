@@ -7,7 +7,7 @@ everything is let through again, holders let go, and whoever waits must get his 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -15,14 +15,13 @@ import trio
 import trio.testing
 from hypothesis import strategies as st
 
-from pyzk.client import NoNodeError, SessionState, ZooKeeper, ZooKeeperError, repeat
+from pyzk.client import NoNodeError, ZooKeeper, ZooKeeperError, repeat
 from pyzk.recipes import Grant, Lock, LockLost, RWLock
-from pyzk.recipes.base.running import steady
-from pyzk.server.testing import Fault
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, open_lab
+from .lab import SESSION_TIMEOUT, Lab, open_lab
 from .oracle import Grants, Oracle
 from .simulated import LIBRARIES, SimulatedGrant, SimulatedLock
+from .trouble import PAUSES, Trouble
 
 CLIENTS = 6
 PATIENCE = 40 * SESSION_TIMEOUT
@@ -69,7 +68,7 @@ def steps(kinds: Sequence[str]) -> st.SearchStrategy[list[Step]]:
         st.sampled_from(ACTIONS),
         st.integers(0, CLIENTS - 1),
         st.sampled_from(kinds),
-        st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.0, 5.0, SESSION_TIMEOUT * 0.8, SESSION_TIMEOUT * 1.3]),
+        st.sampled_from(PAUSES),
     )
     return st.lists(step, min_size=3, max_size=30)
 
@@ -94,12 +93,11 @@ class Run:
     lab: Lab
     clients: list[ZooKeeper]
     locks: list[dict[str, Lock | SimulatedLock]]
-    oracle: Oracle
+    trouble: Trouble
     grants: Grants
     nursery: trio.Nursery
     contests: list[Contest] = attrs.Factory(list)
     inside: list[Contest] = attrs.Factory(list)
-    faults: ExitStack = attrs.Factory(ExitStack)
 
     # --- the clients -------------------------------------------------------------------------------------
 
@@ -130,7 +128,6 @@ class Run:
 
     async def take(self, step: Step) -> None:
         zk = self.clients[step.who]
-        alive = any(session.id == zk.session.id for session in self.lab.server.sessions())
         own = [contest for contest in self.contests if contest.client == step.who]
         match step.action:
             case "acquire":
@@ -144,22 +141,16 @@ class Run:
             case "cancel":
                 for contest in own[-1:]:
                     contest.scope.cancel()
-            case "expire" if alive:
-                self._excuse(own)
-                self.lab.server.expire(zk.session.id)
-            case "drop before" | "drop after" | "delay" if alive:
-                self._fault(step, zk)
-            case "restart":
-                self.lab.server.restart(keep_data=True)
-                self.oracle.attach()
             case "operator delete":
                 await self._delete(step.who)
             case "foreign create":
                 self.lab.server.load({f"{PATH}/junk-__{step.who}": b""})
-            case "cut off" if alive:
-                self.lab.cut_off(zk)
-            case "let through":
-                self.lab.let_through(zk)
+            case "expire" if self.trouble.befall(zk, "expire"):
+                self._excuse(own)
+            case "expire" | "pass time":
+                pass
+            case trouble:
+                self.trouble.befall(zk, trouble)
         await trio.sleep(step.pause)
         self._check_watches()
 
@@ -167,14 +158,9 @@ class Run:
         for contest in contests:
             contest.excused = True
 
-    def _fault(self, step: Step, zk: ZooKeeper) -> None:
-        what: dict[str, Any] = {"when": "after" if step.action == "drop after" else "before"}
-        what |= {"action": "disconnect"} if step.action != "delay" else {"action": "delay", "seconds": 0.5}
-        fault: Fault = self.lab.server.fault(session=zk.session.id, required=False, **what)
-        self.faults.enter_context(fault)
-
     async def _delete(self, number: int) -> None:
-        paths = sorted(path for path in self.lab.server.dump() if path.startswith(f"{PATH}/"))
+        present = (path for path in self.lab.server.dump() if path.startswith(f"{PATH}/"))
+        paths = self.trouble.oracle.in_order(present)
         if paths:
             path = paths[number % len(paths)]
             self._excuse([c for c in self.inside if c.grant is not None and path in c.grant.paths])
@@ -194,9 +180,7 @@ class Run:
             assert zk.watch_count <= 2 * contenders + _JUST_ENDED, (number, zk.watch_count, contenders)
 
     async def finish(self) -> None:
-        self.faults.close()
-        for zk in self.clients:
-            self.lab.let_through(zk)
+        self.trouble.end(self.clients)
         for contest in self.contests:
             contest.release.set()
         # I-6: whoever was not cancelled gets it, and lets go at once.
@@ -204,15 +188,10 @@ class Run:
             while self.contests:
                 await trio.sleep(1)
         assert not patience.cancelled_caught, ("no progress", self.contests, self.lab.server.format_tree())
-        for zk in self.clients:
-            await steady(zk, zk.sync)  # one that is cut off may not have noticed yet
-            await zk.janitor.idle()
-        await trio.sleep(2 * TICK)
-        # I-3, I-7: nothing is left. I-4: neither are watches, and both sides agree on that.
+        await self.trouble.calm(self.clients)
+        # I-3, I-7: nothing is left.
         left = [path for path in self.lab.server.dump() if path.startswith(f"{PATH}/") and "junk" not in path]
         assert left == []
-        assert [zk.watch_count for zk in self.clients] == [0] * len(self.clients)
-        assert self.lab.watch_count == 0
         self.grants.check()
 
 
@@ -240,11 +219,10 @@ def run_schedule(schedule: Sequence[Step], namings: Sequence[str]) -> Grants:
                 locks.append({"lock": Lock(zk, PATH, naming=naming), "read": rw.read(), "write": rw.write()})
             oracle = Oracle(lab)
             async with trio.open_nursery() as nursery:
-                run = Run(lab, clients, locks, oracle, Grants(oracle), nursery)
+                run = Run(lab, clients, locks, Trouble(lab, oracle), Grants(oracle), nursery)
                 for step in schedule:
                     await run.take(step)
                 await run.finish()
-            assert all(zk.session.state is SessionState.CONNECTED for zk in clients)
             return run.grants
 
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
-from typing import Any
+from contextlib import suppress
 
 import attrs
 import pytest
@@ -15,16 +14,17 @@ import trio.testing
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from pyzk.client import SessionState, ZooKeeper, ZooKeeperError
+from pyzk.client import ZooKeeper, ZooKeeperError
 from pyzk.recipes import LockLost
 from pyzk.recipes.locks.acquiring import Grants
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import LayoutName
 from pyzk.server.txn import AnyEffect
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, open_lab
+from .lab import SESSION_TIMEOUT, Lab, open_lab
 from .oracle import Oracle
 from .test_semaphore import GATE, LEASES, children
+from .trouble import PAUSES, Trouble
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 EXAMPLES = 10_000 if NIGHTLY else 200
@@ -75,7 +75,7 @@ STEPS = st.lists(
         st.sampled_from(ACTIONS),
         st.integers(0, CLIENTS - 1),
         st.integers(1, LIMIT),
-        st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.0, 5.0, SESSION_TIMEOUT * 0.8, SESSION_TIMEOUT * 1.3]),
+        st.sampled_from(PAUSES),
     ),
     min_size=3,
     max_size=30,
@@ -139,11 +139,11 @@ class Run:
     layout: LayoutName
     semaphores: list[Semaphore]
     oracle: LeaseOracle
+    trouble: Trouble
     nursery: trio.Nursery
     contests: list[Contest] = attrs.Factory(list)
     inside: list[Contest] = attrs.Factory(list)
     admitted: list[Grants] = attrs.Factory(list)
-    faults: ExitStack = attrs.Factory(ExitStack)
 
     async def contend(self, contest: Contest) -> None:
         with contest.scope, suppress(LockLost):
@@ -163,9 +163,8 @@ class Run:
         assert sum(other.count for other in sure) <= LIMIT, ("too many at once", sure)
 
     async def take(self, step: Step) -> None:
-        lab, zk = self.lab, self.clients[step.who]
+        zk = self.clients[step.who]
         own = [contest for contest in self.contests if contest.client == step.who]
-        alive = any(session.id == zk.session.id for session in lab.server.sessions())
         match step.action:
             case "acquire":
                 if len(own) < 2:
@@ -177,26 +176,20 @@ class Run:
             case "cancel":
                 for contest in own[-1:]:
                     contest.scope.cancel()
-            case "expire" if alive:
-                self._excuse(own)
-                lab.server.expire(zk.session.id)
-            case "drop before" | "drop after" | "slow" if alive:
-                self._spoil(step.action, zk)
-            case "restart":
-                lab.server.restart(keep_data=True)
-                self.oracle.attach()
             case "lose data":
                 self._excuse(self.contests)
-                lab.server.restart(keep_data=False)
+                self.lab.server.restart(keep_data=False)
                 self.oracle.lose_data()
             case "operator deletes a lease":
                 await self._delete(LEASES[self.layout], step.who)
             case "operator deletes at the gate":
                 await self._delete(GATE[self.layout], step.who)
-            case "cut off" if alive:
-                lab.cut_off(zk)
-            case "let through":
-                lab.let_through(zk)
+            case "expire" if self.trouble.befall(zk, "expire"):
+                self._excuse(own)
+            case "expire":
+                pass
+            case trouble:
+                self.trouble.befall(zk, trouble)
         await trio.sleep(step.pause)
         self._check()
 
@@ -204,14 +197,8 @@ class Run:
         for contest in contests:
             contest.excused = True
 
-    def _spoil(self, action: str, zk: ZooKeeper) -> None:
-        what: dict[str, Any] = {"when": "after" if action == "drop after" else "before"}
-        if action == "slow":
-            what |= {"action": "delay", "seconds": 0.1, "times": 20}
-        self.faults.enter_context(self.lab.server.fault(session=zk.session.id, required=False, **what))
-
     async def _delete(self, parent: str, number: int) -> None:
-        paths = sorted(children(self.lab, parent))
+        paths = self.oracle.in_order(children(self.lab, parent))
         if paths:
             path = paths[number % len(paths)]
             self._excuse(c for c in self.contests if path in [lease.path for lease in c.leases])
@@ -227,9 +214,7 @@ class Run:
             assert zk.watch_count <= allowed + _JUST_ENDED, (number, zk.watch_count, allowed)
 
     async def finish(self) -> None:
-        self.faults.close()
-        for zk in self.clients:
-            self.lab.let_through(zk)
+        self.trouble.end(self.clients)
         for contest in self.contests:
             contest.release.set()
         # I-6: whoever was not cancelled gets them, and lets go at once.
@@ -237,15 +222,10 @@ class Run:
             while self.contests:
                 await trio.sleep(1)
         assert not patience.cancelled_caught, ("no progress", self.contests, self.lab.server.format_tree())
-        for zk in self.clients:
-            await zk.janitor.idle()
-            await zk.session.wait_connected()
-        await trio.sleep(2 * TICK)
+        await self.trouble.calm(self.clients)
         self._check()
-        # I-3: nothing is left. I-4: neither are watches, and both sides agree on that.
+        # I-3: nothing is left.
         assert children(self.lab, LEASES[self.layout]) == children(self.lab, GATE[self.layout]) == []
-        assert [zk.watch_count for zk in self.clients] == [0] * CLIENTS
-        assert self.lab.watch_count == 0
         self._check_order()
 
     def _check_order(self) -> None:
@@ -271,11 +251,10 @@ def run_schedule(schedule: Sequence[Step], layout: LayoutName) -> Run:
             semaphores = [Semaphore(zk, "/pool", LIMIT, layout=layout) for zk in clients]
             oracle = LeaseOracle(lab, layout)
             async with trio.open_nursery() as nursery:
-                run = Run(lab, clients, operator, layout, semaphores, oracle, nursery)
+                run = Run(lab, clients, operator, layout, semaphores, oracle, Trouble(lab, oracle), nursery)
                 for step in schedule:
                     await run.take(step)
                 await run.finish()
-            assert all(zk.session.state is SessionState.CONNECTED for zk in clients)
             return run
 
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -154,3 +154,14 @@ async def test_virtual_time_passes_with_any_tick(autojump_clock: trio.testing.Mo
         with trio.move_on_after(120):
             await trio.sleep_forever()
     assert trio.current_time() >= 120
+
+
+async def test_what_was_recorded_can_be_asked_for_afterwards() -> None:
+    async with open_server() as server:
+        a = await RawClient(server.open_stream()).connect()
+        await a.create("/a")
+        recorded = server.history(kind="reply")
+    assert recorded
+    assert server.history(kind="reply") == recorded
+    assert server.dump() == {"/a": b""}
+    server.format_timeline()
