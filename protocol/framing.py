@@ -31,13 +31,15 @@ class FrameBuffer:
 
     :ivar limit: the largest payload in bytes that is accepted (inclusive).
     :ivar more: whether the last :meth:`take` has left something to take, or an error to raise.
+    :ivar empty: whether nothing waits here.
     """
 
-    __slots__ = ("_data", "_pos", "limit", "more")
+    __slots__ = ("_data", "_pos", "empty", "limit", "more")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.more = False
+        self.empty = True
         # bytes while whole frames may be in it; a bytearray, which grows in place, while a frame trickles in
         self._data: bytes | bytearray = b""
         self._pos = 0
@@ -46,16 +48,11 @@ class FrameBuffer:
         """How many bytes wait here."""
         return len(self._data) - self._pos
 
-    def only(self, data: bytes) -> bytes | None:
-        """The payload, if ``data`` is one whole frame and nothing waits before it; then there is nothing to
-        feed."""
-        size = len(data) - 4
-        if size >= 0 and self._pos == len(self._data) and _LENGTH.unpack_from(data)[0] == size <= self.limit:
-            return data[4:]
-        return None
-
     def feed(self, data: bytes) -> None:
-        if self._pos == len(self._data):
+        if not data:
+            return
+        if self.empty:
+            self.empty = False
             self._data = data
             self._pos = 0
             return
@@ -95,6 +92,6 @@ class FrameBuffer:
             frames.append(data[pos + 4 : end])
             pos = end
         if pos == size:
-            self._data, pos = b"", 0
+            self._data, pos, self.empty = b"", 0, True
         self._pos = pos
         return frames

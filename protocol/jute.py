@@ -112,8 +112,7 @@ _FIXED = {"boolean": "B", "int": "i", "long": "q"}
 
 
 def _kind(hint: Any) -> tuple[str, Any]:
-    """The jute type of an annotation, and what belongs to it: for a vector the element's type and the common
-    value if one is declared, for a nested record its class."""
+    """What :func:`fields_of` tells of an annotation."""
     if isinstance(hint, type) and issubclass(hint, Record):
         return "record", hint
     kind = hint.__metadata__[0]
@@ -146,11 +145,17 @@ class _Code:
         return typing.cast(Callable[..., Any], namespace[head.split()[1].split("(")[0]])
 
 
-def _compile(cls: R) -> R:
-    hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
-    fields = [(name, *_kind(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]
-    setattr(cls, "jute_fields", fields)  # noqa: B010 - read by the compiler of records that nest this one
+def fields_of(cls: type[Record]) -> list[tuple[str, str, Any]]:
+    """Name and jute type of each field, in the order on the wire, and what belongs to it: for a vector the
+    element's type and the common value if one is declared, for a nested record its class."""
+    if "jute_fields" not in vars(cls):
+        hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
+        fields = [(name, *_kind(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]
+        setattr(cls, "jute_fields", fields)  # noqa: B010
+    return typing.cast(list[tuple[str, str, Any]], vars(cls)["jute_fields"])
 
+
+def _compile(cls: R) -> R:
     # Most programs use one direction of each record: nothing is compiled before its first use.
     def encode(self: Record) -> bytes:
         return encoder(cls)(self)
@@ -166,7 +171,7 @@ def _compile(cls: R) -> R:
 def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
     """The compiled function behind ``encode``: what a loop over many records should call."""
     if "jute_encoder" not in vars(cls):
-        compiled = _compile_encode(cls, vars(cls)["jute_fields"])
+        compiled = _compile_encode(cls, fields_of(cls))
         setattr(cls, "jute_encoder", staticmethod(compiled))  # noqa: B010
         setattr(cls, "encode", compiled)  # noqa: B010
     return typing.cast(Callable[[Any], bytes], vars(cls)["jute_encoder"].__func__)
@@ -199,13 +204,13 @@ def run_reader(
     It returns each kind with the record's fields as a tuple, or what ``Adjust`` makes of both.
     """
     code = _ReadCode()
-    head = vars(header)["jute_fields"]
+    head = fields_of(header)
     kind, done, *_ = code.read(head)
     code.end_run()
     code.lines += [f"kind = {kind}; done = {done}", "items = []", "while not done:"]
     for number, (cls, adjust) in kinds.items():
         before, code.lines = code.lines, []
-        fields = ", ".join(code.read(vars(cls)["jute_fields"]))
+        fields = ", ".join(code.read(fields_of(cls)))
         kind, done, *_ = code.read(head)  # along with the last fields
         code.end_run()
         item = f"({number}, ({fields},))"
@@ -237,7 +242,7 @@ def _compile_encode(cls: type[Record], fields: list[tuple[str, str, Any]]) -> Ca
                 run_format += _FIXED[kind]
                 run_values.append(f"1 if {value} else 0" if kind == "boolean" else value)
             elif kind == "record":
-                emit(value, argument.jute_fields)
+                emit(value, fields_of(argument))
             else:
                 v, b, n = code.fresh("v"), code.fresh("b"), code.fresh("n")
                 code.lines.append(f"{v} = {value}")
@@ -280,7 +285,7 @@ class _ReadCode(_Code):
                 values.append(f"{name} != 0" if kind == "boolean" else name)
             elif kind == "record":
                 nested = self.fresh("nested", argument)
-                values.append(f"{nested}({', '.join(self.read(argument.jute_fields))})")
+                values.append(f"{nested}({', '.join(self.read(fields_of(argument)))})")
             else:
                 length = self._fixed("i", "n")
                 self.end_run()
@@ -356,7 +361,7 @@ def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., An
     """:param result: what is made of the values, as source."""
     code = _ReadCode()
     code.names["record"] = cls
-    values = code.read(vars(cls)["jute_fields"])
+    values = code.read(fields_of(cls))
     return code.reader(cls.__name__, head, f"{result.format(', '.join(values))}, pos")
 
 

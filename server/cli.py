@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     import_later("ssl", "idna", "bz2", "lzma")
+    gc.set_threshold(5_000, 10, 10)  # while all is loaded, of which little is garbage: 7 % of a start
     try:
         _run(_parser().parse_args(argv))
     except _Refusal as refusal:
@@ -100,6 +102,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import trio
 
+    from . import transport  # noqa: F401 - loaded before the collector is
+
     _spare_the_collector()
     refused = trio.run(_serve, settings)
     if refused is not None:
@@ -112,8 +116,6 @@ def _spare_the_collector() -> None:
     A full collection stops the server for a tenth of a second per million znodes, and finds nothing: what
     outlives its youth here is not in cycles (tests/benchmarks/test_leaks.py).
     """
-    import gc
-
     gc.freeze()
     gc.set_threshold(10_000, 10, 1_000_000)
 

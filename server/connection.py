@@ -4,6 +4,7 @@
     connection.receive_data(data, now)      # as bytes arrive; receive_eof() at their end
     connection.proceed(now)                 # while has_work: what was left over from an earlier turn
     connection.data_to_send()               # whenever `wake` was called, and after each of the above
+    connection.exchange(data, now)          # receive_data and data_to_send in one, where that is enough
     connection.close_expected               # once True: send what is left, then close
 
 It cuts frames, does the handshake and the four-letter words, hands each request to the engine and encodes the
@@ -40,7 +41,7 @@ from ..protocol.errors import (
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from .engine import UnknownOperation
-from .operations import WRITES
+from .operations import KNOWN, WRITES
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pyzk.server")
 
 _HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
+_FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _TURN = 32
 """How many requests one connection may have handled before the others get their turn."""
@@ -58,7 +60,9 @@ _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""
 _STMK = b"stmk"
 _PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
+_WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
+_PLAIN = KNOWN - {_PING}
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
 
 
@@ -97,8 +101,8 @@ class Connection:
         self.aborted = False
         self.established = service.engine.wall_clock(now)
         self.latency = Summary()
-        self.received = 0  # frames
-        self.sent = 0  # frames
+        self._more_received = 0  # frames that are no requests
+        self._more_sent = 0  # frames that answer no request
         self.last_op: int | None = None
         self.last_xid: int | None = None
         self.last_zxid = 0
@@ -112,6 +116,7 @@ class Connection:
         self._frames: list[bytes] = []  # cut, but not yet handled
         self._more = False  # whether the input may hold further whole frames
         self._guarded = service.guarded
+        self._prompt: Session | None = None  # the session, while its requests need no second look
         self._held = 0
         self._arrived = now
         self._output: list[bytes] = []
@@ -130,13 +135,57 @@ class Connection:
         self._engine.stats.bytes_received += len(data)
         if not self._frames and not self._more:
             self._arrived = now
-            if self.session is not None and not self._held:
-                payload = self._input.only(data)
-                if payload is not None:  # as of every client that waits for an answer before it asks again
-                    self._handle_requests(self.session, [payload], now)
-                    return
         self._input.feed(data)
         self.proceed(now)
+
+    def exchange(self, data: bytes, now: float) -> bytes:
+        """Like :meth:`receive_data`, in few steps where ``data`` is one whole request and nothing else is to
+        be done: that is what a client sends that waits for its answer before it asks again.
+
+        Returns the reply, if that is all there is to see to. If it is empty, go on as after
+        :meth:`receive_data`.
+        """
+        session, service, size = self._prompt, self._service, len(data) - 4
+        if (
+            session is None
+            or now >= session.fresh_until
+            or not service.direct
+            or not self._input.empty
+            or self._frames
+            or self._output
+            or not 8 <= size <= self._input.limit
+        ):
+            self.receive_data(data, now)
+            return b""
+        length, xid, op = _FRAME(data)
+        if length != size or op not in _PLAIN:
+            self.receive_data(data, now)
+            return b""
+        engine = self._engine
+        before = engine.zxid
+        zxid, err, body = engine.handle(self, op, data[4:], now)
+        reply = _REPLY(16 + len(body), xid, zxid, err) + body
+        stats = engine.stats
+        stats.bytes_received += size + 4
+        if engine.zxid == before:
+            stats.read_latency.zeros += 1
+        else:
+            stats.update_latency.zeros += 1
+        self.latency.count += 1
+        self.last_latency = 0
+        self.last_response = self._arrived = now
+        self.last_op = None if err and op in WRITES else op
+        self.last_zxid = zxid
+        if xid >= 0:
+            self.last_xid = xid
+        if self._output or self._prompt is None or session.closed:  # events come first, or it is held or over
+            if not self.close_expected:
+                self._send(reply)
+                if op == _CLOSE:
+                    self._end_session()
+            return b""
+        stats.bytes_sent += len(reply)
+        return reply
 
     def receive_eof(self) -> None:
         """The client will send nothing more. What was answered already is still sent, if it reads on."""
@@ -201,9 +250,9 @@ class Connection:
         if event is None:  # the first of all who are told
             event = notification.encoded = _event_frame(notification)
         self._send(event)
-        self.sent += 1
+        self._more_sent += 1
         stats = self._engine.stats
-        stats.packets_sent += 1
+        stats.more_sent += 1
         stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
@@ -232,6 +281,7 @@ class Connection:
     def _close(self, reason: str) -> None:
         if not self.close_expected:
             self.close_expected = True
+            self._prompt = None
             self._service.closed(self, reason)
             self._wake()
 
@@ -240,14 +290,20 @@ class Connection:
     def hold(self) -> None:
         """Handle and send nothing until :meth:`release`, which must be called as often."""
         self._held += 1
+        self._prompt = None
         self._wake()
 
     def release(self, now: float) -> None:
         """Go on where :meth:`hold` stopped."""
         self._held = max(0, self._held - 1)
         if not self._held:
+            self._refresh_prompt()
             self.proceed(now)
             self._wake()
+
+    def _refresh_prompt(self) -> None:
+        """Find out whether :meth:`exchange` may take the short way."""
+        self._prompt = None if self._guarded or self._held or self.close_expected else self.session
 
     # --- the handshake -----------------------------------------------------------------------------------
 
@@ -261,8 +317,8 @@ class Connection:
         payloads = self._input.take(1)
         if not payloads:
             return False
-        self.received += 1
-        self._engine.stats.packets_received += 1
+        self._more_received += 1
+        self._engine.stats.more_received += 1
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:
@@ -276,18 +332,17 @@ class Connection:
             )
             return False
         self.session = session = self._engine.connect(self, request, now)
-        if session is None:
-            response = records.ConnectResponse(0, 0, 0, bytes(16))
-        else:
-            response = records.ConnectResponse(0, session.timeout, session.id, session.password)
+        granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
+        timeout, session_id, password = granted
         # Who does not send the last byte does not expect it back; this server is never read-only.
         flag = b"\0" if len(payloads[0]) > end else b""
-        self._send(frame(response.encode() + flag))
-        self.sent += 1
-        self._engine.stats.packets_sent += 1
+        self._send(_WELCOME(36 + len(flag), 0, timeout, session_id, 16, password) + flag)
+        self._more_sent += 1
+        self._engine.stats.more_sent += 1
         if session is None:
             self._close("it asked for a session that is not to be had")
             return False
+        self._refresh_prompt()
         self.last_op = OpCode.CREATE_SESSION
         self.last_response = now
         self._service.connected(self, resumed=request.sessionId != 0)
@@ -296,8 +351,8 @@ class Connection:
     def _answer(self, word: bytes, now: float) -> None:
         from .words import answer  # not before somebody asks: an idle server should be small
 
-        self.received += 1
-        self._engine.stats.packets_received += 1
+        self._more_received += 1
+        self._engine.stats.more_received += 1
         self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
         self._close(f"answered {word!r}")
 
@@ -352,8 +407,7 @@ class Connection:
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
             if op == _CLOSE:
-                self.session_over = True
-                self._close("its session is closed")
+                self._end_session()
                 break
         if handled < len(frames) and not self.close_expected:
             self._frames = frames[handled:]
@@ -362,6 +416,10 @@ class Connection:
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
+
+    def _end_session(self) -> None:
+        self.session_over = True
+        self._close("its session is closed")
 
     def _sign_of_life(self, session: Session, frames: list[bytes], now: float) -> None:
         """Every request but those that only prove who one is keeps the session alive (section 12.4)."""
@@ -417,12 +475,8 @@ class Connection:
         self._send(_REPLY(16 + len(body), xid, zxid, err) + body)
 
     def _account(self, handled: int, writes: int, now: float) -> None:
-        self.received += handled
-        self.sent += handled
         self.last_response = now
         stats = self._engine.stats
-        stats.packets_received += handled
-        stats.packets_sent += handled
         # Nearly all requests are answered in the very turn in which they arrive: no need for a histogram
         waited = self.last_latency = 0 if now == self._arrived else int((now - self._arrived) * 1000)
         if waited:
@@ -437,6 +491,16 @@ class Connection:
     # --- for the operator --------------------------------------------------------------------------------
 
     @property
+    def received(self) -> int:
+        """How many frames: those that were answered have left their latency."""
+        return self.latency.count + self._more_received
+
+    @property
+    def sent(self) -> int:
+        """How many frames."""
+        return self.latency.count + self._more_sent
+
+    @property
     def outstanding(self) -> int:
         """How many requests have arrived and wait for their turn."""
         return len(self._frames)
@@ -448,7 +512,7 @@ class Connection:
 
     def reset_stats(self) -> None:
         self.latency = Summary()
-        self.received = self.sent = self.last_latency = 0
+        self._more_received = self._more_sent = self.last_latency = 0
         self.last_op = self.last_xid = None
         self.last_response = 0.0
         self.last_zxid = 0

@@ -10,7 +10,6 @@ Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the ta
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
@@ -23,7 +22,7 @@ from .acl import AccessControl
 from .operations import OPERATIONS, RefusedRead
 from .prepare import Preparer
 from .reaper import Reaper
-from .sessions import Session, SessionTracker
+from .sessions import RandomPool, Session, SessionTracker
 from .settings import Settings
 from .stats import ServerStats
 from .tree import DataTree
@@ -75,7 +74,7 @@ class Engine:
         *,
         now: float,
         epoch: float,
-        random_bytes: Callable[[int], bytes] = os.urandom,
+        random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         self.settings = settings
         self.started = now
@@ -88,7 +87,7 @@ class Engine:
         self.tree = DataTree()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
-        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes)
+        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes or RandomPool().take)
         self.reaper = Reaper(self.tree, settings, int(now * 1000))
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from operator import itemgetter
@@ -60,6 +59,7 @@ class Service:
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
     :ivar handle: what processes a request: the engine, or whatever a test puts before it. Besides what
         :meth:`.engine.Engine.handle` does it may raise :class:`.connection.NoReply` or ``NotYet``.
+    :ivar direct: whether that is the engine.
     :ivar observer: told of connections and events, if set.
     :ivar refusing: whether new connections are turned away.
     :ivar guarded: whether requests must pass checks that are off by default.
@@ -71,7 +71,7 @@ class Service:
         *,
         now: float,
         epoch: float,
-        random_bytes: Callable[[int], bytes] = os.urandom,
+        random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         self.settings = settings
         self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
@@ -80,7 +80,7 @@ class Service:
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = 306
-        self.handle: Handler = self.engine.handle
+        self.handle = self.engine.handle
         self.observer: Observer | None = None
         self.refusing = False
         self.guarded = bool(
@@ -92,6 +92,15 @@ class Service:
         self._silent: dict[Connection, float] = {}  # when those without a session are closed, in that order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    @property
+    def handle(self) -> Handler:
+        return self._handle
+
+    @handle.setter
+    def handle(self, handle: Handler) -> None:
+        self._handle = handle
+        self.direct = handle == self.engine.handle
 
     def accept(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import math
+import os
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -93,8 +94,6 @@ class SessionTracker:
         bucket = self._buckets.get(session.deadline)
         if bucket is not None:
             bucket.pop(session.id, None)
-            if not bucket:
-                del self._buckets[session.deadline]
 
     def due(self, now: int) -> list[Session]:
         """The sessions whose deadline has come, the earliest first. They stay until removed."""
@@ -105,8 +104,30 @@ class SessionTracker:
 
     def next_deadline(self) -> float:
         """When the next session expires, in ms; infinity if none is there."""
-        return self._buckets.peekitem(0)[0] if self._buckets else math.inf
+        buckets = self._buckets
+        while buckets:
+            deadline: int
+            deadline, bucket = buckets.peekitem(0)
+            if bucket:
+                return deadline
+            del buckets[deadline]  # only here: the next session may well have the same
+        return math.inf
 
     def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
         for deadline, bucket in self._buckets.items():
-            yield deadline, list(bucket.values())
+            if bucket:
+                yield deadline, list(bucket.values())
+
+
+class RandomPool:
+    """The system's randomness, drawn in pieces of a kilobyte: asking costs more than the bytes do."""
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def take(self, size: int) -> bytes:
+        """Some bytes that nobody else gets."""
+        if len(self._left) < size:
+            self._left = os.urandom(1024)
+        taken, self._left = self._left[:size], self._left[size:]
+        return taken

@@ -47,6 +47,9 @@ class Histogram:
         if count:
             self._counts[value] = self._counts.get(value, 0) + count
 
+    def __len__(self) -> int:
+        return self.zeros + sum(self._counts.values())
+
     def counts(self) -> dict[int, int]:
         """How often each value came, the least first."""
         counts = {0: self.zeros} if self.zeros else {}
@@ -70,7 +73,11 @@ class Histogram:
 
 
 class ServerStats:
-    """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer."""
+    """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer.
+
+    :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
+    :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -80,8 +87,8 @@ class ServerStats:
         self.update_latency = Histogram()
         # how many watchers there were to tell, per event
         self.watchers = {event: Summary() for event in EventType if event > 0}
-        self.packets_received = 0
-        self.packets_sent = 0
+        self.more_received = 0
+        self.more_sent = 0
         self.bytes_received = 0
         self.bytes_sent = 0
         self.watch_bytes = 0
@@ -94,6 +101,19 @@ class ServerStats:
         self.last_response = -1  # bytes of a reply; -1 while there was none
         self.min_response = -1
         self.max_response = -1
+
+    @property
+    def requests(self) -> int:
+        """How many were answered: each has left its latency."""
+        return len(self.read_latency) + len(self.update_latency)
+
+    @property
+    def packets_received(self) -> int:
+        return self.requests + self.more_received
+
+    @property
+    def packets_sent(self) -> int:
+        return self.requests + self.more_sent
 
     @property
     def latency(self) -> Summary:

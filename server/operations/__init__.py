@@ -16,7 +16,7 @@ from ...protocol.jute import Record, fields_reader
 from . import multi, reads, watching, writes
 from .multi import RefusedRead
 
-__all__ = ["OPERATIONS", "WRITES", "RefusedRead"]
+__all__ = ["KNOWN", "OPERATIONS", "WRITES", "RefusedRead"]
 
 _Reader = Callable[[bytes, int], tuple[tuple[Any, ...], int]]
 _Method = Callable[[Any, Any, Any], bytes]
@@ -56,6 +56,7 @@ _TABLE: dict[OpCode, tuple[type[Record] | None, _Method, bool]] = {
 }
 
 _BY_CODE = {op.value: entry for op, entry in _TABLE.items()}
+KNOWN = frozenset(_BY_CODE)
 WRITES = frozenset(op for op, (_, _, takes_zxid) in _BY_CODE.items() if takes_zxid)
 
 

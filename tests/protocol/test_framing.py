@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -68,23 +69,16 @@ def test_more_tells_whether_another_take_would_give_something(
     assert not buffer.more
 
 
-@given(
-    before=st.just(b"") | st.binary(max_size=6),
-    data=st.binary(max_size=8) | st.binary(max_size=8).map(frame) | st.binary(max_size=20).map(frame),
-)
-def test_only_spares_feeding_one_whole_frame_and_nothing_else(before: bytes, data: bytes) -> None:
-    buffer, other = FrameBuffer(8), FrameBuffer(8)
-    buffer.feed(before)
-    waiting = len(buffer)
-    payload = buffer.only(data)
-    assert len(buffer) == waiting
-    other.feed(before + data)
-    try:
-        taken = other.take(ALL)
-    except FrameLengthError:
-        taken = []
-    whole = not before and taken and not len(other) and len(taken) == 1
-    assert payload == (taken[0] if whole else None)
+@given(pieces=st.lists(st.binary(max_size=6) | st.binary(max_size=8).map(frame)))
+def test_it_knows_whether_anything_waits(pieces: list[bytes]) -> None:
+    buffer = FrameBuffer(8)
+    assert buffer.empty
+    for piece in pieces:
+        buffer.feed(piece)
+        assert buffer.empty == (len(buffer) == 0)
+        with suppress(FrameLengthError):
+            buffer.take(1)
+        assert buffer.empty == (len(buffer) == 0)
 
 
 def test_what_was_taken_is_let_go() -> None:

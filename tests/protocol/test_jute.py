@@ -20,6 +20,7 @@ from pyzk.protocol.jute import (
     UString,
     Vector,
     encode_text,
+    fields_of,
     fields_reader,
     record,
 )
@@ -57,7 +58,7 @@ def values(kind: str, argument: Any) -> st.SearchStrategy[Any]:
 
 
 def instances(cls: Any) -> st.SearchStrategy[Any]:
-    return st.builds(cls, *(values(kind, argument) for _, kind, argument in cls.jute_fields))
+    return st.builds(cls, *(values(kind, argument) for _, kind, argument in fields_of(cls)))
 
 
 few = settings(max_examples=settings().max_examples // 5)
@@ -133,7 +134,7 @@ class Plain:
         return data if kind == "buffer" else data.decode("utf-8", "replace")
 
     def fields(self, cls: Any) -> tuple[Any, ...]:
-        return tuple(self.value(kind, argument) for _, kind, argument in cls.jute_fields)
+        return tuple(self.value(kind, argument) for _, kind, argument in fields_of(cls))
 
 
 @pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)

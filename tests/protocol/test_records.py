@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.jute import Record
+from pyzk.protocol.jute import Record, fields_of
 
 LAYOUTS = """
     Id: ustring scheme; ustring id
@@ -80,7 +80,7 @@ def type_name(kind: str, argument: Any) -> str:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_layout_of(name: str) -> None:
-    fields = getattr(r, name).jute_fields
+    fields = fields_of(getattr(r, name))
     assert "; ".join(f"{type_name(kind, argument)} {field}" for field, kind, argument in fields) == ROWS[name]
 
 

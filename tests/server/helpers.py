@@ -155,12 +155,18 @@ class Peer(Requests[Reply]):
         """Whether the server has decided to end the connection."""
         return self.connection.close_expected
 
-    def exchange(self, data: bytes = b"") -> bytes:
-        """Send bytes; gives back those the server answers. Takes the turns that a transport would."""
+    def exchange(self, data: bytes = b"", *, short: bool = True) -> bytes:
+        """Send bytes; gives back those the server answers. Takes the turns that a transport would.
+
+        :param short: by the short way where there is one, as plain TCP clients are served.
+        """
         connection = self.connection
-        if data:
+        output = []
+        if data and short:
+            output.append(connection.exchange(data, self.world.now))
+        elif data:
             connection.receive_data(data, self.world.now)
-        output = [connection.data_to_send()]
+        output.append(connection.data_to_send())
         while connection.has_work:
             connection.proceed(self.world.now)
             output.append(connection.data_to_send())

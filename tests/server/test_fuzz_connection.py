@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.protocol.framing import frame
-from pyzk.protocol.jute import Record
+from pyzk.protocol.jute import Record, fields_of
 from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
 
 from .helpers import Event, Peer, World, acl, digest_id, request_frame
@@ -61,7 +61,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 def requests_of(cls: Any) -> st.SearchStrategy[Record]:
     fields = {**FIELDS, "flags": st.integers(4, 7)} if cls is r.CreateTTLRequest else FIELDS
-    return st.builds(cls, *(fields.get(name, KINDS[kind]) for name, kind, _ in cls.jute_fields))
+    return st.builds(cls, *(fields.get(name, KINDS[kind]) for name, kind, _ in fields_of(cls)))
 
 
 SINGLE: dict[OpCode, type[Record] | None] = {
@@ -261,3 +261,32 @@ def test_whatever_op_with_whatever_body(ops: list[int], body: bytes) -> None:
     for op in ops:
         check_replies(victim.exchange(request_frame(1, op, body)))
     scene.check()
+
+
+WORDS = (b"mntr", b"cons", b"stat", b"dump", b"wchc")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), frames, st.sampled_from(["whole", "in two", "held"])), max_size=60)
+)
+def test_the_short_way_leads_where_the_long_one_does(steps: list[tuple[int, bytes, str]]) -> None:
+    """What is sent to each client, and what the operator is told afterwards."""
+    found = []
+    for short in (True, False):
+        scene = Scene()
+        peers = [scene.world.connect(timeout=4000) for _ in range(3)]
+        sent: list[tuple[int, bytes]] = []
+        for i, (number, data, how) in enumerate(steps):
+            peer = peers[number]
+            cut = len(data) // 2 if how == "in two" else len(data)
+            if how == "held":
+                peer.connection.hold()
+            pieces = filter(None, (data[:cut], data[cut:]))
+            sent += [(number, peer.exchange(piece, short=short)) for piece in pieces]
+            if how == "held":
+                peer.connection.release(scene.world.now)
+            sent += [(n, other.exchange()) for n, other in enumerate(peers)]
+            scene.world.pass_time(0.2 if i % 8 == 0 else 0.0)
+        told = [scene.world.open().exchange(word) for word in WORDS]
+        found.append(([(n, data) for n, data in sent if data], [peer.closed for peer in peers], told))
+    assert found[0] == found[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyzk.protocol.jute import fields_of
 from pyzk.protocol.records import OPEN_ACL
 
 from .helpers import Peer, Reply, World, create_op, delete_op
@@ -129,7 +130,7 @@ def test_bookkeeping_changes_no_stat_field_and_fires_nothing(client: Peer) -> No
 
 
 def _fields(stat: Any) -> dict[str, Any]:
-    return {name: getattr(stat, name) for name, _, _ in type(stat).jute_fields}
+    return {name: getattr(stat, name) for name, _, _ in fields_of(type(stat))}
 
 
 def test_the_size_of_the_tree_includes_what_the_bookkeeping_wrote(world: World, client: Peer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.sessions import SERVER_ID, Session, SessionTracker
+from pyzk.server.sessions import SERVER_ID, RandomPool, Session, SessionTracker
 
 TICK = 500
 
@@ -175,3 +175,10 @@ def test_buckets_agree_with_the_sessions(steps: list[tuple[str, int, int]]) -> N
         assert list(sessions) == alive
         assert sessions.next_deadline() == min((session.deadline for session in alive), default=math.inf)
         assert sum(len(bucket) for _, bucket in sessions.by_deadline()) == len(alive)
+
+
+def test_no_random_byte_is_handed_out_twice() -> None:
+    pool = RandomPool()
+    taken = [pool.take(16) for _ in range(500)]
+    assert {len(piece) for piece in taken} == {16}
+    assert len(set(taken)) == 500
