@@ -14,6 +14,7 @@ import logging
 import os
 import select
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -28,10 +29,11 @@ _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _LITTLE, _MUCH = 448, 64 * 1024
 """How many bytes are received at once: as a rule a request is small, and Python makes room for up to half a
 kilobyte in a third of the time. Whoever fills that is read in large pieces."""
-_ACCEPT = 64
-"""How many clients are let in per turn."""
-_ROUNDS = 16
-"""How many turns in a row before trio gets to run its other tasks."""
+_SERVED_PER_NEW = 8
+"""How many clients are served per turn for each one that is let in after the first. To ask for one more than
+there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
+_SLICE = 0.005
+"""Seconds of turn after turn before trio gets to run its other tasks, which takes a hundredth of that."""
 _DRAIN = 16
 """How many pieces of input are thrown away per turn of a connection that is closing."""
 _LINGER = 2.0
@@ -102,9 +104,9 @@ class Hub:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
-            for _ in range(_ROUNDS):
-                if not self.turn():
-                    break
+            end = time.monotonic() + _SLICE  # real seconds, whatever the clock of the server says
+            while self.turn() and time.monotonic() < end:
+                pass
 
     def turn(self) -> bool:
         """Serve every socket that is ready, once; False if there was nothing to do."""
@@ -118,7 +120,7 @@ class Hub:
         for fd, event in events:
             found = self._links.get(fd)
             if found is None:
-                self._other(fd, now)
+                self._other(fd, now, 1 + len(events) // _SERVED_PER_NEW)
             elif event & _OUT:
                 self._proceed(found, now)
             else:
@@ -156,16 +158,16 @@ class Hub:
 
     # --- a client comes ----------------------------------------------------------------------------------
 
-    def _other(self, fd: int, now: float) -> None:
+    def _other(self, fd: int, now: float, newcomers: int) -> None:
         if fd in self._listeners:
-            self._accept(self._listeners[fd], now)
+            self._accept(self._listeners[fd], now, newcomers)
         elif fd in self._lingering:
             self._drain(self._lingering[fd])
         elif fd == self._bell:
             os.eventfd_read(self._bell)
 
-    def _accept(self, listener: socket.socket, now: float) -> None:
-        for _ in range(_ACCEPT):
+    def _accept(self, listener: socket.socket, now: float, most: int) -> None:
+        for _ in range(most):
             try:
                 sock, address = listener.accept()
             except BlockingIOError:
