@@ -75,6 +75,10 @@ class Record:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:  # one for all: to make one for each would be 6 % of a server's start
+        values = (f"{name}={getattr(self, name)!r}" for name in attrs.fields_dict(type(self)))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(values)})"
+
     def encode(self) -> bytes:
         """The record's bytes."""
         raise NotImplementedError
@@ -97,13 +101,13 @@ R1 = TypeVar("R1", bound=Record)
 @dataclass_transform(field_specifiers=(attrs.field,))
 def record(cls: R) -> R:
     """Declare a record: an attrs class with a compiled encoder and decoder."""
-    return _compile(attrs.define(cls))
+    return _compile(attrs.define(cls, repr=False))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
 def frozen_record(cls: R) -> R:
     """A record that is immutable and hashable: one that users hold in their hands."""
-    return _compile(attrs.frozen(cls))
+    return _compile(attrs.frozen(cls, repr=False))
 
 
 # --- the compiler ---------------------------------------------------------------------------------------

@@ -73,7 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     import_later("ssl", "idna", "bz2", "lzma")
-    gc.set_threshold(5_000, 10, 10)  # while all is loaded, of which little is garbage: 7 % of a start
     try:
         _run(_parser().parse_args(argv))
     except _Refusal as refusal:
