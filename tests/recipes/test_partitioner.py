@@ -417,6 +417,26 @@ async def test_f1_to_f5_lost_connections(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.parametrize(("path", "look"), [("/work/party/*", "exists"), ("/work/locks/**", "get_children")])
+async def test_f3_a_create_without_an_answer_is_looked_for_behind_a_sync(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str, look: str
+) -> None:
+    async with partitioner(zk, "y") as member, member.share():
+        pass  # the parents are there
+    before = len(lab.server.history(kind="request", session=zk.session.id))
+    with lab.server.fault(op="create", path=path, when="after", action="disconnect"):
+        async with partitioner(zk, "x") as member, member.share() as items:
+            assert list(items) == ITEMS
+            assert len(lab.server.dump("/work/party")) == 2
+    requests = lab.server.history(kind="request", session=zk.session.id)[before:]
+    directory = next(entry.path for entry in requests if entry.op == "sync")
+    assert directory is not None
+    looked = [entry.op for entry in requests if entry.path == directory or entry.op == "create"]
+    at = looked.index("sync")
+    assert looked[at - 1 : at + 2] == ["create", "sync", look]
+    await nothing_left(lab, zk)
+
+
 async def test_f6_the_session_expires_while_joining(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
@@ -467,6 +487,25 @@ async def test_f8_the_session_expires(autojump_clock: MockClock, lab: Lab, zk: Z
             assert isinstance(error, LockLost)
             assert error.reason is LossReason.SESSION_EXPIRED
         nursery.cancel_scope.cancel()
+    await nothing_left(lab, zk)
+
+
+async def test_f9_the_session_expires_while_a_share_is_given_back(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    session = zk.session.id
+    async with partitioner(zk, "x") as member:
+        async with member.share():
+            fault = lab.server.fault(op="delete", path="/work/locks/**", action="delay", seconds=30, times=5)
+            fault.__enter__()
+            left = trio.current_time()
+        assert trio.current_time() < left + SESSION_TIMEOUT, "it does not wait for ever"
+        lab.server.expire(session)
+        fault.__exit__(None, None, None)
+        await zk.session.wait_connected()
+        async with member.share() as items:
+            assert list(items) == ITEMS
+            assert {grant.session_id for grant in items.values()} == {zk.session.id} != {session}
     await nothing_left(lab, zk)
 
 
@@ -552,6 +591,25 @@ async def test_f18_foreign_children_are_no_members(
         assert [other.id for other in await member.members()] == ["x"]
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "0-x" in record.getMessage()
+
+
+async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    steps = []
+    async with partitioner(zk, "x") as member:
+        with pytest.raises(LockLost):
+            async with member.share():
+                autojump_clock.jump(3 * SESSION_TIMEOUT)
+                steps.append("it cannot know yet")
+                await trio.sleep(0)
+                await trio.sleep(0.001)
+                steps.append("it must not come here")
+        assert steps == ["it cannot know yet"]
+        async with member.share() as items:  # it is a member again
+            assert list(items) == ITEMS
+            assert party(lab) == ["x"]
+    await nothing_left(lab, zk)
 
 
 async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab) -> None:
