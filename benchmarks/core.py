@@ -35,8 +35,7 @@ class Core:
 
     def ask(self, connection: Connection, data: bytes) -> bytes:
         """Send requests; gives back the replies, as a transport would take them."""
-        connection.receive_data(data, self.now)
-        outputs = [connection.data_to_send()]
+        outputs = [connection.exchange(data, self.now), connection.data_to_send()]
         while connection.has_work:
             connection.proceed(self.now)
             outputs.append(connection.data_to_send())
@@ -45,8 +44,8 @@ class Core:
     def ask_all(self, connection: Connection, requests: Iterable[bytes]) -> None:
         """One after the other, each to its end."""
         for item in requests:
-            connection.receive_data(item, self.now)
-            connection.data_to_send()
+            if not connection.exchange(item, self.now):
+                connection.data_to_send()
 
 
 def seconds_of(action: Callable[[], object]) -> float:
