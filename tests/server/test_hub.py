@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -26,8 +27,8 @@ MANY = 1000
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Server]:
-    server = Server(Settings(port=0), Clock())
+async def running(**settings: Any) -> AsyncIterator[Server]:
+    server = Server(Settings(port=0, **settings), Clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield server
@@ -87,3 +88,32 @@ async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch
             client.setblocking(True)
             client.sendall(PING * MANY)
             assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+@pytest.mark.parametrize("keepalive", [False, True])
+async def test_the_options_of_a_clients_socket(keepalive: bool) -> None:
+    async with running(tcp_keepalive=keepalive) as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            [link] = server._hub._links.values()
+            assert link.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert bool(link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) is keepalive
+            assert link.sock.gettimeout() == 0
+
+
+@pytest.mark.parametrize("before", [0, 1, 30, 3000])
+@pytest.mark.parametrize("after", [0, 1, 30, 3000])
+async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(before: int, after: int) -> None:
+    """Closing while input is left unread would destroy it (wire.md, trap 13)."""
+    close = request_frame(1, OpCode.CLOSE_SESSION)
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * before + close + PING * after)
+            assert await receive(client, PONG * (before + 1)) == PONG * (before + 1)
+            with trio.fail_after(5):
+                await trio.lowlevel.wait_readable(client)
+            assert client.recv(1) == b""
+        await trio.testing.wait_all_tasks_blocked()
+        assert not server._hub._links
