@@ -101,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import trio
 
-    from . import transport  # noqa: F401 - loaded before the collector is
+    from . import transport  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
     refused = trio.run(_serve, settings)

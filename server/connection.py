@@ -4,7 +4,7 @@
     connection.receive_data(data, now)      # as bytes arrive; receive_eof() at their end
     connection.proceed(now)                 # while has_work: what was left over from an earlier turn
     connection.data_to_send()               # whenever `wake` was called, and after each of the above
-    connection.exchange(data, now)          # receive_data and data_to_send in one, where that is enough
+    connection.exchange(data, now)          # receive_data, and data_to_send if it returns something
     connection.close_expected               # once True: send what is left, then close
 
 It cuts frames, does the handshake and the four-letter words, hands each request to the engine and encodes the
@@ -116,7 +116,7 @@ class Connection:
         self._frames: list[bytes] = []  # cut, but not yet handled
         self._more = False  # whether the input may hold further whole frames
         self._guarded = service.guarded
-        self._prompt: Session | None = None  # the session, while its requests need no second look
+        self._plain_session: Session | None = None  # the session, while its requests need no second look
         self._held = 0
         self._arrived = now
         self._output: list[bytes] = []
@@ -133,7 +133,9 @@ class Connection:
         if self.close_expected:
             return
         self._engine.stats.bytes_received += len(data)
-        if not self._frames and not self._more:
+        if self._frames:
+            self._more = True  # behind those
+        elif not self._more:
             self._arrived = now
         self._input.feed(data)
         self.proceed(now)
@@ -145,14 +147,13 @@ class Connection:
         Returns the reply, if that is all there is to see to. If it is empty, go on as after
         :meth:`receive_data`.
         """
-        session, service, size = self._prompt, self._service, len(data) - 4
+        session, service, size = self._plain_session, self._service, len(data) - 4
         if (
             session is None
             or now >= session.fresh_until
             or not service.direct
             or not self._input.empty
             or self._frames
-            or self._output
             or not 8 <= size <= self._input.limit
         ):
             self.receive_data(data, now)
@@ -178,7 +179,8 @@ class Connection:
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
-        if self._output or self._prompt is None or session.closed:  # events come first, or it is held or over
+        # Events come first; or it is held, or over
+        if self._output or self._plain_session is None or session.closed:
             if not self.close_expected:
                 self._send(reply)
                 if op == _CLOSE:
@@ -281,7 +283,7 @@ class Connection:
     def _close(self, reason: str) -> None:
         if not self.close_expected:
             self.close_expected = True
-            self._prompt = None
+            self._plain_session = None
             self._service.closed(self, reason)
             self._wake()
 
@@ -290,20 +292,20 @@ class Connection:
     def hold(self) -> None:
         """Handle and send nothing until :meth:`release`, which must be called as often."""
         self._held += 1
-        self._prompt = None
+        self._plain_session = None
         self._wake()
 
     def release(self, now: float) -> None:
         """Go on where :meth:`hold` stopped."""
         self._held = max(0, self._held - 1)
         if not self._held:
-            self._refresh_prompt()
+            self._find_plain_session()
             self.proceed(now)
             self._wake()
 
-    def _refresh_prompt(self) -> None:
-        """Find out whether :meth:`exchange` may take the short way."""
-        self._prompt = None if self._guarded or self._held or self.close_expected else self.session
+    def _find_plain_session(self) -> None:
+        """The session, if its requests may take the short way of :meth:`exchange`."""
+        self._plain_session = None if self._guarded or self._held or self.close_expected else self.session
 
     # --- the handshake -----------------------------------------------------------------------------------
 
@@ -342,7 +344,7 @@ class Connection:
         if session is None:
             self._close("it asked for a session that is not to be had")
             return False
-        self._refresh_prompt()
+        self._find_plain_session()
         self.last_op = OpCode.CREATE_SESSION
         self.last_response = now
         self._service.connected(self, resumed=request.sessionId != 0)
@@ -492,7 +494,7 @@ class Connection:
 
     @property
     def received(self) -> int:
-        """How many frames: those that were answered have left their latency."""
+        """How many frames: requests that were handled have left their latency."""
         return self.latency.count + self._more_received
 
     @property

@@ -110,7 +110,7 @@ class SessionTracker:
             deadline, bucket = buckets.peekitem(0)
             if bucket:
                 return deadline
-            del buckets[deadline]  # only here: the next session may well have the same
+            del buckets[deadline]  # not before its time is near: the next session may well have the same
         return math.inf
 
     def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
@@ -128,6 +128,6 @@ class RandomPool:
     def take(self, size: int) -> bytes:
         """Some bytes that nobody else gets."""
         if len(self._left) < size:
-            self._left = os.urandom(1024)
+            self._left = os.urandom(max(1024, size))
         taken, self._left = self._left[:size], self._left[size:]
         return taken

@@ -104,7 +104,7 @@ class ServerStats:
 
     @property
     def requests(self) -> int:
-        """How many were answered: each has left its latency."""
+        """How many were handled: each has left its latency."""
         return len(self.read_latency) + len(self.update_latency)
 
     @property

@@ -64,7 +64,8 @@ class Server:
         return self.service.secure_address
 
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen and serve until cancelled. Raises :class:`OSError` if an address cannot be had."""
+        """Listen and serve until cancelled, once. Raises :class:`OSError` if an address cannot be had."""
+        assert self.service.address is None, "a server runs once"
         settings = self.service.settings
         with ExitStack() as sockets:
 

@@ -135,9 +135,10 @@ class Scene:
                     await self.stop(who)
             case "operator delete":
                 await self._delete(step.who)
-            case "expire" if self.trouble.befall(zk, "expire"):
-                self._excuse(lambda tenure: tenure.who == who)
-            case "expire" | "pass time":
+            case "expire":
+                if self.trouble.befall(zk, "expire"):
+                    self._excuse(lambda tenure: tenure.who == who)
+            case "pass time":
                 pass
             case trouble:
                 self.trouble.befall(zk, trouble)

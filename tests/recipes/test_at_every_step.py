@@ -138,7 +138,8 @@ async def barrier_keeper(zk: ZooKeeper) -> None:
 
 
 async def counter(zk: ZooKeeper) -> None:
-    await Counter(zk, "/counter", exactly_once=True).add(1)
+    before, after = await Counter(zk, "/counter", exactly_once=True).add(1)
+    assert after == before + 1
 
 
 async def queue(zk: ZooKeeper) -> None:
@@ -261,6 +262,8 @@ async def at_every_step(
         assert (zk.watch_count, other.watch_count, lab.watch_count) == (0, 0, 0)
         assert trio.lowlevel.current_statistics().tasks_living == tasks
         if not instrument.happened:
+            await act(zk)  # as before
+            await settle(zk)
             return number
     raise AssertionError(f"not done after {MOST} steps")
 

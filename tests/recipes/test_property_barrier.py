@@ -215,9 +215,11 @@ def check(commits: Commits, members: list[Member], n: int) -> None:
 
 
 def check_entry(commits: Commits, member: Member, n: int) -> None:
-    """There were enough while it was registered, or a ready that was younger than a member."""
-    states = [children for children in commits.between(0, member.entered) if member.path in children]
-    assert states, "it was never registered"
+    """Since it had registered there were enough, or a ready that was younger than a member (I-11). Its own
+    znode may have been deleted meanwhile."""
+    since = [zxid for zxid, children in commits.states() if member.path in children]
+    assert since, "it was never registered"
+    states = commits.between(since[0], member.entered)
     assert any(
         len(registered(children)) >= n
         or any(czxid < children.get(READY_PATH, 0) for czxid in registered(children).values())

@@ -184,10 +184,9 @@ class Run:
                 await self._delete(LEASES[self.layout], step.who)
             case "operator deletes at the gate":
                 await self._delete(GATE[self.layout], step.who)
-            case "expire" if self.trouble.befall(zk, "expire"):
-                self._excuse(own)
             case "expire":
-                pass
+                if self.trouble.befall(zk, "expire"):
+                    self._excuse(own)
             case trouble:
                 self.trouble.befall(zk, trouble)
         await trio.sleep(step.pause)

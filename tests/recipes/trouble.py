@@ -28,12 +28,19 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 @attrs.define(eq=False)
 class Trouble:
+    """What befalls, and how it ends.
+
+    :ivar oracle: to be told of restarts.
+    """
+
     lab: Lab
     oracle: Oracle
     _faults: ExitStack = attrs.Factory(ExitStack)
 
     def befall(self, zk: ZooKeeper, what: str) -> bool:
-        """Carry out one step. Returns False if there is no session that it could befall."""
+        """Carry out one step: ``restart``, ``let through``, ``expire``, ``cut off`` or one of :data:`FAULTS`.
+
+        Returns False if there is no session that it could befall."""
         match what:
             case "restart":
                 self.lab.server.restart(keep_data=True)

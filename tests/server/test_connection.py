@@ -287,6 +287,8 @@ def test_other_identities_may_be_known_from_the_start(world: World) -> None:
 
 # --- checks that are off by default ------------------------------------------------------------------------
 
+LARGE_MEANS_50: dict[str, Any] = {"large_request_threshold": 50, "large_request_max_bytes": 50}
+
 
 @pytest.mark.parametrize("op", [OpCode.PING, OpCode.CREATE, OpCode.CLOSE_SESSION, 999])
 def test_where_authentication_is_enforced_every_request_needs_it(op: int) -> None:
@@ -297,6 +299,15 @@ def test_where_authentication_is_enforced_every_request_needs_it(op: int) -> Non
     assert [header[1:] for header in headers(output)] == [(0, -124)]
     assert client.closed
     assert (world.zxid, "/x" in world.tree.nodes) == (1, False)
+
+
+def test_a_lone_request_must_pass_these_checks_too() -> None:
+    for settings in ({"required_auth_schemes": frozenset({"digest"})}, LARGE_MEANS_50):
+        world = World(**settings)
+        client = world.connect()
+        client.exchange(request_frame(7, OpCode.CREATE, r.CreateRequest("/x", bytes(100), r.OPEN_ACL, 0)))
+        assert client.closed
+        assert (world.zxid, "/x" in world.tree.nodes) == (1, False)
 
 
 def test_where_authentication_is_enforced_one_of_the_schemes_suffices() -> None:

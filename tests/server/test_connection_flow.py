@@ -211,3 +211,12 @@ def test_a_small_multi_read_cannot_ask_for_any_amount_of_data() -> None:
     client.send(OpCode.MULTI_READ, encode_multi([get_op("/big")] * 1000))
     assert client.closed
     assert other.get("/big").err == 0
+
+
+def test_a_lone_request_does_not_overtake_what_is_left_over(world: World, client: Peer) -> None:
+    connection = client.connection
+    connection.receive_data(GET_BIG * 10, world.now)
+    connection.data_to_send()
+    assert connection.has_work
+    assert connection.exchange(request_frame(9, OpCode.SYNC, r.SyncRequest("/end")), world.now) == b""
+    assert client.exchange().endswith(r.SyncResponse("/end").encode())

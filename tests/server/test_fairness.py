@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -164,8 +165,6 @@ def test_all_who_flood_get_the_same_share(scene: Scene) -> None:
     flooders = [scene.connect() for _ in range(5)]
     for flooder in flooders:
         flooder.flood(GET)
-    scene.hub.turn()  # of which a little is read, as nobody knows yet that it is a flood
-    scene.handled.clear()
     for _ in range(10):
         scene.hub.turn()
     assert [scene.handled.count(flooder.session_id) for flooder in flooders] == [10 * TURN] * 5
@@ -197,6 +196,20 @@ def test_a_newcomer_is_let_in_and_served_during_a_flood(scene: Scene) -> None:
     assert scene.handled_for_others(newcomer, turns=1) <= 8 * TURN
 
 
+def test_many_newcomers_do_not_wait_for_a_crowd_that_floods(scene: Scene) -> None:
+    for _ in range(60):
+        scene.connect().flood(GET)
+    scene.hub.turn()
+    before = len(scene.listener.accepted)
+    newcomers = [socket.create_connection(scene.listener.getsockname(), timeout=PATIENCE) for _ in range(20)]
+    wait_for(scene.listener)
+    for _ in range(4):
+        scene.hub.turn()
+    assert len(scene.listener.accepted) == before + 20
+    for newcomer in newcomers:
+        newcomer.close()
+
+
 @pytest.mark.parametrize("count", [1, 100])
 def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> None:
     clients = [scene.connect() for _ in range(count)]
@@ -204,3 +217,80 @@ def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> N
         client.ask(GET)
     scene.hub.turn()
     assert all(client.has_answer() for client in clients)
+
+
+# --- who does not read, and then does: everything is still there, in its order ------------------------------
+
+LARGE_PATH = "/" + "n" * 9000
+CLOSE = request_frame(99, OpCode.CLOSE_SESSION)
+LAST = request_frame(99, OpCode.GET_DATA, r.GetDataRequest("/", False))
+
+
+def read_on(scene: Scene, client: Client, until: int) -> list[int]:
+    """The xids of all that the client is sent, up to one or to the end."""
+    data, xids = b"", list[int]()
+    client.near.setblocking(False)
+    while until not in xids:
+        assert select.select([client.near, scene.hub._poller], [], [], PATIENCE)[0], ("no more", xids)
+        scene.hub.turn()
+        try:
+            piece = client.near.recv(1 << 16)
+        except BlockingIOError:
+            continue
+        if not piece:
+            break
+        data += piece
+        while len(data) >= 4 and len(data) >= 4 + (size := int.from_bytes(data[:4])):
+            xids.append(*struct.unpack_from(">i", data, 4))
+            data = data[4 + size :]
+    assert not data, "a reply was cut"
+    client.near.setblocking(True)
+    return xids
+
+
+@pytest.mark.parametrize("last", [CLOSE, LAST], ids=["close", "get"])
+def test_a_request_beside_events_that_do_not_fit(scene: Scene, last: bytes) -> None:
+    writer, watcher = scene.connect(), scene.connect()
+    writer.ask(request_frame(1, OpCode.CREATE, r.CreateRequest(LARGE_PATH, b"", r.OPEN_ACL, 0)))
+    read_on(scene, writer, until=1)
+    watcher.ask(request_frame(1, OpCode.ADD_WATCH, r.AddWatchRequest(LARGE_PATH, 0)))
+    read_on(scene, watcher, until=1)
+    watcher.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    while scene.hub.turn():  # until the poller has forgotten who was ready before: the writer shall be first
+        pass
+    writer.ask(request_frame(1, OpCode.SET_DATA, r.SetDataRequest(LARGE_PATH, b"", -1)) * 5)
+    watcher.ask(last)
+    assert read_on(scene, watcher, until=99) == [-1] * 5 + [99]
+
+
+def test_replies_that_do_not_fit(scene: Scene) -> None:
+    client = scene.connect()
+    client.ask(CREATE_LARGE)
+    read_on(scene, client, until=1)
+    client.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    client.ask(GET_LARGE)
+    scene.hub.turn()
+    client.near.sendall(LAST)
+    assert read_on(scene, client, until=99) == [1, 99]
+
+
+def test_a_session_that_is_closed_while_replies_wait(scene: Scene) -> None:
+    """What is sent after that is left unread, and closing at once would reset the connection (wire.md, trap
+    13)."""
+    client = scene.connect()
+    client.ask(CREATE_LARGE)
+    read_on(scene, client, until=1)
+    client.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    client.ask(GET_LARGE * 4 + CLOSE)
+    scene.hub.turn()
+    client.near.sendall(LAST)
+    assert read_on(scene, client, until=0) == [1, 1, 1, 1, 99]
+
+
+@pytest.mark.parametrize("size", [10, 2000, 60_000])
+def test_one_turn_reads_a_request_of_any_usual_size(scene: Scene, size: int) -> None:
+    """What has arrived counts as a sign of life before anybody's time is up."""
+    client = scene.connect()
+    client.ask(request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"x" * size, r.OPEN_ACL, 0)))
+    scene.hub.turn()
+    assert scene.handled == [client.session_id]

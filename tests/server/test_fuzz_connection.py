@@ -266,27 +266,40 @@ def test_whatever_op_with_whatever_body(ops: list[int], body: bytes) -> None:
 WORDS = (b"mntr", b"cons", b"stat", b"dump", b"wchc")
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), frames, st.sampled_from(["whole", "in two", "held"])), max_size=60)
+arrivals = st.tuples(
+    st.integers(0, 2),
+    frames | frames.map(frame),
+    st.sampled_from(["whole", "whole", "in two", "behind its length", "held"]),
+    st.sampled_from([0.0, 0.0, 3.0]),
+    st.booleans(),
 )
-def test_the_short_way_leads_where_the_long_one_does(steps: list[tuple[int, bytes, str]]) -> None:
+
+
+@given(st.lists(arrivals, min_size=5, max_size=60))
+def test_the_short_way_leads_where_the_long_one_does(
+    steps: list[tuple[int, bytes, str, float, bool]],
+) -> None:
     """What is sent to each client, and what the operator is told afterwards."""
     found = []
     for short in (True, False):
         scene = Scene()
-        peers = [scene.world.connect(timeout=4000) for _ in range(3)]
-        sent: list[tuple[int, bytes]] = []
-        for i, (number, data, how) in enumerate(steps):
+        peers = [scene.world.connect(timeout=10_000) for _ in range(3)]
+        sent: list[tuple[int, str, bytes]] = []
+        for number, data, how, pause, others_read in steps:
             peer = peers[number]
-            cut = len(data) // 2 if how == "in two" else len(data)
+            cut = {"in two": len(data) // 2, "behind its length": 4}.get(how, len(data))
             if how == "held":
                 peer.connection.hold()
             pieces = filter(None, (data[:cut], data[cut:]))
-            sent += [(number, peer.exchange(piece, short=short)) for piece in pieces]
+            sent += [(number, "asked", peer.exchange(piece, short=short)) for piece in pieces]
             if how == "held":
                 peer.connection.release(scene.world.now)
-            sent += [(n, other.exchange()) for n, other in enumerate(peers)]
-            scene.world.pass_time(0.2 if i % 8 == 0 else 0.0)
+                sent.append((number, "released", peer.exchange()))
+            if others_read:
+                sent += [(n, "told", other.exchange()) for n, other in enumerate(peers)]
+            scene.world.pass_time(pause)
+        left = [peer.exchange() for peer in peers]
         told = [scene.world.open().exchange(word) for word in WORDS]
-        found.append(([(n, data) for n, data in sent if data], [peer.closed for peer in peers], told))
+        deadlines = [session.deadline for session in scene.world.engine.sessions]
+        found.append((sent, left, [peer.closed for peer in peers], told, deadlines))
     assert found[0] == found[1]
