@@ -12,14 +12,17 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import attrs
+import pytest
 import trio
+from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper, connect
 from pyzk.protocol.constants import OpCode
+from pyzk.recipes import LockLost
 from pyzk.server.testing import Controls, open_server
 
 SESSION_TIMEOUT = 10.0
@@ -128,3 +131,17 @@ def count_children(server: Controls, path: str, created: int) -> None:
     assert children is not None
     children.clear()
     children.created = created
+
+
+async def lose_while_stopped(clock: MockClock, block: AbstractAsyncContextManager[object]) -> None:
+    """The process is stopped inside a block for longer than a session lasts. Once it goes on, the loss is
+    raised at the first checkpoint (F19 of recipes.md D.13)."""
+    steps = []
+    with pytest.raises(LockLost):
+        async with block:
+            clock.jump(3 * SESSION_TIMEOUT)
+            steps.append("it cannot know yet")
+            await trio.sleep(0)
+            await trio.sleep(0.001)
+            steps.append("it must not come here")
+    assert steps == ["it cannot know yet"]
