@@ -112,8 +112,11 @@ version
 quit
 """
 
+# Printed whole by a thread of its own, wherever the other has got to: even in the middle of a list.
+EVENT = re.compile(r"\n(?:WATCHER::|(WatchedEvent .*))\n")
 
-def zkcli(server: Server, *arguments: str, script: str = "") -> tuple[int, list[str]]:
+
+def zkcli(server: Server, *arguments: str, script: str = "") -> tuple[int, str]:
     """The exit status and everything printed, errors in their place."""
     environment = {
         **os.environ,
@@ -130,21 +133,22 @@ def zkcli(server: Server, *arguments: str, script: str = "") -> tuple[int, list[
         timeout=TIMEOUT,
         check=False,
     )
-    return process.returncode, process.stdout.splitlines()
+    return process.returncode, process.stdout
 
 
 class Normalised:
     """What zkCli printed, without what must differ between two servers: times, ids, and where zxids began."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, printed: str) -> None:
         self._base: int | None = None
-        self.lines: list[str] = []
-        self.events: list[str] = []  # printed by a thread of their own, in between
-        for line in lines:
-            if line.startswith("WatchedEvent"):
-                self.events.append(line)
-            elif line and not line.startswith(("SLF4J", "WATCHER::", "Connecting to", "log4j")):
-                self.lines.append(self._line(line))
+        # its own end the client tells only if it finds the time
+        events: list[str] = EVENT.findall(printed)
+        self.events = [event for event in events if event and "state:Closed" not in event]
+        self.lines = [
+            self._line(line)
+            for line in EVENT.sub("", printed).splitlines()
+            if line and not line.startswith(("SLF4J", "Connecting to", "log4j"))
+        ]
         self._sort_identities()
 
     def _line(self, line: str) -> str:
@@ -176,7 +180,7 @@ def pair() -> Iterator[tuple[Server, Server]]:
 
 def test_a_scripted_session(pair: tuple[Server, Server]) -> None:
     outputs = [zkcli(server, script=SCRIPT) for server in pair]
-    ours, real = (Normalised(lines) for _, lines in outputs)
+    ours, real = (Normalised(printed) for _, printed in outputs)
     assert ours.lines == real.lines
     assert ours.events == real.events
     assert outputs[0][0] == outputs[1][0]
@@ -207,6 +211,6 @@ def test_a_scripted_session(pair: tuple[Server, Server]) -> None:
 )
 def test_a_single_command(pair: tuple[Server, Server], arguments: list[str]) -> None:
     outputs = [zkcli(server, *arguments) for server in pair]
-    ours, real = (Normalised(lines).lines for _, lines in outputs)
+    ours, real = (Normalised(printed).lines for _, printed in outputs)
     assert ours == real
     assert outputs[0][0] == outputs[1][0]
