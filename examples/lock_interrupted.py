@@ -20,14 +20,14 @@ async def main(servers: str) -> None:
                 async with Lock(other, PATH):
                     raise AssertionError("it is taken")
             assert patience.cancelled_caught
-            print(f"out of patience; {len(await Lock(zk, PATH).contenders())} znode is left, the holder's")
+            print(f"out of patience; {len(await Lock(other, PATH).contenders())} znode is left, the holder's")
 
             try:
                 async with Lock(other, PATH).try_acquire():
                     raise AssertionError("it is taken")
             except WouldBlock as error:
                 print(error)
-            assert len(await Lock(zk, PATH).contenders()) == 1
+            assert len(await Lock(other, PATH).contenders()) == 1
         await zk.delete(PATH)
 
 

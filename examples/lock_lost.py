@@ -30,7 +30,7 @@ class Cable:
     def pull(self) -> None:
         self.cut = True
         for stream in self.streams:
-            stream.socket.shutdown(trio.socket.SHUT_RDWR)
+            stream.socket.shutdown(trio.socket.SHUT_RD)
 
 
 async def main(servers: str) -> None:

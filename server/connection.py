@@ -261,6 +261,8 @@ class Connection:
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
+        if self.aborted:
+            return
         logger.info("%s: closed, %s", self, reason)
         self.aborted = True
         self._output.clear()

@@ -3,6 +3,7 @@ exception in bounded time."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -216,21 +217,30 @@ async def test_tls(authority: trustme.CA) -> None:
         assert (await zk.get("/a"))[0] == bytes(500_000)
 
 
-async def test_a_certificate_of_somebody_else(authority: trustme.CA) -> None:
+def hurry(clock: MockClock) -> None:
+    """Have the clock jump to the end of a wait, once no socket has had anything to say for a while: it takes
+    the machine as long as it takes to find out that it cannot connect."""
+    clock.autojump_threshold = 0.1
+
+
+async def test_a_certificate_of_somebody_else(autojump_clock: MockClock, authority: trustme.CA) -> None:
+    hurry(autojump_clock)
     async with tls_server(authority) as server:
         with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
             async with connect(server, ssl_context=ssl.create_default_context(), connect_timeout=1.5):
                 pass
 
 
-async def test_a_certificate_for_another_name(authority: trustme.CA) -> None:
+async def test_a_certificate_for_another_name(autojump_clock: MockClock, authority: trustme.CA) -> None:
+    hurry(autojump_clock)
     async with tls_server(authority, "elsewhere.example") as server:
         with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
             async with connect(server, ssl_context=trusting(authority), connect_timeout=1.5):
                 pass
 
 
-async def test_plain_text_to_a_tls_server(authority: trustme.CA) -> None:
+async def test_plain_text_to_a_tls_server(autojump_clock: MockClock, authority: trustme.CA) -> None:
+    hurry(autojump_clock)
     async with tls_server(authority) as server:
         with pytest.raises(ConnectionLossError, match=r"does not speak ZooKeeper|closed|reset"):
             async with connect(server, connect_timeout=1.5):
@@ -243,10 +253,11 @@ async def test_tls_to_a_plain_server(autojump_clock: MockClock, world: World, au
             pass
 
 
-async def test_a_real_socket_that_nobody_listens_on() -> None:
-    listener = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listener[0].socket.getsockname()[1]
-    await listener[0].aclose()
-    with pytest.raises(ConnectionLossError, match=rf"127\.0\.0\.1:{port}.*refused"):
-        async with connect(f"127.0.0.1:{port}", connect_timeout=1):
-            pass
+async def test_a_real_socket_that_nobody_listens_on(autojump_clock: MockClock) -> None:
+    hurry(autojump_clock)
+    with socket.socket() as taken:  # so that nobody else gets the port
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(ConnectionLossError, match=rf"127\.0\.0\.1:{port}.*refused"):
+            async with connect(f"127.0.0.1:{port}", connect_timeout=1):
+                pass

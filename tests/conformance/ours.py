@@ -27,7 +27,7 @@ def start(config: Config, directory: Path, port: int = 0) -> Server:
         process.wait()
         raise StartError(f"no readiness line but {line!r}; standard error:\n{log.read_text()}")
     address = match[1], int(match[2])
-    version = announced_version(address)
+    version = announced_version(address, START_TIMEOUT)
     if version is None:
         raise StartError("srvr does not announce a version")
     return Server("ours", *address, version=version, process=process, config=config)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
@@ -42,11 +44,12 @@ def java(*arguments: str) -> list[str]:
 def start(config: Config, directory: Path) -> Server:
     """Start a real server; raises :class:`StartError`."""
     error = StartError("not tried")
-    for attempt in range(ATTEMPTS):  # somebody else may take the port between our look and the bind
+    for attempt in range(ATTEMPTS):
         folder = directory / f"attempt{attempt}"
         folder.mkdir()
         try:
-            return _start(config, folder, _free_port())
+            with _reserved_port() as port:
+                return _start(config, folder, port)
         except StartError as failure:
             error = failure
     raise error
@@ -78,7 +81,8 @@ def _start(config: Config, directory: Path, port: int) -> Server:
     process.stdout.close()
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        version = announced_version((HOST, port))
+        # A server that is just starting may leave a connection without an answer: ask again soon.
+        version = announced_version((HOST, port), timeout=0.5)
         if process.poll() is not None:
             break
         if version:
@@ -89,8 +93,10 @@ def _start(config: Config, directory: Path, port: int) -> Server:
     raise StartError(f"the real server did not come up:\n{log.read_text()}")
 
 
-def _free_port() -> int:
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """A port that nobody else is given while the server starts: another server would answer in its place."""
     with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: both may bind, one listens
         sock.bind((HOST, 0))
-        port: int = sock.getsockname()[1]
-        return port
+        yield sock.getsockname()[1]

@@ -78,11 +78,10 @@ def four_letter_word(
         return bytes(answer)
 
 
-def announced_version(address: tuple[str, int]) -> tuple[int, ...] | None:
+def announced_version(address: tuple[str, int], timeout: float) -> tuple[int, ...] | None:
     """The release in the answer to ``srvr``; None while nobody serves requests at that address."""
     try:
-        # A real server that is just starting may leave a connection without an answer: ask again soon.
-        answer = four_letter_word(address, b"srvr", timeout=0.5)
+        answer = four_letter_word(address, b"srvr", timeout=timeout)
     except OSError:
         return None
     match = re.match(rb"Zookeeper version: (\d+)\.(\d+)\.(\d+)", answer)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
+from pyzk.protocol.multi import MultiOp
 
-from .conftest import poll
+from .conftest import PATIENCE, poll
 from .known_differences import differs
 from .servers import Server
 from .wire_client import Event, WireClient, create_op, delete_op
@@ -84,8 +88,9 @@ def test_a_reaping_is_a_delete(server: Server, client: WireClient, top: str) -> 
     events = [client.wait_event(), client.wait_event()]
     zxid = -1 if differs("notification-zxid", server) else before + 1
     assert events == [Event(zxid, 2, 3, path), Event(zxid, 4, 3, top)]
-    assert client.ping().zxid == before + 1
     assert client.exists(top).record.stat.pzxid == before + 1
+    # The real reaper asks again while its first request is on the way; the refusal consumes a zxid.
+    assert client.ping().zxid == before + 1 or server.kind == "real"
 
 
 def test_containers_may_have_all_kinds_of_children(client: WireClient, top: str) -> None:
@@ -106,9 +111,8 @@ def test_a_ttl_znode_goes_when_its_time_is_over(client: WireClient, top: str) ->
 
 def test_children_keep_a_ttl_znode(client: WireClient, top: str) -> None:
     # a znode whose last child goes after its time is over dies at the next check
-    client.create(f"{top}/t", flags=5, ttl=50)
-    if client.create(f"{top}/t/child").err:
-        pytest.skip("the machine was too slow for the race")
+    ttl_create = MultiOp(OpCode.CREATE_TTL, r.CreateTTLRequest(f"{top}/t", b"", r.OPEN_ACL, 5, 50))
+    assert client.multi(ttl_create, create_op(f"{top}/t/child")).results[-1].err == 0
     wait_for_a_reaping(client, top)
     assert client.exists(f"{top}/t").err == 0
     client.delete(f"{top}/t/child")
@@ -116,13 +120,29 @@ def test_children_keep_a_ttl_znode(client: WireClient, top: str) -> None:
 
 
 def test_set_data_renews_a_ttl_znode(client: WireClient, top: str) -> None:
-    client.create(f"{top}/t", flags=5, ttl=1000)
-    client.create(f"{top}/sooner", flags=5, ttl=900)
-    for _ in range(2):
-        wait_for_a_reaping(client, top)
-        assert client.set(f"{top}/t", b"renewed").err == 0
-    poll(lambda: is_gone(client, f"{top}/sooner"))
-    assert client.exists(f"{top}/t").err == 0
+    ttl, renewed, left = 500, f"{top}/renewed", f"{top}/left"
+
+    def begin() -> float:
+        now = time.monotonic()
+        for path in (renewed, left):  # what outlives the other was the first to be made
+            client.create(path, flags=5, ttl=ttl)
+        return now
+
+    touched = begin()
+    deadline = time.monotonic() + 2 * PATIENCE
+    while True:
+        gone = is_gone(client, left)
+        now = time.monotonic()
+        if client.set(renewed, b"").err == 0:
+            touched = now
+            if gone:
+                break
+        else:
+            assert time.monotonic() - touched > ttl / 1000
+            poll(lambda: is_gone(client, left))  # we came too late: both anew
+            touched = begin()
+        assert now < deadline
+        time.sleep(0.02)  # the pace of the touches
 
 
 def test_containers_and_ttl_znodes_look_persistent(client: WireClient, top: str) -> None:

@@ -37,6 +37,12 @@ SUMMARY = [
 ADDRESS = r"/127\.0\.0\.1:\d+"
 
 
+def summary(server: Server) -> list[str]:
+    """SUMMARY. The real server may take a request off its count before it has put it on."""
+    below_zero = "-?" if server.kind == "real" else ""
+    return [line.replace("Outstanding: ", f"Outstanding: {below_zero}") for line in SUMMARY]
+
+
 def assert_lines(actual: list[str], patterns: list[str]) -> None:
     assert len(actual) == len(patterns), actual
     for line, pattern in zip(actual, patterns, strict=True):
@@ -64,7 +70,7 @@ def test_the_trace_mask(server: Server) -> None:
 
 def test_srvr(server: Server, client: WireClient) -> None:
     answer = lines(server, "srvr")
-    assert_lines(answer, [f"Zookeeper version: {VERSION}", *SUMMARY])
+    assert_lines(answer, [f"Zookeeper version: {VERSION}", *summary(server)])
     assert int(answer[6].split("0x")[1], 16) == client.ping().zxid
 
 
@@ -100,15 +106,20 @@ def test_stat(server: Server, client: WireClient) -> None:
     for line in answer[2:blank]:
         assert re.fullmatch(rf" {ADDRESS}\[\d\]\(queued=\d+,recved=\d+,sent=\d+\)", line), line
     probing = [line for line in answer[2:blank] if line.endswith("[0](queued=0,recved=1,sent=0)")]
+    if server.kind == "real":  # which may not have counted its answer to the client yet
+        mine = f"/127.0.0.1:{client.socket.getsockname()[1]}["
+        probing = [line for line in probing if mine not in line]
     assert len(probing) == 1
-    assert_lines(answer[blank + 1 :], SUMMARY)
+    assert_lines(answer[blank + 1 :], summary(server))
 
 
 def test_cons(server: Server, client: WireClient, top: str) -> None:
     mine = f"sid=0x{client.session_id:x},"
     client.get(top)
-    # The real server sends a reply before it takes the request off its count.
-    poll(lambda: not any("queued=1," in line for line in lines(server, "cons") if mine in line))
+    # The real server sends a reply before it counts it, and listens again only after that.
+    poll(
+        lambda: any("[1](queued=0,recved=2,sent=2," in line for line in lines(server, "cons") if mine in line)
+    )
     answer = lines(server, "cons")
     assert answer.pop() == ""
     own = next(line for line in answer if mine in line)

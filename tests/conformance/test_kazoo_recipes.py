@@ -157,20 +157,18 @@ def test_a_barrier(make_kazoo: MakeKazoo) -> None:
 
 def test_a_double_barrier(make_kazoo: MakeKazoo) -> None:
     clients = [make_kazoo() for _ in range(3)]
-    entered = Inside()
+    entered = threading.Barrier(3)
 
-    def work(client: KazooClient) -> int:
+    def work(client: KazooClient) -> None:
         barrier = client.DoubleBarrier("/double", 3)
         barrier.enter()
-        with entered:
-            pass
-        seen = entered.total
+        assert len(client.get_children("/double")) == 4  # all three, and that they are ready
+        entered.wait(WAIT)  # kazoo's barrier loses who is slow to enter, once somebody leaves
         barrier.leave()
-        return seen
 
     workers = [Worker(work, client) for client in clients]
-    assert all(worker.result() >= 1 for worker in workers)
-    assert entered.total == 3
+    for worker in workers:
+        worker.result()
     eventually(lambda: clients[0].get_children("/double") == [])
 
 
@@ -208,9 +206,10 @@ def test_a_locking_queue(make_kazoo: MakeKazoo) -> None:
 
     def consume(client: KazooClient) -> None:
         queue = client.LockingQueue("/queue")
-        while (item := queue.get(timeout=0.2)) is not None:
-            taken.append(item)
-            assert queue.consume()
+        while len(taken) < 12:  # None may also mean that it was too slow
+            if (item := queue.get(timeout=0.2)) is not None:
+                taken.append(item)
+                assert queue.consume()
 
     workers = [Worker(consume, client) for client in consumers]
     for worker in workers:

@@ -196,7 +196,9 @@ class WireClient(WireConnection, Requests[Reply]):
         self.send_frame(request)
 
     def receive_handshake(self) -> Handshake:
-        payload = self.receive_frame()
+        return self.note_handshake(self.receive_frame())
+
+    def note_handshake(self, payload: bytes) -> Handshake:
         answer, end = r.ConnectResponse.read(payload)
         self.handshake = Handshake(
             answer.protocolVersion, answer.timeOut, answer.sessionId, answer.passwd or b"", payload[end:]

@@ -21,6 +21,9 @@ maxClientCnxns=0
 extendedTypesEnabled=true
 """
 
+SESSION_TIMEOUT = 30.0
+"""Seconds: a machine that stands still under load shall cost nobody his connection."""
+
 
 def ours(folder: Path) -> Iterator[str]:
     """Our own command, as a user starts it."""
@@ -44,7 +47,8 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield from ours(tmp_path_factory.mktemp("ours"))
         return
     need(real.missing())
-    with real.Ensemble(3 if request.param == "ensemble" else 1) as ensemble:
+    # No election when the machine stands still for some seconds: most tests do not expect one.
+    with real.Ensemble(3 if request.param == "ensemble" else 1, sync_limit=50) as ensemble:
         yield ensemble.hosts
 
 
@@ -60,7 +64,7 @@ def ensemble() -> Iterator[real.Ensemble]:
 async def chroot(hosts: str, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """A connect string below a znode of this test's own, which is gone afterwards."""
     path = f"/{request.node.name.partition('[')[0]}"
-    async with connect(hosts) as zk:
+    async with connect(hosts, session_timeout=SESSION_TIMEOUT) as zk:
         await zk.create(path)
         yield hosts + path
         await zk.delete(path, recursive=True)
@@ -68,5 +72,5 @@ async def chroot(hosts: str, request: pytest.FixtureRequest) -> AsyncIterator[st
 
 @pytest.fixture
 async def zk(chroot: str) -> AsyncIterator[ZooKeeper]:
-    async with connect(chroot) as zk:
+    async with connect(chroot, session_timeout=SESSION_TIMEOUT) as zk:
         yield zk

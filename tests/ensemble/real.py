@@ -55,7 +55,9 @@ class Node:
     :ivar port: its client port.
     """
 
-    def __init__(self, number: int, folder: Path, ports: tuple[int, int, int], servers: list[str]) -> None:
+    def __init__(
+        self, number: int, folder: Path, ports: tuple[int, int, int], servers: list[str], sync_limit: int
+    ) -> None:
         self.number = number
         self.port = ports[0]
         self._folder = folder
@@ -65,7 +67,7 @@ class Node:
         settings = {
             "tickTime": TICK,
             "initLimit": 50,
-            "syncLimit": 10,
+            "syncLimit": sync_limit,
             "dataDir": folder / "data",
             "clientPort": self.port,
             "clientPortAddress": HOST,
@@ -137,10 +139,14 @@ class Node:
 
 class Ensemble:
     """``size`` servers; a single one runs standalone. Starts when the block begins, on ports of the kernel's
-    choosing, with its data in memory where that is possible."""
+    choosing, with its data in memory where that is possible.
 
-    def __init__(self, size: int) -> None:
+    :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
+    """
+
+    def __init__(self, size: int, *, sync_limit: int = 10) -> None:
         self.size = size
+        self._sync_limit = sync_limit
         self.nodes: list[Node] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -204,7 +210,8 @@ class Ensemble:
             if self.size > 1
         ]
         self.nodes = [
-            Node(number, folder / str(number), triple, servers) for number, triple in enumerate(triples, 1)
+            Node(number, folder / str(number), triple, servers, self._sync_limit)
+            for number, triple in enumerate(triples, 1)
         ]
         for node in self.nodes:
             node.start()

@@ -38,6 +38,9 @@ from pyzk.client.connect import open_tcp
 from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.errors import ReconfigDisabledError
 
+from .ending import end_session
+from .lines import cut
+
 
 class Lines:
     """A connector whose connections can be cut."""
@@ -52,8 +55,7 @@ class Lines:
 
     def cut(self) -> None:
         for stream in self._streams:
-            assert isinstance(stream, trio.SocketStream)
-            stream.socket.shutdown(trio.socket.SHUT_RDWR)
+            cut(stream)
         self._streams.clear()
 
 
@@ -123,6 +125,7 @@ async def test_access_control(chroot: str, zk: ZooKeeper) -> None:
         assert "me" in [info.user for info in await me.who_am_i()]
         stat = await me.set_acls("/mine", READ_ACL, version=0)
         assert stat.aversion == 1
+    await zk.sync("/mine")
     assert (await zk.get_acls("/mine"))[0] == list(READ_ACL)
     with pytest.raises(AuthFailedError):
         async with connect(chroot, auth=[("nonsense", "")]):
@@ -303,8 +306,7 @@ async def test_expiry(chroot: str, zk: ZooKeeper) -> None:
     with pytest.raises(SessionExpiredError):
         async with connect(chroot) as doomed:
             await doomed.create("/e", ephemeral=True)
-            async with connect(chroot, resume=(doomed.session.id, doomed.session.password)):
-                pass  # closes the session
+            await end_session(chroot, doomed)
             await trio.sleep_forever()
     await zk.sync()
     assert await zk.exists("/e") is None
@@ -313,11 +315,11 @@ async def test_expiry(chroot: str, zk: ZooKeeper) -> None:
         await zk2.create("/e", ephemeral=True)
         _, watch = await zk2.exists("/none", watch=True)
         async with zk2.watch("/", recursive=True) as events:
-            async with connect(chroot, resume=(zk2.session.id, zk2.session.password)):
-                pass
+            await end_session(chroot, zk2)
             assert await watch.wait() == Missed("/none", MissedReason.EXPIRED)
             while (event := await anext(events)) != Missed("/", MissedReason.EXPIRED):
                 assert isinstance(event, WatchEvent | Missed)
+            await zk2.session.wait_connected()
             assert zk2.session.generation == 2
             await zk2.create("/again")
             assert await take(events, 1) == [(EventType.CREATED, "/again")]
@@ -335,6 +337,7 @@ async def test_expiry_by_silence(chroot: str, zk: ZooKeeper) -> None:
 
     async with connect(chroot, connector=connector, session_timeout=2, close_grace=0) as doomed:
         await doomed.create("/e", ephemeral=True)
+        await zk.sync("/e")
         _, watch = await zk.exists("/e", watch=True)
         away = True
         lines.cut()
@@ -346,7 +349,7 @@ async def test_expiry_by_silence(chroot: str, zk: ZooKeeper) -> None:
 
 
 async def test_an_idle_session_lives(chroot: str) -> None:
-    async with connect(chroot, session_timeout=3) as zk:
+    async with connect(chroot, session_timeout=6) as zk:  # the machine may stand still for some seconds
         await zk.create("/e", ephemeral=True)
         begun = trio.current_time()
         while trio.current_time() < begun + 1.2 * zk.session.negotiated_timeout:

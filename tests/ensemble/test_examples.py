@@ -19,6 +19,7 @@ async def test_an_example_runs(
 ) -> None:
     await runpy.run_path(str(path))["main"](chroot)
     assert capsys.readouterr().out
+    await zk.sync()
     assert await zk.get_children("/") == [], "it cleans up"
 
 

@@ -104,7 +104,10 @@ async def test_never_two_holders_while_leaders_die(ensemble: Ensemble, naming: s
             clients: list[ZooKeeper] = []
 
             async def live(client: int, task_status: trio.TaskStatus[None]) -> None:
-                async with connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT) as zk:
+                # nothing is left behind only where there is the time to close the session
+                async with connect(
+                    ensemble.hosts, session_timeout=SESSION_TIMEOUT, close_grace=PATIENCE
+                ) as zk:
                     clients.append(zk)
                     task_status.started()
                     await work(zk, client, resource, naming)

@@ -4,7 +4,6 @@ connections that are cut: the rows of recipes.md D.13 that have a star."""
 from __future__ import annotations
 
 import random
-import socket
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -32,6 +31,7 @@ from pyzk.recipes import (
     TreeCache,
 )
 
+from .lines import cut
 from .real import Ensemble
 
 KILLS = 3
@@ -51,22 +51,15 @@ Work = Callable[[ZooKeeper, Step], Awaitable[None]]
 class Line:
     """A connector whose connection can be cut: what the server was asked for is done, and no reply comes."""
 
-    _stream: trio.SocketStream | None = None
+    _stream: trio.abc.Stream | None = None
 
     async def __call__(self, host: str, port: int) -> trio.abc.Stream:
-        stream = await open_tcp(host, port)
-        assert isinstance(stream, trio.SocketStream)
-        self._stream = stream
+        self._stream = stream = await open_tcp(host, port)
         return stream
 
     def cut(self) -> None:
-        if self._stream is None:
-            return
-        with suppress(OSError):  # it is broken already
-            # By another descriptor: trio would remember that nothing can be sent any more.
-            twin = socket.fromfd(self._stream.socket.fileno(), socket.AF_INET, socket.SOCK_STREAM)
-            with twin:
-                twin.shutdown(socket.SHUT_RDWR)
+        if self._stream is not None:
+            cut(self._stream)
 
 
 @attrs.define
@@ -92,7 +85,9 @@ class Run:
 
     async def _live(self, name: str, work: Work, task_status: trio.TaskStatus[None]) -> None:
         line = Line()
-        async with connect(self.ensemble.hosts, session_timeout=SESSION_TIMEOUT, connector=line) as zk:
+        async with connect(
+            self.ensemble.hosts, session_timeout=SESSION_TIMEOUT, close_grace=PATIENCE, connector=line
+        ) as zk:
             self.clients[name] = zk
             self._lines.append(line)
             with trio.CancelScope() as self._at_work[name]:

@@ -14,9 +14,9 @@ from pyzk.server.transport import Server
 
 
 @asynccontextmanager
-async def served(**settings: Any) -> AsyncIterator[Server]:
+async def served(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Server]:
     """A server with these settings, at a free port."""
-    server = Server(Settings(**{"port": 0, **settings}), Clock())
+    server = Server(Settings(**{"port": 0, **settings}), clock or Clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield server

@@ -190,6 +190,15 @@ def test_aborting_drops_what_waits_to_be_sent(world: World, client: Peer) -> Non
     assert client.connection.data_to_send() == b""
 
 
+def test_a_connection_is_aborted_once(client: Peer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pyzk"):
+        client.connection.abort("it was too slow for one")
+        client.connection.abort("it was too slow for another")
+    assert [record.getMessage().partition("closed, ")[2] for record in caplog.records] == [
+        "it was too slow for one"
+    ]
+
+
 def test_output_that_nobody_asked_for_wakes_the_owner_of_the_socket(world: World, client: Peer) -> None:
     client.exists("/x", watch=True)
     other = world.connect()

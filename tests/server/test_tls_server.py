@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trustme
@@ -21,6 +22,7 @@ from pyzk.protocol.errors import NoAuthError
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
+from pyzk.server.testing.clock import JumpingClock
 from pyzk.server.transport import Server
 
 from .helpers import request_frame
@@ -153,8 +155,9 @@ async def test_the_protocol(secured: Any, trusting: ssl.SSLContext) -> None:
 
 
 async def test_a_session_expires(secured: Any, trusting: ssl.SSLContext) -> None:
+    clock = JumpingClock(frozen=True)  # no session is over before we are ready, however slow the machine
     async with (
-        secured(tick_time=50, min_session_timeout=50) as server,
+        secured(clock=clock, tick_time=50, min_session_timeout=50) as server,
         connected(server, trusting) as client,
         connected(server, trusting) as other,
     ):
@@ -162,6 +165,8 @@ async def test_a_session_expires(secured: Any, trusting: ssl.SSLContext) -> None
         await client.create("/e", flags=1)
         await other.open()
         assert (await other.get("/e", watch=True))[0] == 0
+        clock.jump(0.2)
+        clock.wake()
         assert await other.event() == (EventType.DELETED, "/e")
         with pytest.raises((AssertionError, trio.BrokenResourceError)):
             await client.next()
@@ -232,12 +237,24 @@ async def test_a_certificate_can_be_the_super_users(secured: Any, named: Any) ->
 
 @asynccontextmanager
 async def nobody_is_harmed(
-    secured: Any, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture, line: str, **settings: Any
+    secured: Any,
+    trusting: ssl.SSLContext,
+    caplog: pytest.LogCaptureFixture,
+    line: str,
+    *,
+    impatient: bool = False,
 ) -> AsyncIterator[Server]:
-    """A server with another client, who must not notice; and one line of the log about the one who does."""
+    """A server with another client, who must not notice; and one line of the log about the one who does.
+
+    :param impatient: whether the server waits for a handshake for 0.2 s only.
+    """
     caplog.set_level(logging.INFO, "pyzk.server")
-    async with secured(**settings) as server, connected(server, trusting) as other:
+    # The clock's task gives up on the silent too, tick by tick: it must not be there first.
+    async with secured(tick_time=3_600_000) as server, connected(server, trusting) as other:
         await other.open()
+        if impatient:  # not before: the other may need longer
+            service = server.service
+            service.settings = attrs.evolve(service.settings, sessionless_timeout=200)
         yield server
         assert await other.create("/still-here") == 0
         assert len(server.service.connections) == 1
@@ -259,7 +276,7 @@ async def closed_by(server: Server, *said: bytes) -> None:
 
 async def test_silence(secured: Any, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> None:
     line = "no TLS handshake within 0.2 s"
-    async with nobody_is_harmed(secured, trusting, caplog, line, sessionless_timeout=200) as server:
+    async with nobody_is_harmed(secured, trusting, caplog, line, impatient=True) as server:
         await closed_by(server)
 
 
@@ -269,8 +286,9 @@ async def test_silence(secured: Any, trusting: ssl.SSLContext, caplog: pytest.Lo
 async def test_plain_text(
     secured: Any, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
-    line = "no TLS handshake within 0.2 s" if said == b"ruok" else "its TLS handshake failed"
-    async with nobody_is_harmed(secured, trusting, caplog, line, sessionless_timeout=200) as server:
+    short = said == b"ruok"  # too short to be refused
+    line = "no TLS handshake within 0.2 s" if short else "its TLS handshake failed"
+    async with nobody_is_harmed(secured, trusting, caplog, line, impatient=short) as server:
         await closed_by(server, said)
 
 

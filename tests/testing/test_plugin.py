@@ -85,14 +85,14 @@ def test_factories(pytester: pytest.Pytester) -> None:
         """
         from pyzk.server.testing import factories
 
-        quick = factories.zk_server(tick_time=100)
-        quick_client = factories.zk_client("quick", timeout=0.5)
+        quick = factories.zk_server(tick_time=100, clock="frozen")  # so that no session expires
+        quick_client = factories.zk_client("quick", timeout=2.0)
         second = factories.zk_client()
         shared = factories.zk_server(scope="module")
 
         def test_settings(quick, quick_client):
             [session] = quick.sessions()
-            assert session.timeout == 500
+            assert session.timeout == 2000
 
         def test_two_sessions(zk_server, zk_client, second):
             assert len(zk_server.sessions()) == 2
