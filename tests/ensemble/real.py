@@ -92,6 +92,8 @@ class Node:
         assert not self.running
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         options += ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
+        # Else empty containers are removed each minute, while a test looks into one perhaps.
+        options += ["-Dznode.container.checkIntervalMs=86400000"]
         options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         class_path = os.pathsep.join(
             str(path) for path in (self._folder, JARS / "zookeeper.jar", JARS / "slf4j-simple.jar")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from pyzk.client import NodeExistsError, connect
 from pyzk.recipes.membership.party import Party
@@ -51,9 +52,13 @@ async def test_curators_session_expires(server: EmbeddedServer, curator: Curator
         await theirs("start")
         changes = Party(zk, "/group", layout="curator-group").changes()
         await anext(changes)
-        server.expire(client.session)
-        assert {member.id for member in (await anext(changes)).left} == {"theirs"}
-        assert {member.id for member in (await anext(changes)).joined} == {"theirs"}
+        # Until we have seen it leave: whoever comes back before that has never been away.
+        with server.fault(op="create", path="/group/theirs", action="delay", seconds=3600) as fault:
+            server.expire(client.session)
+            assert {member.id for member in (await anext(changes)).left} == {"theirs"}
+            await trio.to_thread.run_sync(fault.wait)
+            server.clock.advance(3600, keep_alive=True)
+            assert {member.id for member in (await anext(changes)).joined} == {"theirs"}
 
 
 async def test_our_session_expires(server: EmbeddedServer, curator: CuratorProcess) -> None:

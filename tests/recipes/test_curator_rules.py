@@ -122,7 +122,9 @@ async def test_barriers(server: EmbeddedServer, curator: CuratorProcess) -> None
 
         double = await client.make("double_barrier", "/double", 2)
         entered = double.start("enter")
-        await until(lambda: "/double" in server.dump() and len(server.dump("/double")) == 2)
+        # It has counted, and found itself alone: with two it would write ready itself.
+        await until(lambda: server.history(kind="request", op="get_children", session=client.session))
+        assert len(server.dump("/double")) == 2
         assert not entered.done
         await zk.create("/double/another", ephemeral=True)
         await zk.create("/double/ready")
