@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: 0 after SIGINT or SIGTERM; 2 if the server could not start, with one line on stderr saying why.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
-    import_later("ssl", "idna", "bz2", "lzma")
+    import_later("ssl", "idna", "hashlib", "hmac", "bz2", "lzma")
     try:
         _run(_parser().parse_args(argv))
     except _Refusal as refusal:

@@ -28,6 +28,8 @@ def hashlib_name(algorithm: str) -> str:
 
     Raises :class:`ValueError` for a digest that hashlib does not have.
     """
+    if algorithm == "SHA1":  # the default: hashlib need not be loaded for it
+        return "sha1"
     name = algorithm.lower()
     name = name.replace("-", "_" if name.startswith("sha3-") else "").replace("/", "_")
     name = "sha1" if name == "sha" else name

@@ -199,8 +199,10 @@ async def serve(
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    # as bytes where that will do: the codec for other names is loaded at its first use, which takes long
+    name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
