@@ -184,15 +184,15 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
     """The compiled function behind ``read``."""
     if "jute_reader" not in vars(cls):
-        compiled = _compile_read(cls, "def read(cls, data, pos=0):", "record({})")
+        compiled = _compile_read(cls, "def read(cls, data, pos=0):", "(record({}), pos)")
         setattr(cls, "read", classmethod(compiled))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
     return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
 
 
-def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[tuple[Any, ...], int]]:
-    """Like :func:`reader`, but the values come as a plain tuple, in the order of their declaration: for who
-    reads many a record, and needs no object for each."""
+def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
+    """Compile what reads the values of a record as a plain tuple, in the order of their declaration: for who
+    reads many a record, and needs neither an object for each nor its end."""
     return _compile_read(cls, "def read(data, pos):", "({},)")
 
 
@@ -273,7 +273,7 @@ class _ReadCode(_Code):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names["struct_error"] = struct.error
+        self.names["TooShort"] = IndexError, struct.error
         self._format, self._values = "", list[str]()
         self._unchecked = (
             False  # whether the last length may run past the end: else the next unpack finds out
@@ -291,14 +291,12 @@ class _ReadCode(_Code):
                 nested = self.fresh("nested", argument)
                 values.append(f"{nested}({', '.join(self.read(fields_of(argument)))})")
             else:
-                length = self._fixed("i", "n")
-                self.end_run()
                 value = self.fresh("v")
                 values.append(value)
                 if kind == "vector":
-                    self._vector(value, length, *argument)
+                    self._vector(value, *argument)
                 else:
-                    self._bytes(value, length, kind)
+                    self._bytes(value, kind)
         return values
 
     def _fixed(self, letter: str, prefix: str) -> str:
@@ -309,28 +307,38 @@ class _ReadCode(_Code):
 
     def end_run(self) -> None:
         """Read the fixed-width values that wait, all at once."""
-        if self._format:
-            fixed = struct.Struct(">" + self._format)
-            unpack = self.fresh("unpack", fixed.unpack_from)
-            self.lines += [f"{', '.join(self._values)}, = {unpack}(data, pos)", f"pos += {fixed.size}"]
-            self._format, self._values = "", []
-            self._unchecked = False
-
-    def _vector(self, value: str, count: str, element: Any, common: Any) -> None:
-        vector = self.fresh("vector", _vector_reader(element))
-        read = f"{value}, pos = {vector}(data, pos, {count})"
-        if not common:
-            self.lines.append(read)
+        if not self._format:
             return
-        known = b"".join(map(_element_encoder(*_kind(element)), common))
-        self.lines += [
-            f"if {count} == {len(common)} and data.startswith({known!r}, pos):",
-            f"    {value} = {self.fresh('common', common)}",
-            f"    pos += {len(known)}",
-            f"else: {read}",
-        ]
+        fixed = struct.Struct(">" + self._format)
+        if self._format == "B":  # what many requests end with: an index is faster
+            read = f"{self._values[0]} = data[pos]"
+        else:
+            read = f"{', '.join(self._values)}, = {self.fresh('unpack', fixed.unpack_from)}(data, pos)"
+        self.lines += [read, f"pos += {fixed.size}"]
+        self._format, self._values = "", []
+        self._unchecked = False
 
-    def _bytes(self, value: str, length: str, kind: str) -> None:
+    def _vector(self, value: str, element: Any, common: Any) -> None:
+        if common:
+            self.end_run()
+            known = _INT.pack(len(common)) + b"".join(map(_element_encoder(*_kind(element)), common))
+            self.lines += [
+                f"if data.startswith({known!r}, pos):",
+                f"    {value} = {self.fresh('common', common)}",
+                f"    pos += {len(known)}",
+                "else:",
+            ]
+        start = len(self.lines)
+        count = self._fixed("i", "n")
+        self.end_run()
+        vector = self.fresh("vector", _vector_reader(element))
+        self.lines.append(f"{value}, pos = {vector}(data, pos, {count})")
+        if common:
+            self.lines[start:] = _indented(self.lines[start:])
+
+    def _bytes(self, value: str, kind: str) -> None:
+        length = self._fixed("i", "n")
+        self.end_run()
         decode = "" if kind == "buffer" else ".decode('utf-8', 'replace')"
         null = f"{value} = None" if kind != "text" else f"raise JuteError({_NULL!r})"
         self.lines += [
@@ -352,7 +360,7 @@ class _ReadCode(_Code):
             "try:",
             *_indented(self.lines),
             f"    return {result}",
-            "except struct_error: raise JuteError('the message ends too early') from None",
+            "except TooShort: raise JuteError('the message ends too early') from None",
         ]
         return self.function(name, head)
 
@@ -366,7 +374,7 @@ def _compile_read(cls: type[Record], head: str, result: str) -> Callable[..., An
     code = _ReadCode()
     code.names["record"] = cls
     values = code.read(fields_of(cls))
-    return code.reader(cls.__name__, head, f"{result.format(', '.join(values))}, pos")
+    return code.reader(cls.__name__, head, result.format(", ".join(values)))
 
 
 _INT = struct.Struct(">i")

@@ -40,8 +40,7 @@ from ..protocol.errors import (
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
-from .engine import UnknownOperation
-from .operations import KNOWN, WRITES
+from .operations import KNOWN, WRITES, UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -258,6 +257,8 @@ class Connection:
         stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
+        elif self._waiting == len(event):  # nothing waited before
+            self._wake()
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
@@ -273,8 +274,6 @@ class Connection:
         self._wake()
 
     def _send(self, data: bytes) -> None:
-        if not self._output:
-            self._wake()
         self._output.append(data)
         self._waiting += len(data)
 

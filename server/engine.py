@@ -19,7 +19,7 @@ from ..protocol.jute import JuteError
 from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from .acl import AccessControl
-from .operations import OPERATIONS, RefusedRead
+from .operations import OPERATIONS, RefusedRead, look_up
 from .prepare import Preparer
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -51,10 +51,6 @@ class Client(Hashable, Protocol):
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
-
-
-class UnknownOperation(Exception):
-    """The op code is not one that clients may send: answered with -6, then the connection closes."""
 
 
 class Engine:
@@ -139,7 +135,8 @@ class Engine:
         if request.sessionId == 0:
             self.zxid += 1
             session = self.sessions.create(timeout, now)
-            self.record(CreateSession(timeout), session.id)
+            if self.on_txn is not None:
+                self.record(CreateSession(timeout), session.id)
             logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
@@ -184,7 +181,8 @@ class Engine:
             node, parent = self.tree.apply(deletion, self.zxid, self.time)
             self.fire(deletion, node.acl, parent.acl)
         self.sessions.remove(session)
-        self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
+        if self.on_txn is not None:
+            self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
         client = self._served.pop(session.id, None)
         if client is not None and expired:
             client.abort(f"its session 0x{session.id:x} has expired")
@@ -200,9 +198,9 @@ class Engine:
         try:
             read, method, consumes = OPERATIONS[op]
         except KeyError:
-            raise UnknownOperation from None
+            read, method, consumes = look_up(op)
         try:
-            request = read(frame, 8)[0] if read is not None else frame
+            request = read(frame, 8) if read is not None else frame
         except JuteError:
             return self.zxid, MarshallingError.code, b""
         if consumes:

@@ -36,6 +36,9 @@ _SLICE = 0.005
 """Seconds of turn after turn before trio gets to run its other tasks, which takes a hundredth of that."""
 _DRAIN = 16
 """How many pieces of input are thrown away per turn of a connection that is closing."""
+_CROWD = 32
+"""This many connections with output are not kept waiting until the request that caused it is done: the first
+of a thousand watchers need not wait for the last, and little is held in memory."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
 
@@ -88,12 +91,13 @@ class Hub:
         """Close every socket, without a word."""
         for listener in (*self._listeners.values(), *self._deaf):
             listener.close()
-        for link in self._links.values():
-            link.connection.receive_eof()
-        for link in (*self._links.values(), *self._lingering.values()):
-            link.sock.close()
-        self._links.clear()
+        served, lingering = list(self._links.values()), list(self._lingering.values())
+        self._links.clear()  # so that nothing more is sent
         self._lingering.clear()
+        for link in served:
+            link.connection.receive_eof()
+        for link in (*served, *lingering):
+            link.sock.close()
         self._poller.close()
         os.close(self._bell)
 
@@ -142,6 +146,12 @@ class Hub:
         if self._busy:  # nothing may ever become readable: what is left over has been received already
             os.eventfd_write(self._bell, 1)
 
+    def _wake(self, link: _Link) -> None:
+        """A connection has output that nobody asked it for, or is over."""
+        self._dirty.append(link)
+        if len(self._dirty) == _CROWD:
+            self._flush_dirty()
+
     def _flush_dirty(self) -> None:
         dirty, links = self._dirty, self._links
         for link in dirty:  # which may grow meanwhile
@@ -185,7 +195,7 @@ class Hub:
 
     def _admit(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
         link = _Link(sock)
-        connection = self._service.accept((address[0], address[1]), now, partial(self._dirty.append, link))
+        connection = self._service.accept((address[0], address[1]), now, partial(self._wake, link))
         if connection is None:
             sock.close()
             return

@@ -33,6 +33,7 @@ from .znode import CONTAINER_OWNER, MAX_TTL, Znode, ttl_owner, wrap32
 _READ, _WRITE, _CREATE, _DELETE, _ADMIN = (
     p.value for p in (Perms.READ, Perms.WRITE, Perms.CREATE, Perms.DELETE, Perms.ADMIN)
 )
+_ODD = frozenset(("", ".", ".."))  # names that are to be looked at closely
 _PLAIN_CREATES = frozenset((OpCode.CREATE.value, OpCode.CREATE2.value))
 
 
@@ -62,7 +63,7 @@ class Preparer:
         Without a TTL ``ttl`` is -1. Returns the final path, its last component, the parent, ACL and owner.
         """
         if op in _PLAIN_CREATES and 0 <= flags <= 4:
-            owner = session if flags in (1, 3) else 0
+            owner = session if flags in {1, 3} else 0
         else:
             owner = self._special_owner(op, path, flags, ttl)
         above, slash, name = path.rpartition("/") if path is not None else ("", "", "")
@@ -76,15 +77,17 @@ class Preparer:
         if parent.acl is not OPEN_ACL:
             self._access.check(parent.acl, _CREATE, who, path)
         children = parent.children
-        if flags in (2, 3, 6):
+        if flags in {2, 3, 6}:
             number = f"{children.created if children is not None else 0:010d}"
             path += number
             name += number
         if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
             validate_path(path)
-        if path != "/":
+        if name in _ODD or not (name.isascii() and name.isprintable()):
+            if path == "/":
+                raise NodeExistsError(path)
             validate_name(name, path)
-        if path == "/" or (children and name in children):
+        if children and name in children:
             raise NodeExistsError(path)
         if parent.owner > 0:
             raise NoChildrenForEphemeralsError(path)

@@ -15,7 +15,7 @@ from .quota import Quotas
 from .txn import Create, Delete, Effect, SetACL, SetData
 from .znode import Children, OwnedZnode, Znode
 
-BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
 _KNOWN = 4096
 """How many znodes are remembered by path, so that what is asked for all the time need not be walked to."""

@@ -7,7 +7,7 @@ recursive one of the data registry only, and it also sees what happens below its
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
@@ -124,9 +124,7 @@ class WatchManager(Generic[W]):
             registry[path] = left
         else:
             del registry[path]
-        for watcher in watchers:
-            if watcher not in left:
-                self._gone(registry, path, watcher)
+        self._gone(registry, path, [each for each in watchers if each not in left] if left else watchers)
         return watchers
 
     def _take_data(self, path: str) -> list[W]:
@@ -171,18 +169,18 @@ class WatchManager(Generic[W]):
         del entries[watcher]
         if not entries:
             del registry[path]
-        self._gone(registry, path, watcher)
+        self._gone(registry, path, (watcher,))
         return True
 
-    def _gone(self, registry: dict[str, dict[W, int]], path: str, watcher: W) -> None:
-        """A watcher has no entry at ``path`` any more in one of the registries."""
-        other = self._child if registry is self._data else self._data
-        if path in other and watcher in other[path]:
-            return
-        paths = self.watchers[watcher]
-        del paths[path]
-        if not paths:
-            del self.watchers[watcher]
+    def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
+        """These have no entry at ``path`` any more in one of the registries."""
+        others = (self._child if registry is self._data else self._data).get(path, {})
+        for watcher in watchers:
+            if watcher not in others:
+                paths = self.watchers[watcher]
+                del paths[path]
+                if not paths:
+                    del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
         """Drop all watches of a connection that ended."""

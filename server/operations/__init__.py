@@ -16,10 +16,12 @@ from ...protocol.jute import Record, fields_reader
 from . import multi, reads, watching, writes
 from .multi import RefusedRead
 
-__all__ = ["KNOWN", "OPERATIONS", "WRITES", "RefusedRead"]
+__all__ = ["KNOWN", "OPERATIONS", "WRITES", "RefusedRead", "UnknownOperation", "look_up"]
 
-_Reader = Callable[[bytes, int], tuple[tuple[Any, ...], int]]
+_Reader = Callable[[bytes, int], tuple[Any, ...]]
 _Method = Callable[[Any, Any, Any], bytes]
+Operation = tuple[_Reader | None, _Method, bool]
+"""What reads the request, what does it, whether it takes a zxid."""
 
 _TABLE: dict[OpCode, tuple[type[Record] | None, _Method, bool]] = {
     # the request's record, what does it, whether it takes a zxid
@@ -60,15 +62,21 @@ KNOWN = frozenset(_BY_CODE)
 WRITES = frozenset(op for op, (_, _, takes_zxid) in _BY_CODE.items() if takes_zxid)
 
 
-class _Operations(dict[int, tuple[_Reader | None, _Method, bool]]):
-    """The table with each request's reader, compiled when it is first asked for."""
+OPERATIONS: dict[int, Operation] = {}
+"""By op code, those that were asked for already: others are entered by :func:`look_up`. Auth and sasl are the
+connection's own affair."""
 
-    def __missing__(self, op: int) -> tuple[_Reader | None, _Method, bool]:
+
+class UnknownOperation(Exception):
+    """The op code is not one that clients may send: answered with -6, then the connection closes."""
+
+
+def look_up(op: int) -> Operation:
+    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled. Raises
+    :class:`UnknownOperation`."""
+    try:
         cls, method, takes_zxid = _BY_CODE[op]
-        self[op] = fields_reader(cls) if cls else None, method, takes_zxid
-        return self[op]
-
-
-OPERATIONS = _Operations()
-"""By op code; raises :class:`KeyError` for what is unknown to clients. Auth and sasl are the connection's own
-affair."""
+    except KeyError:
+        raise UnknownOperation from None
+    OPERATIONS[op] = fields_reader(cls) if cls else None, method, takes_zxid
+    return OPERATIONS[op]

@@ -16,7 +16,8 @@ import attrs
 
 from ...protocol.records import ConnectRequest
 from ..connection import Connection
-from ..engine import Engine, UnknownOperation
+from ..engine import Engine
+from ..operations import UnknownOperation
 from ..service import Handler, Observer, Service
 from ..sessions import Session
 from ..txn import CloseSession, CreateSession, Delete, Txn

@@ -242,6 +242,40 @@ def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> N
         wait_for(client.near)
 
 
+# --- a crowd that watches -----------------------------------------------------------------------------------
+
+WATCH = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", True))
+
+
+def test_the_first_of_many_watchers_does_not_wait_for_the_last(scene: Scene) -> None:
+    writer, *watchers = clients = [scene.connect() for _ in range(100)]
+    for client in clients:  # the writer too: its event comes before its reply
+        client.ask(WATCH)
+        read_on(scene, client, until=1)
+    while scene.hub.turn():  # until the poller has forgotten who was ready before: the writer shall be first
+        pass
+    last = scene.hub._links[watchers[-1].far.fileno()].connection
+    notify, told = last.notify, list[Client]()
+
+    def notified(notification: Any) -> None:
+        wait_for(watchers[0].near)
+        told.append(watchers[0])
+        notify(notification)
+
+    last.notify = notified  # type: ignore[method-assign]
+    writer.ask(SET)
+    gone = watchers[1::7]
+    for client in gone:  # who cannot be told any more harm nobody
+        client.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.near.close()
+    scene.hub.turn()
+    assert told == watchers[:1]
+    assert read_on(scene, writer, until=1) == [-1, 1]
+    for client in watchers:
+        if client not in gone:
+            assert read_on(scene, client, until=-1) == [-1]
+
+
 # --- who does not read, and then does: everything is still there, in its order ------------------------------
 
 LARGE_PATH = "/" + "n" * 9000
