@@ -282,6 +282,7 @@ class Claim(Taking):
                     self.bound.check()
                     try:
                         await self._zk.delete(self.path)
+                        return
                     except UNANSWERED:
                         await self.bound.reconnected()
             except NoNodeError:

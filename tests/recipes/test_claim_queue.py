@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -115,6 +116,23 @@ async def test_an_item_that_was_not_handled_is_free_again(
     assert scope.cancelled_caught
     assert sorted(await contents(queue)) == [b"a", b"b"]
     await nothing_left(lab, layout, zk)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_what_a_claim_costs(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ClaimLayout
+) -> None:
+    queue = ClaimQueue(zk, "/q", layout=layout)
+    await prepare(queue)
+    await queue.put_all([b"a", b"b"])
+    for fails in (True, False):
+        with suppress(KeyError):
+            async with queue.claim():
+                before = lab.requests(zk)
+                if fails:
+                    raise KeyError
+        await trio.sleep(1)
+        assert lab.requests(zk) - before == ({"delete": 1} if fails else {"multi": 1})
 
 
 async def test_each_item_has_one_handler(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
