@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ..jvm import missing, scratch
 from ..needs import need
 from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
@@ -26,9 +27,9 @@ Connect = Callable[..., WireClient]
 def running(kind: str, config: Config) -> Iterator[Server]:
     """A server of its own."""
     if kind == "real":
-        need(real_zookeeper.missing())
+        need(missing())
     start = ours.start if kind == "ours" else real_zookeeper.start
-    with real_zookeeper.scratch() as directory:
+    with scratch() as directory:
         server = start(config, Path(directory))
         try:
             yield server

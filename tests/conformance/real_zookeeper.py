@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..jvm import SERVER, java
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
 
-JAR_FOLDER = Path("/usr/share/java")
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
 
 # Options that the real server takes only as Java system properties (operations.md 4.1).
 PROPERTIES = ("jute.maxbuffer", "znode.container.checkIntervalMs", "readonlymode.enabled")
-
-
-@functools.cache
-def missing() -> str | None:
-    """Why there is no real server on this machine; None if there is one."""
-    if not shutil.which("java"):
-        return "no java on the PATH"
-    if not (JAR_FOLDER / "zookeeper.jar").exists():
-        return f"no {JAR_FOLDER}/zookeeper.jar (Debian: apt-get install zookeeper)"
-    return None
-
-
-def java(*arguments: str) -> list[str]:
-    """A Java command line with ZooKeeper on its class path, small and quick to start."""
-    # Without a log binding slf4j is silent but for a warning; slf4j-simple writes to standard error.
-    class_path = os.pathsep.join(str(JAR_FOLDER / jar) for jar in ("zookeeper.jar", "slf4j-simple.jar"))
-    options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dzookeeper.admin.enableServer=false"]
-    return ["java", *options, "-cp", class_path, *arguments]
 
 
 def start(config: Config, directory: Path) -> Server:
@@ -55,14 +32,6 @@ def start(config: Config, directory: Path) -> Server:
     raise error
 
 
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the server's data: in memory where that is possible, every transaction is written."""
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(
-        prefix="zookeeper-", dir=memory if os.access(memory, os.W_OK) else None
-    )
-
-
 def _start(config: Config, directory: Path, port: int) -> Server:
     options = [f"-D{key}={config[key]}" for key in PROPERTIES if key in config]
     settings = {key: value for key, value in config.items() if key not in PROPERTIES}
@@ -75,8 +44,8 @@ def _start(config: Config, directory: Path, port: int) -> Server:
         "admin.enableServer": "false",
     }
     file = write_config(settings, directory)
-    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    process, log = launch(java(*options, main, str(file)), directory)
+    options.append("-Dzookeeper.admin.enableServer=false")
+    process, log = launch(java(*options, SERVER, str(file)), directory)
     assert process.stdout is not None
     process.stdout.close()
     deadline = time.monotonic() + START_TIMEOUT

@@ -11,6 +11,7 @@ import pytest
 
 from pyzk.client import ZooKeeper, connect
 
+from .. import jvm
 from ..needs import need
 from . import real
 
@@ -46,7 +47,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "ours":
         yield from ours(tmp_path_factory.mktemp("ours"))
         return
-    need(real.missing())
+    need(jvm.missing())
     # No election when the machine stands still for some seconds: most tests do not expect one.
     with real.Ensemble(3 if request.param == "ensemble" else 1, sync_limit=50) as ensemble:
         yield ensemble.hosts
@@ -55,7 +56,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def ensemble() -> Iterator[real.Ensemble]:
     """A real ensemble of three, for this test alone: it will not be the same afterwards."""
-    need(real.missing())
+    need(jvm.missing())
     with real.Ensemble(3) as ensemble:
         yield ensemble
 

@@ -10,8 +10,6 @@ with Ensemble(3) as ensemble:
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ..jvm import SERVER, java, scratch
+
 HOST = "127.0.0.1"
-JARS = Path("/usr/share/java")
-MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
 TICK = 200
@@ -36,17 +34,6 @@ T = TypeVar("T")
 
 class StartError(Exception):
     """A server did not come up."""
-
-
-@functools.cache
-def missing() -> str | None:
-    """Why there is no real server on this machine; None if there is one."""
-    if not shutil.which("java"):
-        return "no java on the PATH"
-    for jar in ("zookeeper.jar", "slf4j-simple.jar"):
-        if not (JARS / jar).exists():
-            return f"no {JARS / jar} (Debian: apt-get install zookeeper)"
-    return None
 
 
 class Node:
@@ -90,17 +77,12 @@ class Node:
     def start(self) -> None:
         """Start the process; :meth:`mode` tells when it serves."""
         assert not self.running
-        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        options += ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
+        options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
         # Else empty containers are removed each minute, while a test looks into one perhaps.
         options += ["-Dznode.container.checkIntervalMs=86400000"]
-        options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        class_path = os.pathsep.join(
-            str(path) for path in (self._folder, JARS / "zookeeper.jar", JARS / "slf4j-simple.jar")
-        )
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *options, "-cp", class_path, MAIN, str(self._folder / "zoo.cfg")],
+                java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -157,10 +139,7 @@ class Ensemble:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
 
     def __enter__(self) -> Self:
-        memory = Path("/dev/shm")
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="zookeeper-", dir=memory if os.access(memory, os.W_OK) else None
-        )
+        self._folder = scratch()
         try:
             for attempt in range(ATTEMPTS):
                 try:

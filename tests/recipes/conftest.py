@@ -10,9 +10,9 @@ from trio.testing import MockClock
 from pyzk.client import ZooKeeper, connect
 from pyzk.server.testing import EmbeddedServer
 
+from .. import jvm
 from ..ensemble import real
 from ..needs import need
-from . import curator_peer
 from .curator_peer import CuratorProcess
 from .interop import PATIENCE
 from .lab import Lab, open_lab
@@ -38,7 +38,7 @@ async def zk(lab: Lab) -> ZooKeeper:
 
 @pytest.fixture(scope="session")
 def curator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorProcess]:
-    need(curator_peer.missing())
+    need(jvm.missing(jvm.CURATOR, "javac"))
     with CuratorProcess(tmp_path_factory.mktemp("curator")) as process:
         yield process
 
@@ -67,7 +67,7 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 def real_server() -> Iterator[str]:
     """The connect string of a real, standalone ZooKeeper."""
-    need(real.missing())
+    need(jvm.missing())
     with real.Ensemble(1) as ensemble:
         yield ensemble.hosts
 

@@ -8,10 +8,7 @@ async with peer.client(hosts) as curator:
 
 from __future__ import annotations
 
-import functools
 import itertools
-import os
-import shutil
 import subprocess
 import threading
 from collections.abc import AsyncIterator
@@ -22,14 +19,10 @@ from typing import IO, Any, Self
 
 import trio
 
+from ..jvm import CURATOR, class_path, java
 from .interop import PATIENCE
 
-JARS = Path("/usr/share/java")
-CLASS_PATH = os.pathsep.join(str(JARS / jar) for jar in ("curator-recipes.jar", "slf4j-simple.jar"))
-"""The manifest of the first names the others."""
 SOURCE = Path(__file__).parent / "java" / "CuratorPeer.java"
-OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-SETTINGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",)
 
 
 class CuratorError(Exception):
@@ -41,18 +34,6 @@ class CuratorError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
-
-
-@functools.cache
-def missing() -> str | None:
-    """Why Curator cannot be run on this machine; None if it can."""
-    for command in ("java", "javac"):
-        if not shutil.which(command):
-            return f"no {command} on the PATH"
-    for jar in CLASS_PATH.split(os.pathsep):
-        if not Path(jar).exists():
-            return f"no {jar} (Debian: apt-get install libcurator-recipes-java)"
-    return None
 
 
 class Reply:
@@ -145,11 +126,11 @@ class CuratorProcess:
     """
 
     def __init__(self, folder: Path) -> None:
-        command = ["javac", "-d", str(folder), "-cp", CLASS_PATH, str(SOURCE)]
+        command = ["javac", "-d", str(folder), "-cp", class_path(CURATOR), str(SOURCE)]
         subprocess.run(command, check=True, capture_output=True)
         self._log: IO[bytes] = (folder / "log").open("wb")
         self._process = subprocess.Popen(
-            ["java", *OPTIONS, *SETTINGS, "-cp", f"{folder}{os.pathsep}{CLASS_PATH}", "CuratorPeer"],
+            java("CuratorPeer", jars=CURATOR, folders=(folder,), log_level="error"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

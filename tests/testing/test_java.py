@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from pyzk.server.testing import EmbeddedServer
 
+from .. import jvm
 from ..needs import need
 from .helpers import wait_until
-
-JARS = Path("/usr/share/java")
-CLASS_PATH = os.pathsep.join(str(JARS / name) for name in ("zookeeper.jar", "slf4j-simple.jar"))
-JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH]
-MISSING = not shutil.which("java") or not (JARS / "zookeeper.jar").exists()
 
 
 class CommandLine:
@@ -28,7 +21,7 @@ class CommandLine:
     def __init__(self, hosts: str) -> None:
         self.output = ""
         self._process = subprocess.Popen(
-            [*JAVA, "org.apache.zookeeper.ZooKeeperMain", "-server", hosts],
+            jvm.java("org.apache.zookeeper.ZooKeeperMain", "-server", hosts),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -59,7 +52,7 @@ class CommandLine:
 
 @pytest.fixture
 def java(server: EmbeddedServer) -> Iterator[CommandLine]:
-    need("no java, or no zookeeper.jar (Debian: apt-get install zookeeper)" if MISSING else None)
+    need(jvm.missing())
     line = CommandLine(server.hosts)
     yield line
     line.close()

@@ -1,0 +1,62 @@
+"""Java programs, as Debian's packages install them: the real server, its client, Curator."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_JARS = Path("/usr/share/java")
+SERVER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+ZOOKEEPER = ("zookeeper.jar", "slf4j-simple.jar")
+"""Without a log binding slf4j is silent but for a warning; slf4j-simple writes to standard error."""
+CURATOR = ("curator-recipes.jar", "slf4j-simple.jar")
+"""The manifest of the first names the others."""
+_PACKAGES = {ZOOKEEPER: "zookeeper", CURATOR: "libcurator-recipes-java"}
+
+
+@functools.cache
+def missing(jars: tuple[str, ...] = ZOOKEEPER, *commands: str) -> str | None:
+    """Why these cannot be run on this machine; None if they can.
+
+    :param commands: what is needed besides ``java``.
+    """
+    for command in ("java", *commands):
+        if not shutil.which(command):
+            return f"no {command} on the PATH"
+    for jar in jars:
+        if not (_JARS / jar).exists():
+            return f"no {_JARS / jar} (Debian: apt-get install {_PACKAGES[jars]})"
+    return None
+
+
+def class_path(jars: tuple[str, ...], *folders: Path) -> str:
+    """For ``-cp``: these jars, and folders before them."""
+    return os.pathsep.join(map(str, (*folders, *(_JARS / jar for jar in jars))))
+
+
+def java(
+    *arguments: str,
+    jars: tuple[str, ...] = ZOOKEEPER,
+    folders: tuple[Path, ...] = (),
+    memory: int = 256,
+    log_level: str = "warn",
+) -> list[str]:
+    """A command line, small and quick to start.
+
+    :param folders: further places for classes.
+    :param memory: in MB.
+    """
+    options = [f"-Xmx{memory}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    options.append(f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}")
+    return ["java", *options, "-cp", class_path(jars, *folders), *arguments]
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for a server's data: in memory where that is possible, every transaction is written."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(
+        prefix="zookeeper-", dir=memory if os.access(memory, os.W_OK) else None
+    )
