@@ -25,7 +25,7 @@ from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBl
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import LayoutName
 
-from .lab import SESSION_TIMEOUT, Lab, lose_while_stopped
+from .lab import Lab, lose_while_stopped
 from .test_semaphore import GATE, LEASES, both_layouts, children, free
 
 both_times = pytest.mark.parametrize("when", ["before", "after"])
@@ -238,45 +238,6 @@ async def test_f10_f11_the_server_restarts_while_holding_and_waiting(
     expected = ["holder", "at the gate", "behind"]
     assert order == expected if keep_data else sorted(order) == sorted([*expected, "lost"])
     await free(lab, layout, *clients)
-
-
-async def test_f10_a_short_absence_disturbs_no_holder(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
-    async with Semaphore(zk, "/pool", 1) as lease:
-        for _ in range(5):
-            lab.cut_off(zk)
-            await trio.sleep(SESSION_TIMEOUT / 4)
-            lab.let_through(zk)
-            await trio.sleep(SESSION_TIMEOUT)
-        await lease.verify()
-
-
-@pytest.mark.parametrize("suspended", ["deadline", "cancel"])
-async def test_f14_a_partition_ends_the_holder_before_another_is_admitted(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, suspended: Any
-) -> None:
-    other = await lab.client()
-    times: dict[str, float] = {}
-
-    async def holder() -> None:
-        with pytest.raises(LockLost):
-            async with Semaphore(zk, "/pool", 1, suspended=suspended):
-                lab.cut_off(zk)
-                try:
-                    await trio.sleep_forever()
-                finally:
-                    times["stopped"] = trio.current_time()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(holder)
-        await trio.sleep(1)
-        async with Semaphore(other, "/pool", 1):
-            times["admitted"] = trio.current_time()
-    assert times["stopped"] < times["admitted"]
-    assert (times["stopped"] < SESSION_TIMEOUT * 0.8) == (suspended == "cancel")
-    lab.let_through(zk)
-    await free(lab, "curator", other)
 
 
 async def test_f14_who_waits_keeps_his_place_through_a_short_absence(

@@ -269,59 +269,6 @@ async def test_the_session_expires_while_holding(autojump_clock: MockClock, lab:
     await free(lab, zk)
 
 
-async def test_a_partition_ends_the_holder_before_another_is_granted(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
-    other = await lab.client()
-    times: dict[str, float] = {}
-
-    async def holder() -> None:
-        with pytest.raises(LockLost):
-            async with SingleNodeLock(zk, PATH):
-                lab.cut_off(zk)
-                try:
-                    await trio.sleep_forever()
-                finally:
-                    times["stopped"] = trio.current_time()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(holder)
-        await trio.sleep(1)
-        async with SingleNodeLock(other, PATH):
-            times["granted"] = trio.current_time()
-            lab.let_through(zk)
-            await zk.session.wait_connected()
-            await trio.sleep(5)
-            assert owner(lab) == other.session.id
-    assert times["stopped"] < times["granted"]
-    await free(lab, zk, other)
-
-
-@pytest.mark.parametrize("keep_data", [True, False])
-async def test_the_server_restarts(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, keep_data: bool
-) -> None:
-    other = await lab.client()
-    order = []
-
-    async def use(zk: ZooKeeper, name: str) -> None:
-        try:
-            async with SingleNodeLock(zk, PATH):
-                order.append(name)
-                await trio.sleep(10)
-        except LockLost:
-            order.append("lost")
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(use, other, "holder")
-        await trio.sleep(1)
-        nursery.start_soon(use, zk, "waiter")
-        await trio.sleep(1)
-        lab.server.restart(keep_data=keep_data)
-    assert order == ["holder", "waiter"] if keep_data else sorted(order) == ["holder", "lost", "waiter"]
-    await free(lab, zk, other)
-
-
 async def test_an_operator_makes_room_for_another(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """Whoever was the holder does not take the znode of the next one along, even if he learns of it late."""
     other = await lab.client()
