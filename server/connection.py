@@ -250,6 +250,8 @@ class Connection:
         event = notification.encoded
         if event is None:  # the first of all who are told
             event = notification.encoded = _event_frame(notification)
+        if not self._output:
+            self._wake()
         self._send(event)
         self._more_sent += 1
         stats = self._engine.stats
@@ -257,8 +259,6 @@ class Connection:
         stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
-        elif self._waiting == len(event):  # nothing waited before
-            self._wake()
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
@@ -289,6 +289,10 @@ class Connection:
             self._wake()
 
     # --- for tests ---------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Have what is said so far taken at the next occasion, although the input at hand is not done."""
+        self._wake()
 
     def hold(self) -> None:
         """Handle and send nothing until :meth:`release`, which must be called as often."""

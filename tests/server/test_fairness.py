@@ -34,6 +34,7 @@ HELLO = frame(r.ConnectRequest(0, 0, 40_000, 0, bytes(16)).encode() + b"\0")
 GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", False))
 SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"x" * 100, -1))
 GET_LARGE = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/large", False))
+CLOSE = request_frame(99, OpCode.CLOSE_SESSION)
 CREATE_LARGE = request_frame(1, OpCode.CREATE, r.CreateRequest("/large", b"x" * 500_000, r.OPEN_ACL, 0))
 
 
@@ -245,41 +246,82 @@ def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> N
 # --- a crowd that watches -----------------------------------------------------------------------------------
 
 WATCH = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", True))
+CROWDS = [1, 31, 32, 63, 64, 100]
 
 
-def test_the_first_of_many_watchers_does_not_wait_for_the_last(scene: Scene) -> None:
-    writer, *watchers = clients = [scene.connect() for _ in range(100)]
-    for client in clients:  # the writer too: its event comes before its reply
-        client.ask(WATCH)
+def watching(scene: Scene, count: int, request_: bytes = WATCH) -> list[Client]:
+    clients = [scene.connect() for _ in range(count)]
+    for client in clients:
+        client.ask(request_)
         read_on(scene, client, until=1)
-    while scene.hub.turn():  # until the poller has forgotten who was ready before: the writer shall be first
+    while scene.hub.turn():  # until the poller has forgotten who was ready before: who asks next is first
         pass
-    last = scene.hub._links[watchers[-1].far.fileno()].connection
-    notify, told = last.notify, list[Client]()
+    return clients
 
-    def notified(notification: Any) -> None:
-        wait_for(watchers[0].near)
-        told.append(watchers[0])
-        notify(notification)
 
-    last.notify = notified  # type: ignore[method-assign]
+def reset(client: Client) -> None:
+    client.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.near.close()
+
+
+@pytest.mark.parametrize("count", CROWDS)
+def test_a_crowd_is_told_although_some_are_gone(scene: Scene, count: int) -> None:
+    writer, *watchers = watching(scene, 1 + count)
     writer.ask(SET)
-    gone = watchers[1::7]
-    for client in gone:  # who cannot be told any more harm nobody
-        client.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.near.close()
+    for client in watchers[::7]:
+        reset(client)
     scene.hub.turn()
-    assert told == watchers[:1]
-    assert read_on(scene, writer, until=1) == [-1, 1]
+    assert read_on(scene, writer, until=1) == [-1, 1], "it watches too: its event comes before its reply"
     for client in watchers:
-        if client not in gone:
+        if client not in watchers[::7]:
             assert read_on(scene, client, until=-1) == [-1]
+
+
+@pytest.mark.parametrize("count", CROWDS)
+def test_a_crowd_is_told_although_the_writer_is_gone(scene: Scene, count: int) -> None:
+    writer, *watchers = watching(scene, 1 + count)
+    writer.ask(SET)
+    reset(writer)
+    scene.hub.turn()
+    for client in watchers:
+        assert read_on(scene, client, until=-1) == [-1]
+
+
+@pytest.mark.parametrize("count", CROWDS)
+def test_a_crowd_that_watches_the_ephemeral_of_a_session_that_closes(scene: Scene, count: int) -> None:
+    owner = scene.connect()
+    owner.ask(request_frame(1, OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, 1)))
+    read_on(scene, owner, until=1)
+    watchers = watching(scene, count, request_frame(1, OpCode.EXISTS, r.ExistsRequest("/e", True)))
+    owner.ask(CLOSE)
+    scene.hub.turn()
+    assert read_on(scene, owner, until=99) == [99]
+    for client in watchers:
+        assert read_on(scene, client, until=-1) == [-1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_a_client_that_is_found_to_be_gone_within_its_own_request(scene: Scene, count: int) -> None:
+    """Faults send what was said before, in the middle of a request."""
+    doomed, other = scene.connect(), scene.connect()
+    handle = scene.service.handle
+
+    def sending(client: Any, *arguments: Any) -> Any:
+        client.settle()
+        scene.hub.flush()
+        return handle(client, *arguments)
+
+    scene.service.handle = sending
+    doomed.ask(GET * count)
+    reset(doomed)
+    other.ask(LAST)
+    scene.hub.turn()
+    assert read_on(scene, other, until=99) == [99]
 
 
 # --- who does not read, and then does: everything is still there, in its order ------------------------------
 
 LARGE_PATH = "/" + "n" * 9000
-CLOSE = request_frame(99, OpCode.CLOSE_SESSION)
 LAST = request_frame(99, OpCode.GET_DATA, r.GetDataRequest("/", False))
 
 

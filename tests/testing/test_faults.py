@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import PING_XID, EventType, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, EventType, OpCode
 from pyzk.protocol.errors import NoNodeError, OperationTimeoutError, QuotaExceededError
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiOp, encode_multi
@@ -145,6 +146,37 @@ async def test_only_the_meant_reply_is_lost() -> None:
         with pytest.raises(Closed):
             await a.next()
         assert set(server.dump()) == {"/1", "/2"}
+
+
+HELLO = frame(r.ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode() + b"\0")
+AUTH = frame(r.RequestHeader(AUTH_XID, OpCode.AUTH).encode() + r.AuthPacket(0, "digest", b"a:b").encode())
+SASL = frame(r.RequestHeader(5, OpCode.SASL).encode() + r.GetSASLRequest(b"").encode())
+GET = frame(r.RequestHeader(6, OpCode.GET_DATA).encode() + r.GetDataRequest("/", False).encode())
+CREATE = frame(r.RequestHeader(7, OpCode.CREATE).encode() + create("/a").encode())
+
+
+@pytest.mark.parametrize("transport", ["memory", "tcp"])
+@pytest.mark.parametrize("action", ["disconnect", "drop_reply"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [(b"", [0]), (AUTH, [0, AUTH_XID]), (SASL, [0, 5]), (GET, [0, 6]), (AUTH + GET, [0, AUTH_XID, 6])],
+    ids=["hello", "auth", "sasl", "get", "auth and get"],
+)
+async def test_what_comes_before_in_the_same_packet_is_answered(
+    said: bytes, heard: list[int], when: Any, action: Any, transport: str
+) -> None:
+    async with open_server() as server:
+        with server.fault("create", when=when, action=action):
+            stream = server.open_stream()
+            if transport == "tcp":
+                stream = await trio.open_tcp_stream(server.host, server.port)
+            client = RawClient(stream)
+            await stream.send_all(HELLO + said + CREATE)
+            with trio.fail_after(10):
+                xids = [int.from_bytes((await client.next_frame())[:4], signed=True) for _ in heard]
+        assert xids == heard
+        await stream.aclose()
 
 
 async def test_nth_and_times() -> None:
