@@ -151,10 +151,9 @@ class Hub:
     def _send(self) -> None:
         """Send all answers, then what else waits. This may be the end of any connection: nobody should count
         on his link after it."""
-        links = self._links
         for link in self._answered:
             reply = link.unsent
-            if reply and links.get(link.fd) is link:
+            if reply:
                 try:
                     sent = link.sock.send(reply)
                 except OSError:  # which comes again, and is seen to then
@@ -165,7 +164,7 @@ class Hub:
                     link.unsent = memoryview(reply)[sent:]
                     self._dirty.append(link)
         self._answered.clear()
-        dirty = self._dirty
+        dirty, links = self._dirty, self._links
         for link in dirty:  # which may grow meanwhile
             if links.get(link.fd) is link:
                 self._flush(link)
@@ -302,6 +301,7 @@ class Hub:
         del self._links[link.fd]
         self._busy.pop(link, None)
         session_over = link.connection.session_over
+        link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:
             self._partings.pop(link.fd, None)
