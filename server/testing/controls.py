@@ -231,14 +231,15 @@ class Controls(TreeControls, HistoryControls, Observer):
         self._note("pause")
         self._paused = True
         self._wire()
-        for connection in self._service.connections:
+        for connection in list(self._service.connections):  # of which some may turn out to be gone
             self._hold(connection)
 
     def _hold(self, connection: Connection) -> None:
         if connection not in self._held:
             self._settle(connection)
-            self._held[connection] = None
-            connection.hold()
+            if not connection.close_expected:
+                self._held[connection] = None
+                connection.hold()
 
     def resume(self) -> None:
         """The end of every :meth:`pause`: what has arrived meanwhile is handled now."""

@@ -15,7 +15,7 @@ from pyzk.protocol.constants import EventType, OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Controls, Node, SessionInfo, UnknownSessionError
 
-from .helpers import Closed, Event, RawClient, create
+from .helpers import Closed, Event, RawClient, Reply, create
 
 
 @asynccontextmanager
@@ -307,3 +307,19 @@ async def test_leaks() -> None:
         await a.call(OpCode.CLOSE_SESSION)
         server.expire(b.session)
         assert server.leaks() == []
+
+
+async def test_a_pause_that_finds_a_client_gone_holds_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_server() as server:
+        clients = [await RawClient(server.open_stream()).connect() for _ in range(3)]
+        doomed = next(iter(server._service.connections))
+        monkeypatch.setattr(doomed, "settle", lambda: doomed.abort("it has gone away"))
+        server.pause()
+        for client in clients[1:]:
+            await client.send(OpCode.PING)
+            assert await client.silent()
+        server.resume()
+        for client in clients[1:]:
+            assert isinstance(await client.next(), Reply)
+        with pytest.raises(Closed):
+            await clients[0].next()
