@@ -86,8 +86,6 @@ class Record:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._values() == other._values()
 
-    __hash__ = None  # type: ignore[assignment]
-
     def encode(self) -> bytes:
         """The record's bytes."""
         raise NotImplementedError
