@@ -10,6 +10,8 @@ The rules (wire.md sections 4, 7, 12 and 16):
   means that one side has lost count, and ends the connection.
 * A ping goes out when nothing was sent for a third of the timeout. A connection that brings nothing for two
   thirds of it, or no acknowledgement for all of it, is broken.
+* While somebody keeps the lease (see lease.py), a ``sync`` goes out whenever an answer of the leader is
+  due. A server that is then silent for a quarter of the timeout is left: it may be cut off from the leader.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ from ..protocol.records import (
     ConnectResponse,
     ReadOnlyFlag,
     RequestHeader,
+    SyncRequest,
     WatcherEvent,
 )
 from .events import Missed, MissedReason
+from .lease import PROOF_LIMIT, PROOF_PAUSE, PROOFS, Lease
 from .registry import Rearm, WatchRegistry
 from .request import Request
 
@@ -107,8 +111,7 @@ class SessionData:
 
     :ivar timeout: the session timeout in seconds: the negotiated one, before that the wanted one.
     :ivar last_zxid: the highest zxid seen in a reply.
-    :ivar lease_deadline: the server cannot end the session before this time (recipes.md D.1.5): the time at
-        which the latest acknowledged request or ping was handed out, plus the timeout.
+    :ivar lease: until when the session cannot have ended.
     :ivar outbox: requests that no connection has taken yet.
     :ivar missed: why lasting watches may have missed something by the time they are armed again.
     """
@@ -123,16 +126,16 @@ class SessionData:
     reply_limit: int = DEFAULT_REPLY_LIMIT
     timeout: float = attrs.Factory(lambda self: self.wanted_timeout, takes_self=True)
     last_zxid: int = 0
-    lease_deadline: float = -math.inf
+    lease: Lease = attrs.Factory(Lease)
     outbox: deque[Request[Any]] = attrs.Factory(deque)
     metrics: Metrics = attrs.Factory(Metrics)
     missed: MissedReason = MissedReason.RECONNECTED
     xid: int = 0
 
-    def acknowledged(self, sent_at: float) -> None:
-        """The server answered something that was handed out then, so it has heard from us since."""
-        if sent_at + self.timeout > self.lease_deadline:
-            self.lease_deadline = sent_at + self.timeout
+    @property
+    def silent_until(self) -> float:
+        """Until when the server may acknowledge nothing, in seconds of the caller's clock."""
+        return self.lease.acknowledged + self.timeout
 
 
 class Connection:
@@ -162,6 +165,8 @@ class Connection:
         self._last_received = now
         self._ping_wanted = False
         self._ping_sent_at: float | None = None
+        self._proof: Request[None] | None = None  # what the leader has to answer, for the lease
+        self._proof_asked_at = now
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
         request = ConnectRequest(0, zxid, timeout, session.session_id, session.password)
@@ -255,9 +260,11 @@ class Connection:
         """When to call :meth:`handle_timer`, in seconds of the caller's clock; infinity for never."""
         if self.phase is Phase.READY:
             session = self._session
-            deadline = min(self._last_received + session.timeout * 2 / 3, session.lease_deadline)
-            if self._ping_due < deadline:
-                return self._ping_due
+            deadline = min(
+                self._last_received + session.timeout * 2 / 3, session.silent_until, self._ping_due
+            )
+            if session.lease.kept:
+                deadline = min(deadline, self._proof_due, self._proof_overdue)
             return deadline
         return math.inf if self.over else self._handshake_deadline
 
@@ -267,14 +274,43 @@ class Connection:
             return math.inf
         return self._last_sent + self._session.timeout / 3
 
+    @property
+    def _proof_wanted(self) -> bool:
+        return self._proof is None or self._proof.settled
+
+    @property
+    def _proof_due(self) -> float:
+        if not self._proof_wanted:
+            return math.inf
+        session = self._session
+        return max(session.lease.proof_due, self._proof_asked_at + session.timeout * PROOF_PAUSE)
+
+    @property
+    def _proof_overdue(self) -> float:
+        if self._proof_wanted:
+            return math.inf
+        return max(self._proof_asked_at, self._last_received) + self._session.timeout * PROOF_LIMIT
+
+    def _ask_for_proof(self, now: float) -> None:
+        self._proof = Request(OpCode.SYNC, SyncRequest("/").encode(), "/")
+        self._proof_asked_at = now
+        self._session.outbox.appendleft(self._proof)
+
     def handle_timer(self, now: float) -> None:
         """Do what is due."""
         session = self._session
         if self.phase is Phase.READY:
             if now >= self._last_received + session.timeout * 2 / 3:
                 self.end(f"the server was silent for {now - self._last_received:.1f} s")
-            elif now >= session.lease_deadline:
+            elif now >= session.silent_until:
                 self.end(f"the server acknowledged nothing for {session.timeout:.1f} s")
+            elif session.lease.kept and now >= self._proof_overdue:
+                self.end(
+                    f"the server left a sync unanswered for {now - self._proof_asked_at:.1f} s: "
+                    "it may be cut off from the leader"
+                )
+            elif session.lease.kept and now >= self._proof_due:
+                self._ask_for_proof(now)
             elif now >= self._ping_due:
                 self._ping_wanted = True
                 self._send_control(PING_XID, OpCode.PING)
@@ -303,8 +339,7 @@ class Connection:
         session.session_id = response.sessionId
         session.password = response.passwd or b""
         session.timeout = response.timeOut / 1000
-        # Not "at least": with a shorter timeout than before, the server's own deadline has moved back too.
-        session.lease_deadline = self._handshake_sent_at + session.timeout
+        session.lease.attached(self._handshake_sent_at, now, session.timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
         for credential in session.credentials:
@@ -324,7 +359,7 @@ class Connection:
     def _serve(self, now: float) -> None:
         """Everything is restored. Watches first, relative to what was seen before."""
         self.phase = Phase.READY
-        self.ready_since = self._last_sent = self._last_received = now
+        self.ready_since = self._last_sent = self._last_received = self._proof_asked_at = now
         session = self._session
         session.metrics.connections += 1
         for rearm in session.watches.rearm(session.last_zxid, min(_REARM_CHUNK, session.request_limit - 64)):
@@ -333,7 +368,7 @@ class Connection:
 
     def _replies(self, payloads: list[bytes], now: float) -> None:
         in_flight, session = self.in_flight, self._session
-        sent_at = -math.inf
+        sent_at = proof_sent_at = -math.inf
         for payload in payloads:
             try:
                 xid, zxid, code = _REPLY_HEADER.unpack_from(payload)
@@ -349,6 +384,8 @@ class Connection:
             sent_at = request.sent_at
             if zxid > 0:
                 session.last_zxid = zxid
+            if not code and request.opcode in PROOFS:
+                proof_sent_at = sent_at
             if request.settled:
                 continue
             if code:
@@ -363,7 +400,10 @@ class Connection:
                 raise
             else:
                 request.succeed(result)
-        session.acknowledged(sent_at)
+        if sent_at > -math.inf:
+            session.lease.answered(sent_at, now)
+            if proof_sent_at > -math.inf:
+                session.lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
         session = self._session
@@ -373,7 +413,7 @@ class Connection:
                 session.watches.notify(EventType(event.type), event.path, zxid if zxid > 0 else None)
         elif xid == PING_XID:
             if self._ping_sent_at is not None:
-                session.acknowledged(self._ping_sent_at)
+                session.lease.answered(self._ping_sent_at, now)
                 self._ping_sent_at = None
         elif xid == AUTH_XID and self._authenticating:
             self._authenticated(code, now)

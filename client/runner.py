@@ -95,10 +95,11 @@ class Session:
         return self._machine.last_zxid
 
     def lease_deadline(self) -> float:
-        """The server cannot end the session before this time: the latest time at which a request or ping was
-        sent that the server has acknowledged, plus the session timeout. Minus infinity without a session.
+        """The session cannot have ended before this time. Minus infinity without a session.
 
-        It holds while the clocks of both run at the same rate; leave a margin (recipes.md D.1.5).
+        Handshakes move it on, and writes and ``sync``, which the leader of an ensemble answers; pings and
+        reads do not. :meth:`.ZooKeeper.keep_lease` has the client send what it takes. Leave a margin for
+        clocks that differ, a tenth of the session timeout (docs/lease.md).
         """
         return self._machine.lease_deadline
 
@@ -197,16 +198,17 @@ class Runner:
             self._idle_writer = None
             trio.lowlevel.reschedule(task)
         elif self._connection is None:
-            self._reset_timer()
+            self.reset_timer()
 
-    def _reset_timer(self) -> None:
+    def reset_timer(self) -> None:
+        """The machine may want to be woken earlier than it has said before."""
         if self._timer is not None:
             deadline = self.machine.next_deadline()
             if deadline < self._timer.deadline:
                 self._timer.deadline = deadline
 
     def _after_input(self) -> None:
-        self._reset_timer()
+        self.reset_timer()
         if self.machine.has_data_to_send:
             self.wake()
         if self._connection is not None and self.machine.should_close:
@@ -269,7 +271,7 @@ class Runner:
         try:
             async with trio.open_nursery() as nursery:
                 self._connection = nursery.cancel_scope
-                self._reset_timer()
+                self.reset_timer()
                 nursery.start_soon(self._write, stream)
                 while not machine.should_close:
                     try:
@@ -288,7 +290,7 @@ class Runner:
             if now - machine.connected_since >= _GOOD_AFTER:
                 self.hosts.settled()
             machine.connection_lost(now, f"{host}: {reason}")
-            self._reset_timer()
+            self.reset_timer()
             await trio.aclose_forcefully(stream)
 
     async def _write(self, stream: trio.abc.Stream) -> None:

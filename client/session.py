@@ -47,6 +47,7 @@ from .connection import (
     SessionData,
 )
 from .events import MissedReason
+from .lease import Lease
 from .registry import WatchRegistry
 from .request import Request
 
@@ -129,8 +130,12 @@ class SessionMachine:
 
     @property
     def lease_deadline(self) -> float:
-        """The server cannot end the session before this time (recipes.md D.1.5)."""
-        return self._data.lease_deadline
+        return self.lease.deadline
+
+    @property
+    def lease(self) -> Lease:
+        """Until when the session cannot have ended."""
+        return self._data.lease
 
     @property
     def metrics(self) -> Metrics:
@@ -205,7 +210,7 @@ class SessionMachine:
         self.generation += 1
         data = self._data
         data.session_id, data.password, data.last_zxid = 0, NO_PASSWORD, 0
-        data.lease_deadline = -math.inf
+        data.lease.ended()
         self._set_state(SessionState.CONNECTING)
 
     def _refusal(self, path: str | None) -> ZooKeeperError:
@@ -270,10 +275,11 @@ class SessionMachine:
             return
         connection.end(reason)
         self.reason = connection.reason
+        self.lease.disconnected()
         # A server that is behind what we have seen closes without a word (wire.md section 4.2). One that was
         # emptied does so for ever, and we would never learn that our session is gone (trap 17): once the
-        # lease is over, ask with zxid 0, and serve nothing on that connection.
-        self._probing = bool(self.session_id and not connection.heard and now > self.lease_deadline)
+        # session may be over, ask with zxid 0, and serve nothing on that connection.
+        self._probing = bool(self.session_id and not connection.heard and now > self._data.silent_until)
 
         served = self.state is SessionState.CONNECTED
         if served:

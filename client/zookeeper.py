@@ -106,6 +106,19 @@ class ZooKeeper:
         """Run ``function(*args)`` until it ends or the client closes. What it raises ends the client."""
         self._background.start_soon(function, *args)
 
+    def keep_lease(self, moved: Callable[[], object]) -> Callable[[], None]:
+        """Keep ``session.lease_deadline()`` ahead of the present, as far as the servers allow: unless you
+        send writes anyway, the client sends 5 to 8 ``sync`` per session timeout, and no pings.
+
+        :param moved: called after each change of the deadline; it must not raise.
+
+        Returns what takes this back; calling that again does nothing.
+        """
+        lease = self._machine.lease
+        lease.keep(moved)
+        self._runner.reset_timer()
+        return lambda: lease.release(moved)
+
     # --- the way of every operation ----------------------------------------------------------------------
 
     def submit(self, operation: Operation[T]) -> Pending[T]:

@@ -2,11 +2,14 @@
 
 The rules (recipes.md D.0, D.1.5, D.2):
 
-* A hold is lost when the session has ended, when it may have ended (the *lease* is over: the server has
-  acknowledged nothing for the session timeout, less a margin), when the znode that stands for it was deleted,
-  or when the client was closed. It is lost once and for ever.
-* The code that relies on it runs in :meth:`Hold.scope`, which is cancelled then, before the server can grant
-  the same thing to anybody else; the block raises :class:`LockLost` with the reason.
+* A hold is lost when the session has ended, when it may have ended (the *lease* is over, less a margin: see
+  client/lease.py), when the znode that stands for it was deleted, or when the client was closed. It is lost
+  once and for ever.
+* The client keeps the lease while something is held.
+* The code that relies on it runs in :meth:`Hold.scope`, which is cancelled then, before the server can
+  grant the same thing to anybody else; the block raises :class:`LockLost` with the reason. The scope itself
+  has the end of the lease as its deadline: after a stop of the whole process it is over before any task
+  runs again.
 * What the code raises itself is never hidden: it goes on its way, with the loss as a note.
 """
 
@@ -38,7 +41,11 @@ it lasts until the server says that the session has expired, in which case anoth
 before we know."""
 
 _MARGIN = 0.1
+"""Of the session timeout: for clocks that differ, and for the ms that lease.py leaves open."""
 _LEAST_MARGIN = 0.05
+"""Seconds."""
+_FRESH = 0.2
+"""Of the session timeout: a hold does not begin with a lease that is shorter."""
 
 OnData = Callable[[bytes | None], object]
 
@@ -48,8 +55,8 @@ class Hold:
 
     :param path: the znode that stands for it.
     :param margin: seconds that the lease is taken to be shorter; by default a tenth of the session timeout,
-        and at least 50 ms. It has to cover what the clocks of client and server may drift apart, and in an
-        ensemble half a tick.
+        and at least 50 ms. Where a session timeout may be shorter than two ticks of the servers, it has to be
+        half a tick.
 
     :ivar lost: set when it is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when that has changed.
@@ -71,6 +78,8 @@ class Hold:
         self._node: Watch | None = None
         self.on_data: OnData | None = None
         self._guard: tuple[trio.CancelScope, trio.Event] | None = None
+        self._stop_keeping: Callable[[], None] = lambda: None
+        self._limit = math.inf if suspended == "ignore" else self.deadline()
         self._over = False
 
     @property
@@ -79,8 +88,7 @@ class Hold:
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
-        """Until when, by ``trio.current_time()``, the server cannot have ended the session. It moves on with
-        whatever the server acknowledges."""
+        """Until when, by ``trio.current_time()``, the session cannot have ended, less the margin."""
         session = self._zk.session
         margin = self._margin
         if margin is None:
@@ -111,17 +119,34 @@ class Hold:
             return LossReason.CLIENT_CLOSED
         if self._suspended == "cancel" and state is not SessionState.CONNECTED:
             return LossReason.SUSPENDED
-        if trio.current_time() >= self._limit():
+        if trio.current_time() >= self._limit:
             return LossReason.LEASE_EXPIRED
         event = self._node.event if self._node is not None else None
         if isinstance(event, WatchEvent) and event.type is EventType.DELETED:
             return LossReason.NODE_DELETED
         return None
 
-    def _limit(self) -> float:
-        return math.inf if self._suspended == "ignore" else self.deadline()
+    def _lease_moved(self) -> None:
+        """Move the deadlines of the scopes. A lease that was over before it moved is over for good: somebody
+        else may hold the same thing since."""
+        self.inspect()
+        self._set_limit(self.deadline())
+
+    def _set_limit(self, limit: float) -> None:
+        self._limit = limit
+        for scope in self._scopes:
+            scope.deadline = limit
 
     # --- watching over it --------------------------------------------------------------------------------
+
+    async def confirm(self) -> None:
+        """Have the leader answer, unless it has done so lately. Call it before :meth:`guard`.
+
+        Raises what ``sync`` raises, and :class:`SessionExpiredError`.
+        """
+        left = self.deadline() - trio.current_time()
+        if self._suspended != "ignore" and left < _FRESH * self._zk.session.negotiated_timeout:
+            await self._bound.repeat(lambda: self._zk.sync(self.path))
 
     def guard(self, node: Watch | None = None, on_data: OnData | None = None) -> None:
         """Watch over it in the background until :meth:`end`.
@@ -132,6 +157,9 @@ class Hold:
         self.on_data = on_data
         self._guard = trio.CancelScope(), trio.Event()
         self._over = False
+        if self._suspended != "ignore":
+            self._set_limit(self.deadline())
+            self._stop_keeping = self._zk.keep_lease(self._lease_moved)
         self._zk.start_soon(self._watch_over, *self._guard)
 
     async def _watch_over(self, scope: trio.CancelScope, ended: trio.Event) -> None:
@@ -145,9 +173,10 @@ class Hold:
                     waits: list[Callable[[], Awaitable[object]]] = [changed.wait]
                     if self._node is not None:
                         waits.append(self._node.wait if self._node.event is None else self._read_again)
-                    with trio.move_on_at(self._limit()):
+                    with trio.move_on_at(self._limit):
                         await first_of(*waits)
         finally:
+            self._stop_keeping()
             ended.set()
 
     async def _read_again(self) -> None:
@@ -169,6 +198,7 @@ class Hold:
         """It is given up: stop watching over it, before the znode is deleted. Returns what is left of the
         watch on it, which the deletion will end."""
         self._over = True
+        self._set_limit(math.inf)
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
             scope.cancel()
@@ -186,7 +216,7 @@ class Hold:
         Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it.
         """
         try:
-            with trio.CancelScope() as scope:
+            with trio.CancelScope(deadline=self._limit) as scope:
                 self._scopes.add(scope)
                 self.inspect()
                 if self.lost.is_set():
@@ -195,6 +225,7 @@ class Hold:
                     yield scope
                 finally:
                     self._scopes.discard(scope)
+                    self.inspect()  # the scope's own deadline may have ended the block
         except trio.Cancelled:
             self.inspect()
             if self._error is not None:

@@ -276,6 +276,7 @@ class _Contender:
         if self._stat is None or self._stat.ephemeralOwner != terms.zk.session.id:
             raise _Displaced
         hold = Hold(self.bound, self._paths[0], suspended=terms.suspended, margin=terms.margin)
+        await hold.confirm()  # we may have waited for long, and only read
         grant = terms.grant_type(
             token=self._stat.czxid,
             paths=self._paths,

@@ -21,12 +21,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ..jvm import SERVER, java, scratch
+from .links import HOST, Link
 
-HOST = "127.0.0.1"
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
 TICK = 200
-"""The tick in ms: short, so that elections and expiry are quick."""
+"""The default tick in ms: short, so that elections and expiry are quick."""
 
 
 T = TypeVar("T")
@@ -43,23 +43,23 @@ class Node:
     """
 
     def __init__(
-        self, number: int, folder: Path, ports: tuple[int, int, int], servers: list[str], sync_limit: int
+        self, number: int, folder: Path, port: int, servers: list[str], *, tick: int, sync_limit: int
     ) -> None:
         self.number = number
-        self.port = ports[0]
+        self.port = port
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
         settings = {
-            "tickTime": TICK,
+            "tickTime": tick,
             "initLimit": 50,
             "syncLimit": sync_limit,
             "dataDir": folder / "data",
             "clientPort": self.port,
             "clientPortAddress": HOST,
             "maxClientCnxns": 0,
-            "minSessionTimeout": 2 * TICK,
+            "minSessionTimeout": 2 * tick,
             "maxSessionTimeout": 60_000,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
@@ -126,11 +126,16 @@ class Ensemble:
     choosing, with its data in memory where that is possible.
 
     :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
+    :param tick: in ms.
+
+    :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
 
-    def __init__(self, size: int, *, sync_limit: int = 10) -> None:
+    def __init__(self, size: int, *, sync_limit: int = 10, tick: int = TICK) -> None:
         self.size = size
+        self.links: dict[tuple[int, int], Link] = {}
         self._sync_limit = sync_limit
+        self._tick = tick
         self.nodes: list[Node] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -159,6 +164,19 @@ class Ensemble:
     ) -> None:
         self._stop()
 
+    def cut(self, one: Node, *others: Node) -> None:
+        """Nothing passes between a server and others, and none of them is told."""
+        for link in self._between(one, others):
+            link.silence()
+
+    def heal(self, one: Node, *others: Node) -> None:
+        for link in self._between(one, others):
+            link.heal()
+
+    def _between(self, one: Node, others: tuple[Node, ...]) -> list[Link]:
+        pairs = [(one.number, other.number) for other in others]
+        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
+
     def leader(self) -> Node:
         """The leader, or the only node, once there is one."""
         return self._wait_for(lambda: next((n for n in self.nodes if _leads(n.mode())), None), "no leader")
@@ -185,13 +203,15 @@ class Ensemble:
     def _start(self, folder: Path) -> None:
         ports = _free_ports(3 * self.size)
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
-        servers = [
-            f"server.{number}={HOST}:{peer}:{election}"
-            for number, (_, peer, election) in enumerate(triples, 1)
-            if self.size > 1
-        ]
         self.nodes = [
-            Node(number, folder / str(number), triple, servers, self._sync_limit)
+            Node(
+                number,
+                folder / str(number),
+                triple[0],
+                self._servers(number, triples),
+                tick=self._tick,
+                sync_limit=self._sync_limit,
+            )
             for number, triple in enumerate(triples, 1)
         ]
         for node in self.nodes:
@@ -199,9 +219,24 @@ class Ensemble:
         self.leader()
         self.wait_until_whole()
 
+    def _servers(self, own: int, triples: list[tuple[int, int, int]]) -> list[str]:
+        """The servers as one of them sees them: followers come to the leader through a link."""
+        if self.size == 1:
+            return []
+        lines = []
+        for number, (_, peer, election) in enumerate(triples, 1):
+            if number != own:
+                link = self.links[own, number] = Link(peer)
+                peer = link.port
+            lines.append(f"server.{number}={HOST}:{peer}:{election}")
+        return lines
+
     def _kill(self) -> None:
         for node in self.nodes:
             node.kill()
+        for link in self.links.values():
+            link.close()
+        self.links.clear()
 
     def _stop(self) -> None:
         self._kill()

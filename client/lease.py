@@ -1,0 +1,175 @@
+"""Until when the session cannot have ended: the lease. Pure arithmetic: no I/O and no clock.
+
+Who ends a session. The leader of the ensemble, and nobody else: when it has heard nothing of the session for
+the session timeout ``T``. It hears of its own clients directly. Of the clients of a follower it hears through
+that follower: the leader pings its followers every half tick, and each follower answers with a *report*, the
+sessions that it has heard of since its last report.
+
+What an answer proves:
+
+* A ping or a read: that *this server* has heard from us. A follower that is cut off from its leader goes on
+  answering both, while the leader hears nothing of the session and ends it.
+* A handshake: that the leader has heard from us. A new session is a transaction, and a known one is looked up
+  at the leader, which counts as a sign of life.
+* A write or a ``sync``: that the request has been to the leader and back, and that the session was alive
+  there. It does not prove that anything was reported.
+
+The rule. The lease ends at ``m + T``. ``m`` is the time at which the handshake was sent; or the time at
+which a message was sent that the present server had answered by the time ``a``, if the same connection also
+brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
+
+Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
+``REPORTED`` is longer than half a tick, so the leader has put a ping into that stream after ``a`` and
+before the answer. The follower had heard our message by ``a``. So its report of that ping names our
+session, and it sends the report before it passes the answer on to us. The leader takes the report at or
+after ``m``, and waits for ``T`` from there. A new leader gives every session its full timeout again, which
+is later still.
+
+Faults, one at a time:
+
+* A follower is cut off from its leader, killed, or stopped; a client is cut off or stopped: no more answers
+  to writes, and the lease stays where it is. What the answered ones proved was reported before the fault.
+* A follower or a leader goes on after a stop: the pings that were held up are answered at once, and those
+  reports reach the leader some ms after the first answer to us. The session was not over when that answer
+  came, or the lease would have been over too. The margin that users of the lease take off covers the ms.
+* A leader is cut off from its followers, or goes on after a stop in which it was replaced: it still answers
+  its own clients' ``sync``, for at most ``syncLimit`` + 1 ticks after the cut, and one tick after the stop.
+  The new leader began later than ``syncLimit`` ticks after the cut (less half a tick), and waits for ``T``,
+  at least 2 ticks, from there. So the client is disconnected before the session can end, and attaches to
+  the new leader.
+
+``T`` must be at least two ticks, as it is unless ``minSessionTimeout`` was set lower: then a half tick is
+at most a quarter of ``T``, and ``REPORTED``, a third, leaves a twelfth for a leader that pings late. Clocks
+must run at the same rate, which a machine that is suspended does not do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+from ..protocol.constants import OpCode
+
+PROOFS = frozenset(
+    op.value
+    for op in (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.SET_ACL,
+        OpCode.CHECK,
+        OpCode.MULTI,
+        OpCode.RECONFIG,
+        OpCode.SYNC,
+    )
+)
+"""Requests that go to the leader and come back through the log."""
+
+# Parts of the session timeout:
+REPORTED = 1 / 3
+"""What was answered this long ago, the leader has been told of by now."""
+PROOF_PERIOD = 1 / 5
+"""How long after an answer of the leader the next one is due at the latest."""
+PROOF_GAIN = 1 / 8
+"""The next one is due earlier where it moves the deadline on by so much."""
+PROOF_PAUSE = 1 / 24
+"""How long to wait after a request for a proof that was refused."""
+PROOF_LIMIT = 1 / 4
+"""How long a server may be silent while a proof is due. There is still time to attach to another."""
+_SPACING = 1 / 24
+"""Answers that come sooner after the last noted one are not noted."""
+
+
+class Lease:
+    """The lease of one session. Times are seconds of the caller's clock.
+
+    :ivar timeout: the session timeout in seconds.
+    :ivar deadline: nobody can have ended the session before; minus infinity without a session.
+    :ivar acknowledged: when the latest message was sent that any server has answered.
+    :ivar proof_due: when the leader is to be asked again, if the lease is kept.
+    """
+
+    def __init__(self) -> None:
+        self.timeout = 0.0
+        self.deadline = self.acknowledged = self._proved = -math.inf
+        self.proof_due = math.inf
+        self._answered: deque[tuple[float, float]] = deque()  # (sent, answered), by the present server
+        self._keepers: dict[Callable[[], object], None] = {}
+
+    # --- who relies on it --------------------------------------------------------------------------------
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is to be kept from ending."""
+        return bool(self._keepers)
+
+    def keep(self, moved: Callable[[], object]) -> None:
+        """Keep it from ending, as far as the servers allow. ``moved()`` is called after each change of
+        ``deadline``, until :meth:`release`; it must not raise."""
+        self._keepers[moved] = None
+
+    def release(self, moved: Callable[[], object]) -> None:
+        """Take :meth:`keep` back. Does nothing the second time."""
+        self._keepers.pop(moved, None)
+
+    # --- what is known -----------------------------------------------------------------------------------
+
+    def attached(self, sent: float, now: float, timeout: float) -> None:
+        """The handshake that was sent then has succeeded. Its timeout counts at once, even if it is shorter
+        than before and moves the deadline back."""
+        self.timeout = timeout
+        self.acknowledged = self._proved = sent
+        self._answered.clear()
+        self._answered.append((sent, now))
+        self._move(sent + timeout)
+        self._plan()
+
+    def answered(self, sent: float, now: float) -> None:
+        """The present server has answered a message that was sent then."""
+        if sent > self.acknowledged:
+            self.acknowledged = sent
+        answered = self._answered
+        if not answered or now >= answered[-1][1] + _SPACING * self.timeout:
+            answered.append((sent, now))
+            while len(answered) > 1 and answered[1][1] < now - 2 * REPORTED * self.timeout:
+                answered.popleft()
+            self._plan()
+
+    def prove(self, sent: float) -> None:
+        """The leader has answered a message that was sent then."""
+        if sent > self._proved:
+            self._proved = sent
+        answered, reported = self._answered, sent - REPORTED * self.timeout
+        while len(answered) > 1 and answered[1][1] <= reported:
+            answered.popleft()
+        if answered and answered[0][1] <= reported and answered[0][0] + self.timeout > self.deadline:
+            self._move(answered[0][0] + self.timeout)
+        self._plan()
+
+    def disconnected(self) -> None:
+        """The connection is gone. What the next server reports is another matter."""
+        self._answered.clear()
+
+    def ended(self) -> None:
+        """The session is over: the next one begins without a lease."""
+        self._answered.clear()
+        self.acknowledged = self._proved = -math.inf
+        self._move(-math.inf)
+
+    def _plan(self) -> None:
+        """Find out when the next proof is due: in time for the next message that it shows to be reported."""
+        timeout = self.timeout
+        self.proof_due = self._proved + PROOF_PERIOD * timeout
+        for sent, answered in self._answered:
+            if sent + timeout >= self.deadline + PROOF_GAIN * timeout:
+                self.proof_due = min(self.proof_due, answered + REPORTED * timeout)
+                break
+
+    def _move(self, deadline: float) -> None:
+        self.deadline = deadline
+        for moved in list(self._keepers):
+            moved()
