@@ -312,13 +312,14 @@ async def test_a_write_made_without_a_connection_waits_for_one(
     assert world.opcodes.count(OpCode.CREATE2) == 1
 
 
-async def test_the_lease_is_what_the_server_has_acknowledged(
+async def test_the_lease_is_kept_and_ends_before_the_session(
     autojump_clock: MockClock, world: World, zk: ZooKeeper
 ) -> None:
     """The server's own deadline never lies before the client's."""
     rng = random.Random(5)
     session = world.service.engine.sessions.get(zk.session.id)
     assert session is not None
+    stop = zk.keep_lease(lambda: None)
     for _ in range(200):
         await trio.sleep(rng.uniform(0, 3))
         if rng.random() < 0.1:
@@ -328,6 +329,9 @@ async def test_the_lease_is_what_the_server_has_acknowledged(
             await zk.get("/")
         assert zk.session.lease_deadline() <= session.deadline / 1000
         assert zk.session.lease_deadline() > trio.current_time(), "it is renewed in time"
+    stop()
+    await trio.sleep(20)
+    assert zk.session.lease_deadline() < trio.current_time(), "nobody keeps it any more"
 
 
 # --- expiry ---------------------------------------------------------------------------------------------

@@ -91,6 +91,75 @@ async def test_a_short_loss_of_connection_ends_it_only_if_wanted(
     await hold.end()
 
 
+async def test_a_process_that_stood_still_does_not_go_on(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Its body and all that watches over it wake at the same moment, in any order."""
+    for _ in range(30):
+        hold = await hold_of(zk)
+        steps = []
+
+        async def work(steps: list[float]) -> None:
+            while True:
+                await trio.sleep(0.01)
+                steps.append(trio.current_time())
+
+        with pytest.raises(LockLost) as caught, hold.scope():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work, steps)
+                await trio.sleep(1)
+                deadline = hold.deadline()
+                autojump_clock.jump(deadline + 0.5 - trio.current_time())
+                await trio.sleep_forever()
+        assert caught.value.reason is LossReason.LEASE_EXPIRED
+        assert max(steps) < deadline
+        await hold.end()
+        await zk.delete("/mine")
+
+
+async def test_a_lease_that_was_over_does_not_come_back(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """The server's answer was on its way all the time, but who knows what has happened meanwhile."""
+    hold = await hold_of(zk)
+    with pytest.raises(LockLost), hold.scope():
+        await trio.sleep(1)
+        autojump_clock.jump(hold.deadline() - trio.current_time())
+        await zk.sync("/")
+    assert hold.reason is LossReason.LEASE_EXPIRED
+    assert zk.session.lease_deadline() > trio.current_time()
+    await hold.end()
+
+
+async def test_the_scopes_of_one_that_was_given_up_have_no_deadline(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    with hold.scope():
+        await hold.end()
+        lab.cut_off(zk)
+        await trio.sleep(5 * SESSION_TIMEOUT)
+    assert hold.reason is None
+
+
+async def test_a_hold_does_not_begin_with_a_stale_lease(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Who waited for long has only pinged, which proves nothing."""
+    await zk.create("/mine", b"", ephemeral=True)
+    await trio.sleep(100)
+    hold = Hold(Bound(zk), "/mine")
+    assert hold.deadline() < trio.current_time()
+    before = zk.metrics.requests.total()
+    await hold.confirm()
+    await hold.confirm()
+    assert zk.metrics.requests.total() == before + 1
+    hold.guard()
+    with hold.scope():
+        await trio.sleep(100)
+    await hold.end()
+
+
 async def test_it_can_be_kept_until_the_server_says_no(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
