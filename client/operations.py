@@ -72,6 +72,14 @@ def client_path(prefix: str, path: str) -> str:
     return path[len(prefix) :] or "/" if prefix else path
 
 
+def _created_path(response: CreateResponse | Create2Response, prefix: str) -> str:
+    if response.path != prefix and not response.path.startswith(f"{prefix}/"):
+        raise JuteError(
+            f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
+        )
+    return client_path(prefix, response.path)
+
+
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
@@ -156,9 +164,7 @@ class Create(Operation[tuple[str, Stat]]):
         return CreateRequest(path, self.data, self.acl, self.mode)
 
     def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
-        if response.path is None:
-            raise JuteError("a create was answered without a path")
-        return client_path(prefix, response.path), response.stat
+        return _created_path(response, prefix), response.stat
 
 
 @attrs.frozen
@@ -414,6 +420,15 @@ class _Batch(Operation[T]):
     def _combine(self, results: list[MultiResult], prefix: str) -> T:
         raise NotImplementedError
 
+    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
+        """The result of one that succeeded."""
+        response = result.response
+        if isinstance(operation, Create) and isinstance(response, CreateResponse | Create2Response):
+            return _created_path(response, prefix)
+        if type(response) is not (operation.response or type(None)):
+            raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
+        return operation.result(response, prefix)
+
 
 @attrs.frozen
 class Multi(_Batch[list[Any]]):
@@ -434,9 +449,7 @@ class Multi(_Batch[list[Any]]):
                 error.index = index
                 raise error
         return [
-            client_path(prefix, result.response.path)
-            if isinstance(result.response, CreateResponse | Create2Response) and result.response.path
-            else operation.result(result.response, prefix)
+            self._result(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 
@@ -451,7 +464,7 @@ class MultiRead(_Batch[list[Any]]):
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         return [
-            error_for(result.err, operation.path) if result.err else operation.result(result.response, prefix)
+            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 

@@ -473,10 +473,9 @@ class ZooKeeper:
             pending.on_settled(lambda _: self._watches.leave(full, stream))
 
     async def _read_and_watch(self, operation: Any, kind: Kind) -> tuple[Any, Watch]:
-        full = operation.path
-        if not isinstance(operation, GetConfig):
-            full = server_path(self.chroot, full)
-        watch = Watch(operation.path, self.chroot, lambda watch: self._watches.leave(full, watch))
+        prefix = "" if isinstance(operation, GetConfig) else self.chroot
+        full = server_path(prefix, operation.path)
+        watch = Watch(operation.path, prefix, lambda watch: self._watches.leave(full, watch))
         is_exists = isinstance(operation, Exists)
         pending = self._submit_watching(
             lambda asks: attrs.evolve(operation, watch=asks),
@@ -536,3 +535,6 @@ class _Outside(Create):
 
     def request(self, prefix: str) -> Any:
         return super().request("")
+
+    def result(self, response: Any, prefix: str) -> tuple[str, Stat]:
+        return super().result(response, "")
