@@ -15,15 +15,14 @@ from ..protocol.errors import ConnectionLossError, SessionExpiredError
 from .connection import DEFAULT_REPLY_LIMIT, Credential
 from .hosts import ConnectString, HostCycle
 from .registry import WatchRegistry
+from .resolver import Resolver
 from .runner import Background, Connector, Runner, Session, wait_settled
 from .session import SessionMachine, SessionState
 from .zookeeper import ZooKeeper
 
-_SHORTEST_BUDGET = 0.1
-
 
 async def open_tcp(host: str, port: int) -> trio.abc.Stream:
-    """The default connector."""
+    """A connector that looks up the name itself, and takes the first address that accepts a connection."""
     return await trio.open_tcp_stream(host, port)
 
 
@@ -38,7 +37,7 @@ async def connect(
     on_expired: Literal["cancel", "new_session"] = "cancel",
     resume: tuple[int, bytes] | None = None,
     ssl_context: ssl.SSLContext | None = None,
-    connector: Connector = open_tcp,
+    connector: Connector | None = None,
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
     rng: random.Random | None = None,
@@ -56,7 +55,8 @@ async def connect(
     the block goes on instead: every call on its way raises SessionExpiredError, ``session.generation`` goes
     up, and later calls use a new session.
 
-    :param servers: ``host:port,host:port/chroot``. Tried in random order.
+    :param servers: ``host:port,host:port/chroot``. Tried in random order. Host names are looked up anew for
+        each round of attempts, and each address of a name is a server of its own.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session.
@@ -64,7 +64,8 @@ async def connect(
     :param auth: identities, as for :meth:`.ZooKeeper.add_auth`.
     :param resume: id and password of a session to take over.
     :param ssl_context: speak TLS. The host name is checked as the context demands.
-    :param connector: opens the streams; for tests and tunnels.
+    :param connector: opens the stream to a host name and a port, both as they are in ``servers``: for tests
+        and tunnels. Names are not looked up then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param rng: decides the order of the servers and the pauses between attempts.
@@ -75,12 +76,10 @@ async def connect(
     if session_timeout <= 0:
         raise ValueError(f"session_timeout must be positive, not {session_timeout}")
     parsed = ConnectString.parse(servers)
-    hosts = HostCycle(parsed.hosts, rng or random.Random())
-    budget = max(session_timeout / len(hosts), _SHORTEST_BUDGET)
     machine = SessionMachine(
         WatchRegistry(),
         timeout=session_timeout,
-        connect_budget=budget,
+        connect_budget=session_timeout,
         credentials=[Credential(scheme, d.encode() if isinstance(d, str) else d) for scheme, d in auth],
         request_limit=request_limit,
         reply_limit=reply_limit,
@@ -89,11 +88,19 @@ async def connect(
     renews = on_expired == "new_session"
     session = Session(machine, renews=renews)
     machine.on_state_change = session.note
-    runner = Runner(machine, hosts, connector, ssl_context, budget, renews)
 
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         background = Background(nursery)
+        runner = Runner(
+            machine,
+            HostCycle(parsed.hosts, rng or random.Random()),
+            connector or open_tcp,
+            ssl_context,
+            Resolver(parsed.hosts, background.start_soon) if connector is None else None,
+            connect_timeout,
+            renews,
+        )
         zk = ZooKeeper(runner, session, background, parsed.chroot)
         try:
             background.start_soon(runner.run)
