@@ -12,6 +12,7 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from .arguments import complaint
 from .connection import DEFAULT_REPLY_LIMIT, Credential
 from .hosts import ConnectString, HostCycle
 from .registry import WatchRegistry
@@ -71,16 +72,33 @@ async def connect(
     :param rng: decides the order of the servers and the pauses between attempts.
 
     Raises :class:`ConnectionLossError` if there is no session in time, :class:`AuthFailedError` if the first
-    server refuses an identity, ValueError for a malformed connect string or timeout.
+    server refuses an identity, ValueError for a parameter that is not what it must be.
     """
-    if session_timeout <= 0:
-        raise ValueError(f"session_timeout must be positive, not {session_timeout}")
+    identities = list(auth) if isinstance(auth, Iterable) else auth
+    wrong = complaint(
+        {
+            "servers": servers,
+            "session_timeout": session_timeout,
+            "connect_timeout": connect_timeout,
+            "close_grace": close_grace,
+            "auth": identities,
+            "on_expired": on_expired,
+            "resume": resume,
+            "ssl_context": ssl_context,
+            "connector": connector,
+            "request_limit": request_limit,
+            "reply_limit": reply_limit,
+            "rng": rng,
+        }
+    )
+    if wrong is not None:
+        raise ValueError(wrong)
     parsed = ConnectString.parse(servers)
     machine = SessionMachine(
         WatchRegistry(),
         timeout=session_timeout,
         connect_budget=session_timeout,
-        credentials=[Credential(scheme, d.encode() if isinstance(d, str) else d) for scheme, d in auth],
+        credentials=[Credential(scheme, credential) for scheme, credential in identities],
         request_limit=request_limit,
         reply_limit=reply_limit,
         resume=resume,

@@ -82,12 +82,16 @@ class _ViolationError(Exception):
     """The peer did something no server does."""
 
 
+def _to_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(memoryview(text))
+
+
 @attrs.frozen
 class Credential:
     """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
 
     scheme: str
-    auth: bytes = attrs.field(repr=False)
+    auth: bytes = attrs.field(repr=False, converter=_to_bytes)
 
     def packet(self) -> bytes:
         return AuthPacket(0, self.scheme, self.auth).encode()

@@ -8,6 +8,7 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -53,6 +54,7 @@ from ..protocol.records import (
     SyncRequest,
     WhoAmIResponse,
 )
+from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
@@ -61,7 +63,11 @@ CONFIG_PATH = "/zookeeper/config"
 
 def server_path(prefix: str, path: str) -> str:
     """A path of the client as the server has it. Raises :class:`BadArgumentsError` for a malformed one."""
-    validate_path(path)
+    try:
+        validate_path(path)
+    except (AttributeError, TypeError):  # no str
+        check_arguments(path=path)
+        raise
     if not prefix:
         return path
     return prefix + path if path != "/" else prefix
@@ -78,6 +84,19 @@ def _created_path(response: CreateResponse | Create2Response, prefix: str) -> st
             f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
         )
     return client_path(prefix, response.path)
+
+
+def _bytes(data: bytes | None) -> bytes | None:
+    """The data as they go on the wire, which counts bytes. Raises TypeError for what has other elements."""
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise TypeError
+
+
+_NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
+"""What encoding raises if an argument is of another type or out of range."""
 
 
 class Operation(Generic[T]):
@@ -104,8 +123,15 @@ class Operation(Generic[T]):
         raise NotImplementedError
 
     def encode(self, prefix: str) -> bytes:
-        record = self.request(prefix)
-        return record.encode() if record is not None else b""
+        """The body of the request. Raises :class:`BadArgumentsError` naming the argument that is wrong."""
+        try:
+            record = self.request(prefix)
+            return record.encode() if record is not None else b""
+        except _NOT_ENCODABLE as error:
+            arguments = {name: getattr(self, name) for name in RULES if hasattr(self, name)}
+            words = complaint(arguments) or f"{type(self).__name__} cannot be encoded: {error}"
+            path = arguments.get("path")
+            raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
     def decode(self, reply: bytes, prefix: str) -> T:
         """The result, made of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`."""
@@ -132,7 +158,28 @@ def create_mode(*, ephemeral: bool, sequential: bool, container: bool, ttl: floa
         return CreateMode.CONTAINER
     if ttl is not None:
         return CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
-    return CreateMode(ephemeral + 2 * sequential)
+    return CreateMode(bool(ephemeral) + 2 * bool(sequential))
+
+
+def new_create(
+    path: str,
+    data: bytes | None,
+    acl: Sequence[ACL] | None,
+    *,
+    ephemeral: bool,
+    sequential: bool,
+    container: bool,
+    ttl: float | None,
+) -> Create:
+    """A create by its keywords, ``ttl`` in seconds. Raises :class:`BadArgumentsError` for a TTL that is no
+    positive number, ValueError for what cannot be combined."""
+    mode = create_mode(ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl)
+    if ttl is None:
+        milliseconds = 0
+    else:
+        check_arguments(**{"ttl in seconds": ttl})
+        milliseconds = round(ttl * 1000)
+    return Create(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
 
 
 @attrs.frozen
@@ -160,8 +207,8 @@ class Create(Operation[tuple[str, Stat]]):
         else:
             path = server_path(prefix, self.path)
         if self.mode.is_ttl:
-            return CreateTTLRequest(path, self.data, self.acl, self.mode, self.ttl)
-        return CreateRequest(path, self.data, self.acl, self.mode)
+            return CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
+        return CreateRequest(path, _bytes(self.data), self.acl, self.mode)
 
     def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
         return _created_path(response, prefix), response.stat
@@ -189,7 +236,7 @@ class SetData(Operation[Stat]):
     response = SetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return SetDataRequest(server_path(prefix, self.path), self.data, self.version)
+        return SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
     def result(self, response: SetDataResponse, prefix: str) -> Stat:
         return response.stat
@@ -403,13 +450,31 @@ class _Batch(Operation[T]):
 
     def encode(self, prefix: str) -> bytes:
         ops = []
-        for operation in self.operations:
-            if operation.opcode not in self.members:
-                raise BadArgumentsError(None, f"{operation!r} cannot be part of a batch")
-            request = operation.request(prefix)
-            assert request is not None
-            ops.append(MultiOp(operation.opcode, request))
-        return encode_multi(ops)
+        try:
+            for operation in self.operations:
+                if operation.opcode not in self.members:
+                    raise TypeError
+                request = operation.request(prefix)
+                assert request is not None
+                ops.append(MultiOp(operation.opcode, request))
+            return encode_multi(ops)
+        except (*_NOT_ENCODABLE, BadArgumentsError):
+            self._blame(prefix)
+            raise
+
+    def _blame(self, prefix: str) -> None:
+        """Encoding has failed: raise the error of the operation that is wrong."""
+        check_arguments(operations=self.operations)
+        for index, operation in enumerate(self.operations):
+            try:
+                if isinstance(operation, Operation):
+                    operation.encode(prefix)
+                if not isinstance(operation, Operation) or operation.opcode not in self.members:
+                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
+            except BadArgumentsError as error:
+                error.message = f"operations[{index}]: {error.message}"
+                error.index = index
+                raise
 
     def decode(self, reply: bytes, prefix: str) -> T:
         results = decode_results(reply, REPLY_HEADER_SIZE)
