@@ -12,18 +12,18 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from .arguments import complaint
 from .connection import DEFAULT_REPLY_LIMIT, Credential
 from .hosts import ConnectString, HostCycle
 from .registry import WatchRegistry
+from .resolver import Resolver
 from .runner import Background, Connector, Runner, Session, wait_settled
 from .session import SessionMachine, SessionState
 from .zookeeper import ZooKeeper
 
-_SHORTEST_BUDGET = 0.1
-
 
 async def open_tcp(host: str, port: int) -> trio.abc.Stream:
-    """The default connector."""
+    """A connector that looks up the name itself, and takes the first address that accepts a connection."""
     return await trio.open_tcp_stream(host, port)
 
 
@@ -38,7 +38,7 @@ async def connect(
     on_expired: Literal["cancel", "new_session"] = "cancel",
     resume: tuple[int, bytes] | None = None,
     ssl_context: ssl.SSLContext | None = None,
-    connector: Connector = open_tcp,
+    connector: Connector | None = None,
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
     rng: random.Random | None = None,
@@ -56,7 +56,8 @@ async def connect(
     the block goes on instead: every call on its way raises SessionExpiredError, ``session.generation`` goes
     up, and later calls use a new session.
 
-    :param servers: ``host:port,host:port/chroot``. Tried in random order.
+    :param servers: ``host:port,host:port/chroot``. Tried in random order. Host names are looked up anew for
+        each round of attempts, and each address of a name is a server of its own.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session.
@@ -64,24 +65,40 @@ async def connect(
     :param auth: identities, as for :meth:`.ZooKeeper.add_auth`.
     :param resume: id and password of a session to take over.
     :param ssl_context: speak TLS. The host name is checked as the context demands.
-    :param connector: opens the streams; for tests and tunnels.
+    :param connector: opens the stream to a host name and a port, both as they are in ``servers``: for tests
+        and tunnels. Names are not looked up then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param rng: decides the order of the servers and the pauses between attempts.
 
     Raises :class:`ConnectionLossError` if there is no session in time, :class:`AuthFailedError` if the first
-    server refuses an identity, ValueError for a malformed connect string or timeout.
+    server refuses an identity, ValueError for a parameter that is not what it must be.
     """
-    if session_timeout <= 0:
-        raise ValueError(f"session_timeout must be positive, not {session_timeout}")
+    identities = list(auth) if isinstance(auth, Iterable) else auth
+    wrong = complaint(
+        {
+            "servers": servers,
+            "session_timeout": session_timeout,
+            "connect_timeout": connect_timeout,
+            "close_grace": close_grace,
+            "auth": identities,
+            "on_expired": on_expired,
+            "resume": resume,
+            "ssl_context": ssl_context,
+            "connector": connector,
+            "request_limit": request_limit,
+            "reply_limit": reply_limit,
+            "rng": rng,
+        }
+    )
+    if wrong is not None:
+        raise ValueError(wrong)
     parsed = ConnectString.parse(servers)
-    hosts = HostCycle(parsed.hosts, rng or random.Random())
-    budget = max(session_timeout / len(hosts), _SHORTEST_BUDGET)
     machine = SessionMachine(
         WatchRegistry(),
         timeout=session_timeout,
-        connect_budget=budget,
-        credentials=[Credential(scheme, d.encode() if isinstance(d, str) else d) for scheme, d in auth],
+        connect_budget=session_timeout,
+        credentials=[Credential(scheme, credential) for scheme, credential in identities],
         request_limit=request_limit,
         reply_limit=reply_limit,
         resume=resume,
@@ -89,11 +106,19 @@ async def connect(
     renews = on_expired == "new_session"
     session = Session(machine, renews=renews)
     machine.on_state_change = session.note
-    runner = Runner(machine, hosts, connector, ssl_context, budget, renews)
 
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         background = Background(nursery)
+        runner = Runner(
+            machine,
+            HostCycle(parsed.hosts, rng or random.Random()),
+            connector or open_tcp,
+            ssl_context,
+            Resolver(parsed.hosts, background.start_soon) if connector is None else None,
+            connect_timeout,
+            renews,
+        )
         zk = ZooKeeper(runner, session, background, parsed.chroot)
         try:
             background.start_soon(runner.run)

@@ -8,6 +8,7 @@ The rules (wire.md sections 4, 7, 12 and 16):
 * Watches are re-armed before the first request of READY.
 * Replies come in the order of the requests; an ordinary reply whose xid is not that of the oldest request
   means that one side has lost count, and ends the connection.
+* Whatever the peer sends, handling it ends at most this connection.
 * A ping goes out when nothing was sent for a third of the timeout. A connection that brings nothing for two
   thirds of it, or no acknowledgement for all of it, is broken.
 * While somebody keeps the lease (see lease.py), a ``sync`` goes out whenever an answer of the leader is
@@ -17,6 +18,7 @@ The rules (wire.md sections 4, 7, 12 and 16):
 from __future__ import annotations
 
 import enum
+import logging
 import math
 import struct
 from collections import Counter, deque
@@ -51,6 +53,8 @@ from .lease import PROOF_LIMIT, PROOF_PAUSE, PROOFS, Lease
 from .registry import Rearm, WatchRegistry
 from .request import Request
 
+logger = logging.getLogger(__name__)
+
 DEFAULT_REPLY_LIMIT = 64 * 2**20
 NO_PASSWORD = bytes(16)
 _HANDSHAKE_LIMIT = 1024
@@ -82,12 +86,16 @@ class _ViolationError(Exception):
     """The peer did something no server does."""
 
 
+def _to_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(memoryview(text))
+
+
 @attrs.frozen
 class Credential:
     """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
 
     scheme: str
-    auth: bytes = attrs.field(repr=False)
+    auth: bytes = attrs.field(repr=False, converter=_to_bytes)
 
     def packet(self) -> bytes:
         return AuthPacket(0, self.scheme, self.auth).encode()
@@ -235,6 +243,9 @@ class Connection:
             self._oversized(error)
         except (_ViolationError, JuteError) as error:
             self.end(f"the server broke the protocol: {error}")
+        except Exception as error:
+            logger.exception("Closing a connection: an unexpected error while handling what the server sent.")
+            self.end(f"an unexpected error while handling what the server sent: {error!r}")
 
     def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
         """This connection has served; the first reason counts."""
@@ -333,6 +344,8 @@ class Connection:
                 raise _ViolationError("a new session was refused")
             self.end("the session expired", Phase.EXPIRED)
             return
+        if session.session_id and response.sessionId != session.session_id:
+            raise _ViolationError("another session than the one that was asked for")
         if self._probing:
             self.end("the session is alive, but this server is behind what was seen before")
             return
@@ -395,7 +408,7 @@ class Connection:
                 result = request.parse(payload)
             except ZooKeeperError as error:
                 request.fail(error)
-            except JuteError as error:
+            except Exception as error:
                 request.fail(MarshallingError(request.path, f"the reply does not decode: {error}"))
                 raise
             else:
@@ -410,6 +423,8 @@ class Connection:
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
             if event.type in _REPORTED and event.path:
+                if not event.path.startswith("/"):
+                    raise _ViolationError(f"an event of a path without a leading slash: {event.path!r:.100}")
                 session.watches.notify(EventType(event.type), event.path, zxid if zxid > 0 else None)
         elif xid == PING_XID:
             if self._ping_sent_at is not None:

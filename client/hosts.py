@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 from typing import Self
 
 import attrs
@@ -17,13 +18,16 @@ class Host:
     """One server.
 
     :ivar name: a host name or an address (an IPv6 address without its brackets).
+    :ivar address: the address of that name which is meant; None where the name has not been looked up.
     """
 
     name: str
     port: int
+    address: str | None = None
 
     def __str__(self) -> str:
-        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
+        text = f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
+        return text if self.address in (None, self.name) else f"{text} ({self.address})"
 
 
 @attrs.frozen
@@ -65,35 +69,53 @@ def _parse_host(text: str) -> Host:
 class HostCycle:
     """Which server to try next, and after how many seconds (wire.md section 16).
 
-    The hosts are shuffled once and tried in turn, so that the clients of a server that dies spread over the
-    others. A single failure costs next to no time; every further round through all hosts doubles the longest
-    pause, up to a second, and the pause itself is drawn at random.
+    The servers are shuffled once and tried in turn, so that the clients of a server that dies spread over the
+    others. A round goes through all of them without a pause. Between two rounds there is one, drawn at
+    random; every round doubles the longest pause, up to a second. A connection that has proved good ends the
+    round: when it is lost, a new one begins, in which its server comes last.
     """
 
     FIRST_PAUSE = 0.05
     LONGEST_PAUSE = 1.0
 
-    def __init__(self, hosts: Sequence[Host], rng: random.Random) -> None:
-        self._hosts = list(hosts)
-        rng.shuffle(self._hosts)
+    def __init__(self, hosts: Iterable[Host], rng: random.Random) -> None:
         self._rng = rng
-        self._next = 0
-        self._failures = 0
+        self._order: deque[Host] = deque()
+        self._left = 0  # in this round
+        self._pause = 0.0  # the longest one before the next round
+        self.update(hosts)
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return len(self._order)
+
+    @property
+    def starts_round(self) -> bool:
+        """Whether the next server is the first of a round."""
+        return not self._left
+
+    def update(self, hosts: Iterable[Host]) -> None:
+        """Before a round: from now on these are the servers, at least one. Those that are known keep their
+        order, new ones come in at random places."""
+        found = dict.fromkeys(hosts)
+        order = [host for host in self._order if host in found]
+        for host in order:
+            del found[host]
+        for host in found:
+            order.insert(self._rng.randint(0, len(order)), host)
+        self._order = deque(order)
 
     def next(self) -> tuple[Host, float]:
-        """The next host and the seconds to wait before trying it. The very first is tried at once."""
-        host = self._hosts[self._next % len(self._hosts)]
+        """The next server and the seconds to wait before trying it. The very first is tried at once."""
         pause = 0.0
-        if self._next:
-            rounds = min(self._failures // len(self._hosts), 10)
-            pause = self._rng.uniform(0, min(self.LONGEST_PAUSE, self.FIRST_PAUSE * 2**rounds))
-        self._next += 1
-        self._failures += 1
-        return host, pause
+        if self.starts_round:
+            pause = self._rng.uniform(0, self._pause)
+            self._pause = min(2 * self._pause or self.FIRST_PAUSE, self.LONGEST_PAUSE)
+            self._left = len(self._order)
+        self._left -= 1
+        self._order.rotate(-1)
+        return self._order[-1], pause
 
     def settled(self) -> None:
         """A connection has proved good: the next failure is a first one again."""
-        self._failures = 0
+        self._pause = self.FIRST_PAUSE
+        self._left = 0

@@ -18,6 +18,7 @@ from ..protocol.errors import (
 )
 from ..protocol.paths import join
 from ..protocol.records import Stat
+from .arguments import check_arguments
 from .operations import Delete
 from .request import Request
 from .retry import repeat
@@ -52,6 +53,7 @@ class Janitor:
 
     def delete(self, *paths: str) -> Job:
         """Delete a znode, whatever its version. Several go in one transaction as long as all are there."""
+        check_arguments(paths=paths)
 
         async def job() -> None:
             if len(paths) > 1:
@@ -69,6 +71,7 @@ class Janitor:
     def delete_prefixed(self, parent: str, prefix: str) -> Job:
         """Delete the children of ``parent`` whose name starts with ``prefix`` and which this session owns:
         the way to undo a create that may or may not have happened."""
+        check_arguments(prefix=prefix)
 
         async def job() -> None:
             await self._zk.sync(parent)  # an ambiguous create may not be visible here yet (recipes.md 0.10)
@@ -99,6 +102,7 @@ class Janitor:
         :param prefix: a prefix that only its name has: should the reply be lost, :meth:`delete_prefixed`
             looks for it.
         """
+        check_arguments(prefix=prefix)
 
         def settled(pending: Request[tuple[str, Stat]]) -> None:
             if pending.error is None:

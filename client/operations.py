@@ -8,6 +8,7 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -53,6 +54,7 @@ from ..protocol.records import (
     SyncRequest,
     WhoAmIResponse,
 )
+from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
@@ -61,7 +63,11 @@ CONFIG_PATH = "/zookeeper/config"
 
 def server_path(prefix: str, path: str) -> str:
     """A path of the client as the server has it. Raises :class:`BadArgumentsError` for a malformed one."""
-    validate_path(path)
+    try:
+        validate_path(path)
+    except (AttributeError, TypeError):  # no str
+        check_arguments(path=path)
+        raise
     if not prefix:
         return path
     return prefix + path if path != "/" else prefix
@@ -70,6 +76,27 @@ def server_path(prefix: str, path: str) -> str:
 def client_path(prefix: str, path: str) -> str:
     """A path of the server as the client has it."""
     return path[len(prefix) :] or "/" if prefix else path
+
+
+def _created_path(response: CreateResponse | Create2Response, prefix: str) -> str:
+    if response.path != prefix and not response.path.startswith(f"{prefix}/"):
+        raise JuteError(
+            f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
+        )
+    return client_path(prefix, response.path)
+
+
+def _bytes(data: bytes | None) -> bytes | None:
+    """The data as they go on the wire, which counts bytes. Raises TypeError for what has other elements."""
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise TypeError
+
+
+_NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
+"""What encoding raises if an argument is of another type or out of range."""
 
 
 class Operation(Generic[T]):
@@ -96,8 +123,15 @@ class Operation(Generic[T]):
         raise NotImplementedError
 
     def encode(self, prefix: str) -> bytes:
-        record = self.request(prefix)
-        return record.encode() if record is not None else b""
+        """The body of the request. Raises :class:`BadArgumentsError` naming the argument that is wrong."""
+        try:
+            record = self.request(prefix)
+            return record.encode() if record is not None else b""
+        except _NOT_ENCODABLE as error:
+            arguments = {name: getattr(self, name) for name in RULES if hasattr(self, name)}
+            words = complaint(arguments) or f"{type(self).__name__} cannot be encoded: {error}"
+            path = arguments.get("path")
+            raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
     def decode(self, reply: bytes, prefix: str) -> T:
         """The result, made of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`."""
@@ -124,7 +158,28 @@ def create_mode(*, ephemeral: bool, sequential: bool, container: bool, ttl: floa
         return CreateMode.CONTAINER
     if ttl is not None:
         return CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
-    return CreateMode(ephemeral + 2 * sequential)
+    return CreateMode(bool(ephemeral) + 2 * bool(sequential))
+
+
+def new_create(
+    path: str,
+    data: bytes | None,
+    acl: Sequence[ACL] | None,
+    *,
+    ephemeral: bool,
+    sequential: bool,
+    container: bool,
+    ttl: float | None,
+) -> Create:
+    """A create by its keywords, ``ttl`` in seconds. Raises :class:`BadArgumentsError` for a TTL that is no
+    positive number, ValueError for what cannot be combined."""
+    mode = create_mode(ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl)
+    if ttl is None:
+        milliseconds = 0
+    else:
+        check_arguments(**{"ttl in seconds": ttl})
+        milliseconds = round(ttl * 1000)
+    return Create(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
 
 
 @attrs.frozen
@@ -152,13 +207,11 @@ class Create(Operation[tuple[str, Stat]]):
         else:
             path = server_path(prefix, self.path)
         if self.mode.is_ttl:
-            return CreateTTLRequest(path, self.data, self.acl, self.mode, self.ttl)
-        return CreateRequest(path, self.data, self.acl, self.mode)
+            return CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
+        return CreateRequest(path, _bytes(self.data), self.acl, self.mode)
 
     def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
-        if response.path is None:
-            raise JuteError("a create was answered without a path")
-        return client_path(prefix, response.path), response.stat
+        return _created_path(response, prefix), response.stat
 
 
 @attrs.frozen
@@ -183,7 +236,7 @@ class SetData(Operation[Stat]):
     response = SetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return SetDataRequest(server_path(prefix, self.path), self.data, self.version)
+        return SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
     def result(self, response: SetDataResponse, prefix: str) -> Stat:
         return response.stat
@@ -397,13 +450,31 @@ class _Batch(Operation[T]):
 
     def encode(self, prefix: str) -> bytes:
         ops = []
-        for operation in self.operations:
-            if operation.opcode not in self.members:
-                raise BadArgumentsError(None, f"{operation!r} cannot be part of a batch")
-            request = operation.request(prefix)
-            assert request is not None
-            ops.append(MultiOp(operation.opcode, request))
-        return encode_multi(ops)
+        try:
+            for operation in self.operations:
+                if operation.opcode not in self.members:
+                    raise TypeError
+                request = operation.request(prefix)
+                assert request is not None
+                ops.append(MultiOp(operation.opcode, request))
+            return encode_multi(ops)
+        except (*_NOT_ENCODABLE, BadArgumentsError):
+            self._blame(prefix)
+            raise
+
+    def _blame(self, prefix: str) -> None:
+        """Encoding has failed: raise the error of the operation that is wrong."""
+        check_arguments(operations=self.operations)
+        for index, operation in enumerate(self.operations):
+            try:
+                if isinstance(operation, Operation):
+                    operation.encode(prefix)
+                if not isinstance(operation, Operation) or operation.opcode not in self.members:
+                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
+            except BadArgumentsError as error:
+                error.message = f"operations[{index}]: {error.message}"
+                error.index = index
+                raise
 
     def decode(self, reply: bytes, prefix: str) -> T:
         results = decode_results(reply, REPLY_HEADER_SIZE)
@@ -413,6 +484,15 @@ class _Batch(Operation[T]):
 
     def _combine(self, results: list[MultiResult], prefix: str) -> T:
         raise NotImplementedError
+
+    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
+        """The result of one that succeeded."""
+        response = result.response
+        if isinstance(operation, Create) and isinstance(response, CreateResponse | Create2Response):
+            return _created_path(response, prefix)
+        if type(response) is not (operation.response or type(None)):
+            raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
+        return operation.result(response, prefix)
 
 
 @attrs.frozen
@@ -434,9 +514,7 @@ class Multi(_Batch[list[Any]]):
                 error.index = index
                 raise error
         return [
-            client_path(prefix, result.response.path)
-            if isinstance(result.response, CreateResponse | Create2Response) and result.response.path
-            else operation.result(result.response, prefix)
+            self._result(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 
@@ -451,7 +529,7 @@ class MultiRead(_Batch[list[Any]]):
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         return [
-            error_for(result.err, operation.path) if result.err else operation.result(result.response, prefix)
+            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 

@@ -18,6 +18,7 @@ Three facts shape it:
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -25,6 +26,7 @@ import attrs
 
 from ..protocol.constants import EventType, OpCode, WatcherType
 from ..protocol.jute import Record, encode_text
+from ..protocol.paths import parent_of
 from ..protocol.records import SetWatches, SetWatches2
 from .events import Missed, MissedReason, WatchEvent
 
@@ -105,7 +107,7 @@ class WatchRegistry:
 
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = {}
-        self._recursive = 0
+        self._recursive: Counter[int] = Counter()  # of the paths with recursive users: their lengths
         self.remove: Callable[[str, WatcherType], object] = lambda path, type: None
         self.events = 0
 
@@ -139,7 +141,7 @@ class WatchRegistry:
         entry.add(armed, watcher)
         if armed is Kind.RECURSIVE:
             entry.deep = True
-            self._recursive += 1
+            self._recursive[len(path)] += 1
 
     def leave(self, path: str, watcher: Watcher) -> None:
         """A user has gone. Harmless if its watch has fired or was never armed."""
@@ -148,7 +150,8 @@ class WatchRegistry:
             return
         for kind in Kind:
             if entry.discard(kind, watcher):
-                self._recursive -= kind is Kind.RECURSIVE
+                if kind is Kind.RECURSIVE:
+                    self._recursive -= Counter({len(path): 1})
                 self._released(path, entry, kind, asked=True)
                 return
 
@@ -169,7 +172,7 @@ class WatchRegistry:
     # --- events ------------------------------------------------------------------------------------------
 
     def notify(self, type: EventType, path: str, zxid: int | None) -> None:
-        """Hand a notification to those it concerns."""
+        """Hand a notification to those it concerns. ``path`` begins with a slash."""
         self.events += 1
         event = WatchEvent(type, path, zxid)
         entry = self._paths.get(path)
@@ -179,13 +182,14 @@ class WatchRegistry:
             return
         if entry is not None:
             self._deliver(entry, event)
-        if self._recursive:
-            for ancestor in _self_and_ancestors(path):
-                above = self._paths.get(ancestor)
+        for length in sorted(self._recursive, reverse=True):
+            # One step for each length that a path with recursive users has, however deep the event's path.
+            if length == len(path) or length == 1 or path[length : length + 1] == "/":
+                above = self._paths.get(path[:length])
                 for watcher in list(above.users.get(Kind.RECURSIVE, ())) if above else ():
                     watcher.deliver(event)
         if type is not EventType.CHANGED and path != "/":
-            parent = path[: path.rindex("/")] or "/"
+            parent = parent_of(path) or "/"
             above = self._paths.get(parent)
             if above is not None and above.deep:
                 self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))
@@ -251,15 +255,8 @@ class WatchRegistry:
     def end(self, error: Exception) -> None:
         """Nothing will be reported any more."""
         paths, self._paths = self._paths, {}
-        self._recursive = 0
+        self._recursive.clear()
         for entry in paths.values():
             for watchers in entry.users.values():
                 for watcher in list(watchers):
                     watcher.end(error)
-
-
-def _self_and_ancestors(path: str) -> Iterator[str]:
-    yield path
-    while path != "/":
-        path = path[: path.rindex("/")] or "/"
-        yield path

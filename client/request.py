@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -69,7 +72,7 @@ class Request(Generic[T]):
 
     def on_settled(self, listener: Callable[[Any], object]) -> None:
         """Call ``listener(self)`` once settled: at once if it is already. Listeners run in order and must
-        not raise."""
+        not raise: what one raises later on is logged, and the others are called all the same."""
         if self.settled:
             listener(self)
         else:
@@ -99,4 +102,8 @@ class Request(Generic[T]):
     def _settle(self) -> None:
         self.settled = True
         while self._listeners:  # one by one: a listener may make another forget about it
-            self._listeners.pop(0)(self)
+            listener = self._listeners.pop(0)
+            try:
+                listener(self)
+            except Exception:
+                logger.exception("%r must not raise; it was to be told of the end of a request.", listener)

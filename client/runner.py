@@ -12,6 +12,7 @@ import trio
 from ..protocol.errors import ClosingError, SessionExpiredError
 from .hosts import Host, HostCycle
 from .request import Request
+from .resolver import Resolver
 from .session import SessionMachine, SessionState
 
 T = TypeVar("T")
@@ -22,6 +23,10 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 _READ_SIZE = 64 * 1024
 _GOOD_AFTER = 1.0
 """Seconds a connection has to serve for the next failure to count as the first."""
+_SHORTEST_BUDGET = 0.5
+"""Seconds that a server has to accept a connection, and again to answer the handshake, at least."""
+_LOOK_UP_PATIENCE = 1.0
+"""Seconds that the look-up of the host names may keep a round waiting."""
 
 
 class Pending(Request[T]):
@@ -168,7 +173,8 @@ class Background:
 class Runner:
     """Keeps a session connected.
 
-    :ivar connect_budget: seconds to open a connection, TLS included.
+    :ivar resolver: finds the addresses of the hosts; None where the connector takes care of that.
+    :ivar connect_timeout: seconds within which the first connection has to be there.
     :ivar renews: whether an expired session is followed by a new one.
     :ivar on_expired: called when it is not.
     :ivar server: where the present connection goes, or the last one went.
@@ -178,7 +184,8 @@ class Runner:
     hosts: HostCycle
     connector: Connector
     ssl_context: ssl.SSLContext | None
-    connect_budget: float
+    resolver: Resolver | None
+    connect_timeout: float
     renews: bool
     on_expired: Callable[[], object] = lambda: None
     server: Host | None = None
@@ -227,6 +234,8 @@ class Runner:
         """Connect, serve, and connect again, until the session is over."""
         machine = self.machine
         while machine.state is not SessionState.CLOSED:
+            if self.hosts.starts_round:
+                await self._prepare_round()
             host, pause = self.hosts.next()
             await trio.sleep(pause)
             stream = await self._open(host)
@@ -239,19 +248,33 @@ class Runner:
                     return
                 machine.renew()
 
+    async def _prepare_round(self) -> None:
+        """Find out which servers there are, and how long each may take for all to have their turn."""
+        machine = self.machine
+        if self.resolver is not None:
+            patience = min(machine.connect_budget, _LOOK_UP_PATIENCE)
+            self.hosts.update(await self.resolver.servers(patience))
+        timeout = machine.timeout
+        if not machine.metrics.connections:
+            timeout = min(timeout, self.connect_timeout)
+        machine.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
+
     async def _open(self, host: Host) -> trio.abc.Stream | None:
+        budget = self.machine.connect_budget
         try:
-            with trio.fail_after(self.connect_budget):
+            if self.resolver is not None and host in self.resolver.unresolved:
+                raise OSError(self.resolver.unresolved[host])
+            with trio.fail_after(budget):
                 return await self._open_secured(host)
         except trio.TooSlowError:
-            reason = f"no connection within {self.connect_budget:.1f} s"
-        except (OSError, UnicodeError, trio.BrokenResourceError) as error:  # UnicodeError: a host name
+            reason = f"no connection within {budget:.1f} s"
+        except (OSError, UnicodeError, trio.BrokenResourceError) as error:  # UnicodeError: no name for TLS
             reason = _describe(error)
         self.machine.connect_failed(f"{host}: {reason}")
         return None
 
     async def _open_secured(self, host: Host) -> trio.abc.Stream:
-        stream = await self.connector(host.name, host.port)
+        stream = await self.connector(host.address or host.name, host.port)
         if self.ssl_context is None:
             return stream
         # Servers just close the connection, without the goodbye of TLS.

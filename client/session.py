@@ -124,6 +124,16 @@ class SessionMachine:
         return self._data.timeout
 
     @property
+    def connect_budget(self) -> float:
+        """Seconds that a server has for handshake and authentication. A change counts from the next
+        connection on."""
+        return self._data.connect_budget
+
+    @connect_budget.setter
+    def connect_budget(self, seconds: float) -> None:
+        self._data.connect_budget = seconds
+
+    @property
     def last_zxid(self) -> int:
         """The highest zxid seen in a reply."""
         return self._data.last_zxid

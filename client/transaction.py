@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from ..protocol.records import ACL, OPEN_ACL
-from .operations import Check, Create, Delete, Operation, SetData, create_mode
+from ..protocol.records import ACL
+from .operations import Check, Delete, Operation, SetData, new_create
 
 
 class Transaction:
@@ -40,10 +40,10 @@ class Transaction:
         ttl: float | None = None,
     ) -> None:
         """Its result is the path. The parameters are those of :meth:`.ZooKeeper.create`."""
-        mode = create_mode(ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl)
-        self.operations.append(
-            Create(path, data, OPEN_ACL if acl is None else acl, mode, round((ttl or 0) * 1000))
+        create = new_create(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl
         )
+        self.operations.append(create)
 
     def delete(self, path: str, *, version: int = -1) -> None:
         """Its result is None."""

@@ -13,6 +13,9 @@ from ..protocol.errors import ClosingError
 from .events import Event, Missed, MissedReason, WatchEvent
 from .operations import client_path
 
+_LONGEST_BACKLOG = 4 * 2**20
+"""How many characters the paths of unread events may have together."""
+
 
 class Watch:
     """A one-shot watch, armed by a read: it fires once, at the first change after what the read returned.
@@ -80,7 +83,8 @@ class WatchStream:
 
     Between :class:`WatchEvent` there may be a :class:`Missed`: changes may have gone unreported, and what one
     follows is to be read again. It comes after a reconnect, after the start of a new session, and in place
-    of everything unread once more than ``buffer`` events are waiting. In each case the watch is armed before
+    of everything unread once more than ``buffer`` events are waiting, or events whose paths have more than
+    4 Mi characters together. In each case the watch is armed before
     it is delivered, so that a read made then leaves no gap.
 
     :ivar path: the path watched.
@@ -91,6 +95,7 @@ class WatchStream:
         self._prefix = prefix
         self._buffer = buffer
         self._events: deque[Event] = deque()
+        self._characters = 0
         self._error: Exception | None = None
         self._wakeup = trio.Event()
 
@@ -106,16 +111,20 @@ class WatchStream:
             await self._wakeup.wait()
         await trio.lowlevel.cancel_shielded_checkpoint()
         event = self._events.popleft()
+        self._characters -= len(event.path)
         if not self._events and self._error is None:
             self._wakeup = trio.Event()
         return event
 
     def deliver(self, event: Event) -> None:
         """Called by the registry."""
-        if len(self._events) >= self._buffer:
+        event = localised(event, self.path, self._prefix)
+        self._characters += len(event.path)
+        if len(self._events) >= self._buffer or self._characters > _LONGEST_BACKLOG:
             self._events.clear()
             event = Missed(self.path, MissedReason.OVERFLOW)
-        self._events.append(localised(event, self.path, self._prefix))
+            self._characters = len(event.path)
+        self._events.append(event)
         self._wakeup.set()
 
     def end(self, error: Exception) -> None:

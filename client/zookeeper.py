@@ -10,9 +10,10 @@ import attrs
 import trio
 
 from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
-from ..protocol.errors import NodeExistsError, NoNodeError, NotEmptyError, ZooKeeperError
-from ..protocol.paths import join, parent_of, validate_path
+from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, NotEmptyError
+from ..protocol.paths import join, parent_of
 from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
+from .arguments import check_arguments
 from .connection import Credential, Metrics
 from .hosts import Host
 from .janitor import Janitor
@@ -37,7 +38,7 @@ from .operations import (
     SetData,
     Sync,
     WhoAmI,
-    create_mode,
+    new_create,
     server_path,
 )
 from .registry import Kind
@@ -59,8 +60,8 @@ class ZooKeeper:
     Every method that asks the server may raise :class:`ConnectionLossError` (``sent`` says whether the
     request may have been applied; of reads it only says that there was no server for the length of the
     session timeout), :class:`SessionExpiredError`, :class:`ClosingError`, and :class:`BadArgumentsError` for
-    a malformed path; the docstrings name what else to expect. Cancelling a call that has not left the client
-    yet withdraws it; after that it runs its course on the server.
+    an argument that cannot be sent, before anything is; the docstrings name what else to expect. Cancelling
+    a call that has not left the client yet withdraws it; after that it runs its course on the server.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the session's state.
@@ -126,10 +127,13 @@ class ZooKeeper:
 
         Cancelling a wait on the :class:`Pending` leaves the operation alone.
         """
+        if not isinstance(operation, Operation):
+            raise BadArgumentsError(None, f"an Operation is what can be submitted, not {operation!r:.100}")
         prefix = self.chroot
+        body = operation.encode(prefix)  # first: it tells what is wrong with the operation
         pending: Pending[T] = Pending(
             operation.opcode,
-            operation.encode(prefix),
+            body,
             operation.path,
             lambda reply: operation.decode(reply, prefix),
             retry=operation.idempotent,
@@ -202,9 +206,9 @@ class ZooKeeper:
         Raises :class:`NodeExistsError`, :class:`NoNodeError` (no parent),
         :class:`NoChildrenForEphemeralsError`, :class:`NoAuthError`, :class:`InvalidACLError`.
         """
-        mode = create_mode(ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl)
-        acl = OPEN_ACL if acl is None else acl
-        operation = Create(path, data, acl, mode, round((ttl or 0) * 1000))
+        operation = new_create(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl
+        )
         while True:
             try:
                 created, stat = await self._call(operation)
@@ -222,7 +226,6 @@ class ZooKeeper:
 
         :param container: make the missing znodes containers.
         """
-        validate_path(path)
         mode = CreateMode.CONTAINER if container else CreateMode.PERSISTENT
         missing, full = [server_path(self.chroot, path)], ""
         while missing:
@@ -300,6 +303,7 @@ class ZooKeeper:
 
         Raises the error of the operation that failed; its ``index`` says which it was.
         """
+        check_arguments(operations=operations)
         return await self._call(Multi(tuple(operations)))
 
     def transaction(self) -> Transaction:
@@ -416,6 +420,7 @@ class ZooKeeper:
     async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
         """Several :class:`GetData` and :class:`GetChildren` in one round trip. A result is what the single
         read would have returned, or the error it would have raised. Server 3.6 or later."""
+        check_arguments(operations=operations)
         return await self._call(MultiRead(tuple(operations)))
 
     async def sync(self, path: str = "/") -> None:
@@ -443,8 +448,8 @@ class ZooKeeper:
 
         Raises :class:`AuthFailedError`; the server then closes the connection, and the client opens another.
         """
-        data = credential.encode() if isinstance(credential, str) else credential
-        pending = self._machine.add_credential(Credential(scheme, data), trio.current_time())
+        check_arguments(scheme=scheme, credential=credential)
+        pending = self._machine.add_credential(Credential(scheme, credential), trio.current_time())
         self._runner.wake()
         await wait_settled(pending, self._machine.withdraw)
         pending.result()
@@ -468,11 +473,12 @@ class ZooKeeper:
         :param recursive: also report everything below. CHILD events come only without it.
         :param buffer: how many unread events are kept; beyond that they give way to a single Missed.
         """
+        check_arguments(buffer=buffer)
         kind = Kind.RECURSIVE if recursive else Kind.PERSISTENT
         full = server_path(self.chroot, path)
         stream = WatchStream(path, self.chroot, buffer)
         pending = self._submit_watching(
-            lambda asks: AddWatch(path, AddWatchMode(recursive or not asks)),
+            lambda asks: AddWatch(path, AddWatchMode(bool(recursive or not asks))),
             full,
             kind,
             stream,
@@ -486,10 +492,9 @@ class ZooKeeper:
             pending.on_settled(lambda _: self._watches.leave(full, stream))
 
     async def _read_and_watch(self, operation: Any, kind: Kind) -> tuple[Any, Watch]:
-        full = operation.path
-        if not isinstance(operation, GetConfig):
-            full = server_path(self.chroot, full)
-        watch = Watch(operation.path, self.chroot, lambda watch: self._watches.leave(full, watch))
+        prefix = "" if isinstance(operation, GetConfig) else self.chroot
+        full = server_path(prefix, operation.path)
+        watch = Watch(operation.path, prefix, lambda watch: self._watches.leave(full, watch))
         is_exists = isinstance(operation, Exists)
         pending = self._submit_watching(
             lambda asks: attrs.evolve(operation, watch=asks),
@@ -525,7 +530,7 @@ class ZooKeeper:
         asks = self._watches.reserve(full, kind)
         try:
             pending = self.submit(operation(asks))
-        except ZooKeeperError:
+        except Exception:
             self._watches.settle(full, kind, None, watcher)
             raise
 
@@ -549,3 +554,6 @@ class _Outside(Create):
 
     def request(self, prefix: str) -> Any:
         return super().request("")
+
+    def result(self, response: Any, prefix: str) -> tuple[str, Stat]:
+        return super().result(response, "")

@@ -75,3 +75,36 @@ def test_success_forgets_the_failures() -> None:
         cycle.next()
     cycle.settled()
     assert all(cycle.next()[1] <= HostCycle.FIRST_PAUSE for _ in range(5))
+
+
+def test_a_round_pauses_only_at_its_start() -> None:
+    cycle = HostCycle(HOSTS, random.Random(1))
+    pauses = [cycle.next()[1] for _ in range(25)]
+    assert [bool(pause) for pause in pauses] == ([False] * 5 + ([True] + [False] * 4) * 4)
+
+
+def test_servers_come_and_go_between_rounds() -> None:
+    places = set()
+    for seed in range(30):
+        cycle = HostCycle(HOSTS, random.Random(seed))
+        before = [cycle.next()[0] for _ in range(5)]
+        assert cycle.starts_round
+        new = Host("new", 1)
+        cycle.update([new, *HOSTS[1:], new])
+        after = [cycle.next()[0] for _ in range(5)]
+        assert cycle.starts_round
+        places.add(after.index(new))
+        after.remove(new)
+        assert after == [host for host in before if host != HOSTS[0]], "who stays keeps its place"
+    assert places == {0, 1, 2, 3, 4}
+
+
+def test_a_server_that_has_proved_good_comes_last_when_it_is_lost() -> None:
+    cycle = HostCycle(HOSTS, random.Random(1))
+    cycle.next()
+    good = cycle.next()[0]
+    cycle.settled()
+    assert cycle.starts_round
+    order = [cycle.next()[0] for _ in range(5)]
+    assert order[-1] == good
+    assert set(order) == set(HOSTS)

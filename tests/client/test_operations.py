@@ -32,6 +32,7 @@ from pyzk.protocol.records import (
     GetDataRequest,
     GetDataResponse,
     GetEphemeralsResponse,
+    SetDataResponse,
     Stat,
 )
 
@@ -171,3 +172,31 @@ def test_results_of_a_batch_of_reads() -> None:
 def test_a_batch_with_the_wrong_number_of_results_does_not_decode() -> None:
     with pytest.raises(JuteError):
         Multi([Delete("/a")]).decode(HEADER + encode_results([]), "")
+
+
+@pytest.mark.parametrize(
+    ("operation", "result"),
+    [
+        (Create("/a"), MultiResult(OpCode.DELETE, 0, None)),
+        (Delete("/a"), MultiResult(OpCode.SET_DATA, 0, SetDataResponse(STAT))),
+        (SetData("/a", b""), MultiResult(OpCode.CREATE, 0, CreateResponse("/app/a"))),
+        (SetData("/a", b""), MultiResult(-1, 0, ErrorResponse(0))),
+        (Check("/a"), MultiResult(OpCode.CREATE2, 0, Create2Response("/app/a", STAT))),
+        (Create("/a"), MultiResult(OpCode.CREATE, 0, CreateResponse("/elsewhere"))),
+    ],
+)
+def test_results_of_another_kind_are_malformed(operation: Any, result: MultiResult) -> None:
+    with pytest.raises(JuteError, match=r"a result of type|not below '/app'"):
+        Multi((operation,)).decode(HEADER + encode_results([result]), "/app")
+
+
+def test_a_batch_of_reads_with_results_of_another_kind() -> None:
+    reply = HEADER + encode_results([MultiResult(OpCode.GET_CHILDREN, 0, GetChildrenResponse(["a"]))])
+    with pytest.raises(JuteError, match="for GetData"):
+        MultiRead((GetData("/a"),)).decode(reply, "")
+
+
+def test_a_znode_created_outside_of_the_chroot_is_malformed() -> None:
+    with pytest.raises(JuteError, match="not below '/app'"):
+        Create("/a").result(Create2Response("/application", STAT), "/app")
+    assert Create("/").result(Create2Response("/app", STAT), "/app") == ("/", STAT)

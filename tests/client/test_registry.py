@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -66,6 +67,27 @@ def test_what_an_event_ends(registry: Registry, type: EventType, fired: set[Kind
         kind for kind, watcher in watchers.items() if watcher.events == [WatchEvent(type, "/a", 5)]
     } == fired
     assert len(registry) == 3 - len(fired)
+
+
+def test_an_event_costs_one_look_up_for_each_length_of_a_recursive_watch(registry: Registry) -> None:
+    class Counting(dict[str, Any]):
+        look_ups = 0
+
+        def get(self, key: str, default: Any = None) -> Any:
+            self.look_ups += 1
+            return super().get(key, default)
+
+    watchers = [registry.arm(path, Kind.RECURSIVE) for path in ("/a/a/a", "/b/b/b", "/a", "/")]
+    registry.leave("/b/b/b", watchers.pop(1))
+    paths = Counting(registry._paths)
+    registry._paths = paths
+    deep = "/a" * 500_000
+    registry.notify(EventType.DELETED, deep, 1)
+    assert [watcher.events for watcher in watchers] == [[WatchEvent(EventType.DELETED, deep, 1)]] * 3
+    assert paths.look_ups == 1 + 3 + 1, "the path itself, the lengths, the parent"
+    for path in ("/ab/c", "/a/a/ab", "/c"):
+        registry.notify(EventType.CHANGED, path, 2)
+    assert [len(watcher.events) for watcher in watchers] == [1, 2, 4]
 
 
 def test_a_recursive_watch_sees_everything_below_but_no_child_events(registry: Registry) -> None:

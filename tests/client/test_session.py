@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from pyzk.client import SessionState
 from pyzk.client.connection import Credential
 from pyzk.client.events import Missed, MissedReason, WatchEvent
 from pyzk.client.registry import Kind
+from pyzk.client.request import Request
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType, OpCode
 from pyzk.protocol.errors import (
     AuthFailedError,
@@ -780,3 +783,72 @@ def test_giving_up_closing_answers_everyone(script: Script) -> None:
         unsent.result()
     assert isinstance(watcher.error, ClosingError)
     assert script.machine.should_close
+
+
+# --- whatever the peer sends ----------------------------------------------------------------------------
+
+
+def test_an_event_of_a_relative_path_breaks_the_protocol(script: Script) -> None:
+    script.watches.reserve("/a", Kind.RECURSIVE)
+    script.watches.settle("/a", Kind.RECURSIVE, Kind.RECURSIVE, Recorder())
+    script.event(EventType.DELETED, "no-slash")
+    assert script.machine.should_close
+    script.lose()
+    assert re.search("broke the protocol.*without a leading slash: 'no-slash'", script.machine.reason)
+    script.connect()
+    assert script.machine.state is SessionState.CONNECTED
+
+
+def test_an_unexpected_error_ends_only_the_connection(
+    script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(reply: bytes) -> None:
+        raise LookupError("mine")
+
+    write = script.write()
+    doomed: Request[None] = Request(OpCode.GET_DATA, b"", "/b", fail)
+    script.machine.submit(doomed, script.now)
+    behind = script.read()
+    first, second, _ = script.requests()
+    script.reply(first)
+    script.reply(second)
+    assert script.machine.should_close
+    assert write.error is None
+    assert isinstance(doomed.error, MarshallingError)
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], LookupError)
+    script.lose()
+    assert "unexpected error" in script.machine.reason
+    script.connect()
+    (again,) = script.requests()
+    script.reply(again, b"data")
+    assert behind.result() == b"data"
+
+
+def test_a_listener_that_raises_keeps_nothing_from_the_others(
+    script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: Request[Any]) -> None:
+        raise LookupError("mine")
+
+    told: list[Request[Any]] = []
+    request = script.read()
+    request.on_settled(fail)
+    request.on_settled(told.append)
+    script.reply(script.requests()[0], b"data")
+    assert told == [request]
+    assert not script.machine.should_close
+    assert "must not raise" in caplog.text
+
+
+def test_a_server_that_gives_another_session_is_not_served(script: Script) -> None:
+    script.lose()
+    script.open()
+    script.welcome(session=SESSION + 1)
+    assert script.machine.should_close
+    script.lose()
+    assert "another session" in script.machine.reason
+    assert script.machine.session_id == SESSION
+    script.connect()
+    assert script.machine.state is SessionState.CONNECTED

@@ -18,9 +18,10 @@ from pyzk.client import (
     WatchStream,
     ZooKeeper,
 )
+from pyzk.client.operations import CONFIG_PATH
 from pyzk.protocol.constants import OpCode
 
-from .world import World
+from .world import World, open_world
 
 
 async def take(stream: WatchStream, count: int) -> list[tuple[EventType, str]]:
@@ -189,6 +190,34 @@ async def test_a_slow_reader_gets_one_missed_instead_of_everything(
             await zk.set("/n", b"")
         assert await anext(events) == Missed("/n", MissedReason.OVERFLOW)
         assert await take(events, 4) == [(EventType.CHANGED, "/n")] * 4
+
+
+async def test_unread_events_with_long_paths_give_way_early() -> None:
+    stream = WatchStream("/app/a", "/app", 1024)
+    long = WatchEvent(EventType.CREATED, "/app/a/" + "x" * 2**20)
+    for _ in range(3):
+        stream.deliver(long)
+    assert await anext(stream) == WatchEvent(EventType.CREATED, long.path.removeprefix("/app"))
+    stream.deliver(long)
+    stream.deliver(long)
+    assert await anext(stream) == Missed("/app/a", MissedReason.OVERFLOW)
+    for _ in range(10):
+        stream.deliver(long)
+        assert await anext(stream) == WatchEvent(EventType.CREATED, long.path.removeprefix("/app"))
+
+
+async def test_the_configuration_has_its_own_path_under_a_chroot(autojump_clock: MockClock) -> None:
+    async with (
+        open_world(skip_acl=True) as world,
+        world.connect() as plain,
+        world.connect("server/app") as zk,
+    ):
+        _, _, watch = await zk.get_config(watch=True)
+        assert watch.path == CONFIG_PATH
+        await plain.set(CONFIG_PATH, b"changed")
+        event = await watch.wait()
+        assert isinstance(event, WatchEvent)
+        assert (event.type, event.path) == (EventType.CHANGED, CONFIG_PATH)
 
 
 async def test_expiry_ends_one_shot_watches_and_moves_lasting_ones_to_the_next_session(

@@ -1,0 +1,138 @@
+"""What the arguments of the client may be, and what to say of one that is not.
+
+This is looked at only where it costs nothing: when a client is made, and when the encoding of an operation
+has failed. Nothing has been sent then.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
+from typing import Any
+
+from ..protocol.constants import INT_MAX, CreateMode
+from ..protocol.errors import BadArgumentsError
+from ..protocol.records import ACL, Id
+from .connection import Credential
+
+Test = Callable[[Any], bool]
+
+
+def _is(*types: type) -> Test:
+    return lambda value: isinstance(value, types)
+
+
+def _int_from(least: int, most: int) -> Test:
+    return lambda value: isinstance(value, int) and least <= value <= most
+
+
+def _or_none(test: Test) -> Test:
+    return lambda value: value is None or test(value)
+
+
+_is_text = _is(str)
+_is_bytes = _is(bytes, bytearray, memoryview)
+_is_int, _is_long = _int_from(-(2**31), INT_MAX), _int_from(-(2**63), 2**63 - 1)
+_is_count = _int_from(1, INT_MAX)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, Id) and _or_none(_is_text)(value.scheme) and _or_none(_is_text)(value.id)
+
+
+def _is_acl(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(
+        isinstance(entry, ACL) and _is_int(entry.perms) and _is_id(entry.id) for entry in value
+    )
+
+
+def _is_credential(value: Any) -> bool:
+    try:
+        Credential("", value)
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _is_auth(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(
+        _is_pair(entry) and _is_text(entry[0]) and _is_credential(entry[1]) for entry in value
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2
+
+
+def _is_session(value: Any) -> bool:
+    return _is_pair(value) and _is_long(value[0]) and isinstance(value[1], bytes)
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, Real) and float(value) >= 0  # which NaN is not
+
+
+def _is_some_seconds(value: Any) -> bool:
+    return _is_seconds(value) and 0 < value < math.inf
+
+
+_INT32, _INT64 = "an int of 32 bits", "an int of 64 bits"
+_COUNT = f"an int from 1 to {INT_MAX:,}"
+_OPTIONAL_TEXT = (_or_none(_is_text), "a str or None")
+_ON_EXPIRED = ("cancel", "new_session")
+
+RULES: dict[str, tuple[Test, str]] = {
+    # of operations
+    "path": (_is_text, "a str"),
+    "data": (_or_none(_is_bytes), "bytes or None"),
+    "version": (_is_int, _INT32),
+    "acl": (_is_acl, "a list of ACL(perms, Id(scheme, id)), of an int of 32 bits and two str"),
+    "mode": (_is(CreateMode), "a CreateMode"),
+    "ttl": (_is_long, _INT64),
+    "ttl in seconds": (_is_some_seconds, "a number above 0"),
+    "joining": _OPTIONAL_TEXT,
+    "leaving": _OPTIONAL_TEXT,
+    "new_members": _OPTIONAL_TEXT,
+    "from_config": (_is_long, _INT64),
+    "operations": (_is(Iterable), "a list of operations"),
+    # of other methods
+    "scheme": (_is_text, "a str"),
+    "credential": (_is_credential, "bytes or a str"),
+    "buffer": (_is_count, _COUNT),
+    "prefix": _OPTIONAL_TEXT,
+    "paths": (bool, "one path or more"),
+    # of connect
+    "servers": (_is_text, "a str"),
+    "session_timeout": (_is_some_seconds, "a number of seconds above 0"),
+    "connect_timeout": (_is_seconds, "a number of seconds, 0 or more"),
+    "close_grace": (_is_seconds, "a number of seconds, 0 or more"),
+    "auth": (_is_auth, "a list of (scheme, credential): a str, and bytes or a str"),
+    "on_expired": (lambda value: value in _ON_EXPIRED, " or ".join(map(repr, _ON_EXPIRED))),
+    "resume": (_or_none(_is_session), "(session id, password): an int of 64 bits and bytes"),
+    "ssl_context": (_or_none(_is(ssl.SSLContext)), "an ssl.SSLContext or None"),
+    "connector": (_or_none(callable), "a function of a host name and a port, or None"),
+    "request_limit": (_is_count, _COUNT),
+    "reply_limit": (_is_count, _COUNT),
+    "rng": (_or_none(_is(random.Random)), "a random.Random or None"),
+}
+_NOT_SHOWN = ("data", "credential", "auth", "resume")  # large, or secret
+
+
+def complaint(arguments: dict[str, Any]) -> str | None:
+    """What to say of the first argument that is not what it must be; None if all are."""
+    for name, value in arguments.items():
+        test, expected = RULES[name]
+        if not test(value):
+            shown = f"this {type(value).__name__}" if name in _NOT_SHOWN else f"{value!r:.100}"
+            return f"{name} must be {expected}, not {shown}"
+    return None
+
+
+def check_arguments(**arguments: Any) -> None:
+    """Raises :class:`BadArgumentsError` for the first argument that is not what it must be."""
+    words = complaint(arguments)
+    if words is not None:
+        raise BadArgumentsError(None, words)

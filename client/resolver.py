@@ -1,0 +1,52 @@
+"""From host names to addresses. Each address of a name is a server of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import trio
+
+from .hosts import Host
+
+
+class Resolver:
+    """Looks the hosts up, anew for each round of attempts.
+
+    Each look-up is a task of its own: one that hangs stops nothing but itself, and there is never more than
+    one for a host. A host whose look-up fails or hangs keeps the addresses that it had. One that never had
+    any stays in the list by its name.
+
+    :ivar unresolved: the hosts that never had an address, and why.
+    """
+
+    def __init__(self, hosts: Iterable[Host], start_soon: Callable[..., Any]) -> None:
+        self._servers = {host: [host] for host in hosts}
+        self._start_soon = start_soon
+        self._running: dict[Host, trio.Event] = {}
+        self.unresolved = dict.fromkeys(self._servers, "the look-up of the name has not ended yet")
+
+    async def servers(self, patience: float) -> list[Host]:
+        """Look up all hosts; wait at most ``patience`` seconds for it. What comes later counts next time."""
+        started = []
+        for host in self._servers.keys() - self._running.keys():
+            self._running[host] = ended = trio.Event()
+            started.append(ended)
+            self._start_soon(self._look_up, host, ended)
+        with trio.move_on_after(patience):
+            for ended in started:
+                await ended.wait()
+        return [server for servers in self._servers.values() for server in servers]
+
+    async def _look_up(self, host: Host, ended: trio.Event) -> None:
+        try:
+            found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:  # ValueError: it cannot be a name
+            if host in self.unresolved:
+                self.unresolved[host] = str(error)
+        else:
+            self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
+            self.unresolved.pop(host, None)
+        del self._running[host]
+        ended.set()
