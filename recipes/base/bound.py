@@ -51,6 +51,12 @@ class Bound:
         await self.zk.session.wait_connected()
         self.check()
 
+    async def ended(self) -> None:
+        """Wait until the session has ended or the client was closed. A lost connection is neither."""
+        session = self.zk.session
+        while not self.over and session.state is not SessionState.CLOSED:
+            await session.wait_change()
+
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
     """Wait until one of several waits is over, and cancel the others. A wait for something of a client that

@@ -166,9 +166,7 @@ class _Contender:
 
     async def win(self, *, wait: bool) -> None:
         """Wait until nobody stands before."""
-        session = self.terms.zk.session
         while True:
-            changed = session.changed
             blocker = self._blocker(await self._look(monitor=wait))
             if blocker is None:
                 return
@@ -176,7 +174,9 @@ class _Contender:
                 raise WouldBlock(self.terms.path)
             if not await self._arm(blocker):
                 continue
-            waits: list[Callable[[], Awaitable[object]]] = [changed.wait]
+            # A reconnect is no reason to look: the client arms the watches again, relative to the last zxid
+            # that it has seen, and the server then reports what has changed meanwhile.
+            waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
             waits += [watch.wait for watch in (self._watch, self._node) if watch is not None]
             with trio.move_on_after(self.terms.strategy.period):
                 await first_of(*waits)
