@@ -7,7 +7,8 @@ The rules (recipes.md D.0, D.1.5, D.2):
   or when the client was closed. It is lost once and for ever.
 * The code that relies on it runs in :meth:`Hold.scope`, which is cancelled then, before the server can grant
   the same thing to anybody else; the block raises :class:`LockLost` with the reason.
-* What the code raises itself is never hidden: it goes on its way, with the loss as a note.
+* What the code raises itself is never hidden: it goes on its way, with the loss as a note. Only that the
+  session has expired says the same as the loss, so it is the cause of the :class:`LockLost` that is raised.
 """
 
 from __future__ import annotations
@@ -183,7 +184,8 @@ class Hold:
     def scope(self) -> Iterator[trio.CancelScope]:
         """A block that relies on it (recipes.md D.0, exit rules).
 
-        Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it.
+        Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it, or if one
+        of its calls was refused because this session had expired.
         """
         try:
             with trio.CancelScope() as scope:
@@ -203,6 +205,8 @@ class Hold:
         except BaseException as error:
             self.inspect()
             if self._error is not None and error is not self._error:
+                if self._bound.over and self.reason is not None and _says_expired(error):
+                    raise self._error from error
                 error.add_note(f"meanwhile: {self._error}")
                 error.__context__ = error.__context__ or self._error
             raise
@@ -231,3 +235,10 @@ class Hold:
             if stat is None or stat.ephemeralOwner != self.session_id:
                 self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         self.check()
+
+
+def _says_expired(error: BaseException) -> bool:
+    """Whether this is a :class:`SessionExpiredError`, or a group of nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(SessionExpiredError)[1] is None
+    return isinstance(error, SessionExpiredError)
