@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.bound import Bound, first_of
+from ..base.bound import Bound
 from ..base.creating import Parents, split
 from ..base.running import steady
 
@@ -40,7 +40,7 @@ class Barrier:
         validate_path(path)
         self.zk = zk
         self.path = path
-        self._parents = Parents(parents == "container", acl)
+        self._parents = Parents.of(parents, acl)
         self._acl = acl
 
     def __repr__(self) -> str:
@@ -78,9 +78,8 @@ class Barrier:
     async def wait(self) -> None:
         """Wait until there is none. Goes on after the connection or the session was lost."""
         while True:
-            changed = self.zk.session.changed
             stat, watch = await steady(self.zk, lambda: self.zk.exists(self.path, watch=True))
             with watch:
                 if stat is None:
                     return
-                await first_of(watch.wait, changed.wait)
+                await watch.wait()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Literal
 
 import attrs
+import trio
 
 from ...client import (
     ACL,
@@ -88,7 +90,7 @@ class DoubleBarrier(Blocks[str]):
         if n < 1:
             raise ValueError(f"it takes at least one member, not {n}")
         self.path = path
-        self._terms = _Terms(zk, path, n, data, Parents(parents == "container", acl), acl)
+        self._terms = _Terms(zk, path, n, data, Parents.of(parents, acl), acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -190,12 +192,18 @@ class _Member:
                 if own is None:  # somebody has deleted it, or everything
                     await self._register()
                     return False
-                await first_of(ready_watch.wait, own_watch.wait, changed.wait)
+                await first_of(ready_watch.wait, own_watch.wait, partial(self._reconnect, changed))
             if own_watch.event is not None or not _created(ready_watch):
                 return False
             # Enough to know: it was written while we were registered. kazoo's members delete it early.
             self.round = await self._present_round()
             return True
+
+    async def _reconnect(self, changed: trio.Event) -> None:
+        """Wait until the connection was lost and is back. A watch for a znode to come does not tell of one
+        that has come and gone meanwhile: members of kazoo delete ``ready`` while others are still there."""
+        await changed.wait()
+        await self.bound.reconnected()
 
     async def _is_valid(self, ready: Stat) -> bool:
         """Whether a ``ready`` belongs to members that are there: it was written after one of them had

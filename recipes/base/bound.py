@@ -19,6 +19,9 @@ from ...client import (
 
 T = TypeVar("T")
 
+_FRESH = 0.3
+"""Of the session timeout: nothing begins to be held with a lease that is shorter."""
+
 
 class Bound:
     """Calls that are made in the session that was there when this was made, and in no other: what was begun
@@ -50,6 +53,42 @@ class Bound:
         """Wait until requests are being served, in this same session."""
         await self.zk.session.wait_connected()
         self.check()
+
+    async def confirm(self) -> None:
+        """Wait until the session's lease is long enough to hold something. As a rule it is; who has only
+        pinged for long needs one answer of the leader.
+
+        Raises :class:`SessionExpiredError`, :class:`ClosingError`.
+        """
+        session = self.zk.session
+        moved = trio.Event()
+
+        def wake() -> None:
+            nonlocal moved
+            moved.set()
+            moved = trio.Event()
+
+        def is_long_enough() -> bool:
+            left = session.lease_deadline() - trio.current_time()
+            return left >= _FRESH * session.negotiated_timeout
+
+        if is_long_enough():
+            return
+        stop_keeping = self.zk.keep_lease(wake)
+        try:
+            while True:
+                await self.reconnected()
+                if is_long_enough():
+                    return
+                await first_of(moved.wait, session.changed.wait)
+        finally:
+            stop_keeping()
+
+    async def ended(self) -> None:
+        """Wait until the session has ended or the client was closed. A lost connection is neither."""
+        session = self.zk.session
+        while not self.over and session.state is not SessionState.CLOSED:
+            await session.wait_change()
 
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:

@@ -10,7 +10,8 @@ The rules (recipes.md D.0, D.1.5, D.2):
   grant the same thing to anybody else; the block raises :class:`LockLost` with the reason. The scope itself
   has the end of the lease as its deadline: after a stop of the whole process it is over before any task
   runs again.
-* What the code raises itself is never hidden: it goes on its way, with the loss as a note.
+* What the code raises itself is never hidden: it goes on its way, with the loss as a note. Only that the
+  session has expired says the same as the loss, so it is the cause of the :class:`LockLost` that is raised.
 """
 
 from __future__ import annotations
@@ -44,9 +45,6 @@ _MARGIN = 0.1
 """Of the session timeout: for clocks that differ, and for the ms that lease.py leaves open."""
 _LEAST_MARGIN = 0.05
 """Seconds."""
-_FRESH = 0.2
-"""Of the session timeout: a hold does not begin with a lease that is shorter."""
-
 OnData = Callable[[bytes | None], object]
 
 
@@ -139,17 +137,8 @@ class Hold:
 
     # --- watching over it --------------------------------------------------------------------------------
 
-    async def confirm(self) -> None:
-        """Have the leader answer, unless it has done so lately. Call it before :meth:`guard`.
-
-        Raises what ``sync`` raises, and :class:`SessionExpiredError`.
-        """
-        left = self.deadline() - trio.current_time()
-        if self._suspended != "ignore" and left < _FRESH * self._zk.session.negotiated_timeout:
-            await self._bound.repeat(lambda: self._zk.sync(self.path))
-
     def guard(self, node: Watch | None = None, on_data: OnData | None = None) -> None:
-        """Watch over it in the background until :meth:`end`.
+        """Watch over it in the background until :meth:`end`. Call :meth:`.Bound.confirm` some time before.
 
         :param node: a data watch on its znode.
         """
@@ -213,7 +202,8 @@ class Hold:
     def scope(self) -> Iterator[trio.CancelScope]:
         """A block that relies on it (recipes.md D.0, exit rules).
 
-        Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it.
+        Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it, or if one
+        of its calls was refused because this session had expired.
         """
         try:
             with trio.CancelScope(deadline=self._limit) as scope:
@@ -234,6 +224,8 @@ class Hold:
         except BaseException as error:
             self.inspect()
             if self._error is not None and error is not self._error:
+                if self._bound.over and self.reason is not None and _says_expired(error):
+                    raise self._error from error
                 error.add_note(f"meanwhile: {self._error}")
                 error.__context__ = error.__context__ or self._error
             raise
@@ -262,3 +254,10 @@ class Hold:
             if stat is None or stat.ephemeralOwner != self.session_id:
                 self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         self.check()
+
+
+def _says_expired(error: BaseException) -> bool:
+    """Whether this is a :class:`SessionExpiredError`, or a group of nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(SessionExpiredError)[1] is None
+    return isinstance(error, SessionExpiredError)

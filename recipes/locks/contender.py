@@ -16,20 +16,22 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import attrs
 import trio
-from attrs.validators import in_, is_callable, or_
+from attrs.validators import deep_iterable, instance_of
 
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
 from ...protocol.paths import join, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_identified, split
+from ..base.creating import Parents, ParentsMode, create_identified, split
 from ..base.hold import Hold, Suspended
+from ..base.words import check_word, one_of
 from ..errors import SequenceExhausted, WouldBlock
 from .acquiring import Acquirable
-from .grant import Grant, OnRevoke, delete
+from .bridge import BridgeHold, parts
+from .grant import Grant, OnRevoke, OnRevokeWord, delete
 from .names import DEFAULT_KINDS, OURS, Kind, Naming, Place, Purpose, parse, queue
 from .strategy import PREDECESSOR, Strategy
 
@@ -46,7 +48,6 @@ class _Displaced(Exception):
     """The own znode is gone although the session lives."""
 
 
-ParentsMode = Literal["container", "persistent"]
 OnSessionLoss = Literal["requeue", "raise"]
 
 
@@ -57,23 +58,28 @@ class Terms:
     zk: ZooKeeper
     path: str
     purpose: Purpose = Purpose.LOCK
-    naming: Naming = attrs.field(default="curator", validator=in_(get_args(Naming)))
+    naming: Naming = attrs.field(default="curator", validator=one_of(Naming))
     data: bytes = b""
-    parents: ParentsMode = attrs.field(default="container", validator=in_(get_args(ParentsMode)))
+    parents: ParentsMode = attrs.field(default="container", validator=one_of(ParentsMode))
     acl: Sequence[ACL] | None = None
-    suspended: Suspended = attrs.field(default="deadline", validator=in_(get_args(Suspended)))
+    suspended: Suspended = attrs.field(default="deadline", validator=one_of(Suspended))
     margin: float | None = None
-    on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=in_(get_args(OnSessionLoss)))
+    on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=one_of(OnSessionLoss))
     monitor: bool = True
-    on_revoke: OnRevoke = attrs.field(
-        default="ignore", validator=or_(in_(("ignore", "cancel")), is_callable())
+    on_revoke: OnRevoke = attrs.field(default="ignore")
+    recognise: frozenset[Kind] = attrs.field(
+        default=DEFAULT_KINDS, validator=deep_iterable(instance_of(Kind))
     )
-    recognise: frozenset[Kind] = DEFAULT_KINDS
     strategy: Strategy = PREDECESSOR
     cleanup_grace: float = 1.0
     grant_type: type[Grant] = Grant
     warned: set[str] = attrs.field(factory=set, init=False, eq=False)
     """What was said in the log already."""
+
+    @on_revoke.validator
+    def _check_on_revoke(self, attribute: Any, on_revoke: object) -> None:
+        if not callable(on_revoke):
+            check_word(attribute.name, on_revoke, OnRevokeWord)
 
     @property
     def parents_mode(self) -> Parents:
@@ -147,8 +153,8 @@ class _Contender:
         self._paths: tuple[str, ...] = ()
         self._sequence = -1
         self._stat: Stat | None = None
-        self._data: bytes | None = None
-        self._node: Watch | None = None  # on the own znode
+        self._data: dict[str, bytes | None] = {}  # of the own znodes, by path
+        self._nodes: dict[str, Watch] = {}  # on the own znodes, by path
         self._watch: Watch | None = None  # on what it waits for
 
     async def enter(self) -> None:
@@ -166,9 +172,7 @@ class _Contender:
 
     async def win(self, *, wait: bool) -> None:
         """Wait until nobody stands before."""
-        session = self.terms.zk.session
         while True:
-            changed = session.changed
             blocker = self._blocker(await self._look(monitor=wait))
             if blocker is None:
                 return
@@ -176,16 +180,20 @@ class _Contender:
                 raise WouldBlock(self.terms.path)
             if not await self._arm(blocker):
                 continue
-            waits: list[Callable[[], Awaitable[object]]] = [changed.wait]
-            waits += [watch.wait for watch in (self._watch, self._node) if watch is not None]
+            # A reconnect is no reason to look: the client arms the watches again, relative to the last zxid
+            # that it has seen, and the server then reports what has changed meanwhile.
+            waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
+            waits += [watch.wait for watch in self._nodes.values()]
+            if self._watch is not None:
+                waits.append(self._watch.wait)
             with trio.move_on_after(self.terms.strategy.period):
                 await first_of(*waits)
-            if self._node is not None and self._node.event is not None:
-                self._node = None
+            self._nodes = {path: watch for path, watch in self._nodes.items() if watch.event is None}
             self.bound.check()
 
     async def _look(self, *, monitor: bool) -> list[str]:
-        """List the queue; at the first time also arm the watch on the own znode, in the same round trip."""
+        """List the queue; at the first time also arm the watch on the own znode, in the same round trip (on
+        both halves of a bridge: in two)."""
         zk, path = self.terms.zk, self.terms.path
 
         async def look() -> list[str]:
@@ -205,8 +213,12 @@ class _Contender:
             raise _Displaced from None
 
     async def _monitor_own(self, monitor: bool) -> None:
-        if monitor and self.terms.monitor and self._node is None:
-            self._data, self._stat, self._node = await self.terms.zk.get(self._paths[0], watch=True)
+        if not (monitor and self.terms.monitor):
+            return
+        for path in self._paths:
+            if path not in self._nodes:
+                read = await self.terms.zk.get(path, watch=True)
+                self._data[path], self._stat, self._nodes[path] = read
 
     def _blocker(self, names: list[str]) -> Place | None:
         """The nearest of those for whom we have to wait."""
@@ -267,6 +279,7 @@ class _Contender:
 
     async def granted(self, requeues: int, waited: float) -> Grant:
         terms = self.terms
+        await self.bound.confirm()  # we may have waited for long, and only read
         try:
             await self.bound.repeat(lambda: self._monitor_own(True))
             if self._stat is None:
@@ -275,8 +288,8 @@ class _Contender:
             raise _Displaced from None
         if self._stat is None or self._stat.ephemeralOwner != terms.zk.session.id:
             raise _Displaced
-        hold = Hold(self.bound, self._paths[0], suspended=terms.suspended, margin=terms.margin)
-        await hold.confirm()  # we may have waited for long, and only read
+        watches = [self._watch] if self._watch is not None else []
+        hold = self._hold(watches)
         grant = terms.grant_type(
             token=self._stat.czxid,
             paths=self._paths,
@@ -287,11 +300,19 @@ class _Contender:
             hold=hold,
             bound=self.bound,
             terms=terms,
-            watches=[self._watch] if self._watch is not None else [],
+            watches=watches,
         )
-        hold.guard(self._node, grant.data_changed)
-        grant.data_changed(self._data)
+        for part in parts(hold):
+            part.guard(self._nodes.get(part.path), grant.data_changed)
+        for data in self._data.values():
+            grant.data_changed(data)
         return grant
+
+    def _hold(self, watches: list[Watch]) -> Hold:
+        terms, paths = self.terms, self._paths
+        if len(paths) == 1:
+            return Hold(self.bound, paths[0], suspended=terms.suspended, margin=terms.margin)
+        return BridgeHold(self.bound, paths, watches, suspended=terms.suspended, margin=terms.margin)
 
     async def leave(self) -> None:
         """Give up the place."""
@@ -301,5 +322,5 @@ class _Contender:
             if self._paths:
                 await delete(self.bound, self._paths, self.terms.cleanup_grace)
         finally:
-            if self._node is not None:
-                self._node.cancel()
+            for watch in self._nodes.values():
+                watch.cancel()

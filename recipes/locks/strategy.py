@@ -7,6 +7,10 @@ from typing import Literal
 
 import attrs
 
+from ..base.words import one_of
+
+Watched = Literal["predecessor", "parent", "nothing"]
+
 
 @attrs.frozen
 class Strategy:
@@ -15,12 +19,13 @@ class Strategy:
     :ivar period: seconds after which it looks again, whatever happens.
     """
 
-    watches: Literal["predecessor", "parent", "nothing"]
+    watches: Watched = attrs.field(validator=one_of(Watched))
     period: float = math.inf
 
 
 PREDECESSOR = Strategy("predecessor")
-"""Watch the contender just before: whoever goes wakes one. N contenders cost 5N-2 requests and N-1 events."""
+"""Watch the contender just before: whoever goes wakes one. N contenders cost 5N-2 requests and N-1 events; N
+more of each where they watch their own znodes too (``monitor``)."""
 
 PARENT = Strategy("parent")
 """Watch the directory: whoever comes or goes wakes everybody, and everybody reads the whole list: N(N-1)

@@ -323,6 +323,7 @@ class HeldClaim(Claim):
     async def _read(self) -> bool:
         if not await super()._read():
             return False
+        await self.bound.confirm()
         try:
             _, _, node = await self.bound.repeat(lambda: self._zk.get(self.path, watch=True))
         except NoNodeError:

@@ -363,6 +363,14 @@ def test_kazoo_and_we_wait_for_each_other(server: EmbeddedServer, start: Start, 
     assert other.Lock("/x").acquire(blocking=False)
 
 
+def test_a_command_is_told_of_both_znodes_of_a_bridge(start: Start) -> None:
+    status, output, _ = start("--naming", "both", "/x", "--", "sh", "-c", 'echo "$PYZK_LOCK_NODE"').end()
+    curator, kazoo = output.splitlines()
+    assert status == 0
+    assert curator.startswith("/x/_c_")
+    assert kazoo.startswith("/x/z")
+
+
 # --- losing it ----------------------------------------------------------------------------------------------
 
 
@@ -830,6 +838,24 @@ def test_the_table() -> None:
             "3       lock (curator)        0x1a     2 s         " + "x" * 119 + "…",
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"ann", "ann"),
+        (b"", "one without data"),
+        (b"x" * 200, "x" * 200),
+        (b"x" * 900_000, "x" * 200 + "… (900,000 bytes)"),
+        (b"\x1b[2J\n", r"b'\x1b[2J\n'"),
+        ("\u202egnp".encode(), r"b'\xe2\x80\xaegnp'"),
+        (b"\x1b" * 1000, "b'" + r"\x1b" * 49 + r"\x… (1,000 bytes)"),
+    ],
+)
+def test_a_holder_in_a_few_words(data: bytes, shown: str) -> None:
+    words = entry(data=data).describe(1002.0)
+    assert words == f"{shown} (session 0x1a, for 2 s)"
+    assert words.isprintable()
 
 
 def test_the_table_of_nobody() -> None:

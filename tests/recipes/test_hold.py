@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ZooKeeper
+from pyzk.client import ConnectionLossError, SessionExpiredError, ZooKeeper, repeat
 from pyzk.recipes.base.bound import Bound
 from pyzk.recipes.base.hold import Hold
 from pyzk.recipes.errors import LockLost, LossReason
@@ -114,7 +117,7 @@ async def test_a_process_that_stood_still_does_not_go_on(
         assert caught.value.reason is LossReason.LEASE_EXPIRED
         assert max(steps) < deadline
         await hold.end()
-        await zk.delete("/mine")
+        await repeat(zk, partial(zk.delete, "/mine"))
 
 
 async def test_a_lease_that_was_over_does_not_come_back(
@@ -148,12 +151,13 @@ async def test_a_hold_does_not_begin_with_a_stale_lease(
     """Who waited for long has only pinged, which proves nothing."""
     await zk.create("/mine", b"", ephemeral=True)
     await trio.sleep(100)
-    hold = Hold(Bound(zk), "/mine")
-    assert hold.deadline() < trio.current_time()
+    bound = Bound(zk)
+    assert zk.session.lease_deadline() < trio.current_time()
     before = zk.metrics.requests.total()
-    await hold.confirm()
-    await hold.confirm()
+    await bound.confirm()
+    await bound.confirm()
     assert zk.metrics.requests.total() == before + 1
+    hold = Hold(bound, "/mine")
     hold.guard()
     with hold.scope():
         await trio.sleep(100)
@@ -189,6 +193,53 @@ async def test_what_the_body_raises_is_not_hidden(autojump_clock: MockClock, lab
             await trio.sleep_forever()
         finally:
             raise ValueError("mine")
+    assert any("expired" in note for note in caught.value.__notes__)
+    await hold.end()
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_call_that_fails_because_the_session_has_expired_tells_of_the_loss(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, grouped: bool
+) -> None:
+    hold = await hold_of(zk)
+
+    async def write() -> None:
+        while True:
+            with suppress(ConnectionLossError):
+                await zk.set("/mine", b"")
+
+    with pytest.raises(LockLost) as caught, hold.scope():
+        lab.server.restart(keep_data=False)
+        if grouped:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(write)
+                nursery.start_soon(write)
+        else:
+            await write()
+    assert caught.value.reason is LossReason.SESSION_EXPIRED
+    cause = caught.value.__cause__
+    assert isinstance(cause, BaseExceptionGroup if grouped else SessionExpiredError)
+    await hold.end()
+
+
+async def test_the_expiry_of_another_session_is_no_loss(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    with pytest.raises(SessionExpiredError), hold.scope():
+        raise SessionExpiredError
+    hold.check()
+    await hold.end()
+
+
+async def test_what_else_the_body_raises_beside_the_expiry_is_not_hidden(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    lab.server.expire(zk.session.id)
+    await hold.lost.wait()
+    with pytest.raises(ExceptionGroup) as caught, hold.scope():
+        raise ExceptionGroup("of two tasks", [SessionExpiredError(), ValueError("mine")])
     assert any("expired" in note for note in caught.value.__notes__)
     await hold.end()
 

@@ -4,15 +4,15 @@ D.13, and trap E-30. What differs stands with each recipe."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ZooKeeper
-from pyzk.recipes import Grant, LeaderElection, Lock, LockLost, RWLock, Semaphore, SingleNodeLock
+from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
+from pyzk.recipes import Grant, LeaderElection, Lock, LockLost, LossReason, RWLock, Semaphore, SingleNodeLock
 
 from .lab import SESSION_TIMEOUT, TICK, Lab
 
@@ -68,6 +68,21 @@ async def test_f10_f11_the_server_restarts_while_another_waits(
     # data loses its locks.
     assert order == ["holder", "waiter"] if keep_data else sorted(order) == ["holder", "lost", "waiter"]
     await free(lab, zk, other)
+
+
+async def test_f11_a_body_that_writes_while_the_server_restarts_is_told_of_the_loss(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, hold: Hold
+) -> None:
+    """Whichever comes first: the loss, or the error of a request."""
+    await zk.create("/data")
+    with pytest.raises(LockLost) as caught:
+        async with hold(zk):
+            lab.server.restart(keep_data=False)
+            while True:
+                with suppress(ConnectionLossError, NoNodeError):
+                    await zk.set("/data", b"")
+    assert caught.value.reason is LossReason.SESSION_EXPIRED
+    await free(lab, zk)
 
 
 async def test_f10_a_short_absence_disturbs_no_holder(

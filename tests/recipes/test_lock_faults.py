@@ -76,12 +76,12 @@ async def test_f2_a_second_znode_that_turns_up_later_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
 ) -> None:
     other = await lab.client()
-    async with Lock(other, "/lock"), trio.open_nursery() as nursery:
+    async with Lock(other, "/lock") as held, trio.open_nursery() as nursery:
         nursery.start_soon(hold_until_cancelled, Lock(zk, "/lock", naming=naming))
         await trio.sleep(1)
         path = next(path for path in lab.server.dump("/lock") if path.endswith("1"))
         await zk.create(path[:-10], ephemeral=True, sequential=True)
-        lab.server.disconnect(zk.session.id)  # it looks again
+        await other.set(held.path, b"x")  # it looks again
         await trio.sleep(1)
         assert path in lab.server.dump()
         assert await nodes(lab) == (2 if naming == "curator" else 3)

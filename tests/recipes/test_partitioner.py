@@ -605,8 +605,9 @@ async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
 
 
 async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab) -> None:
-    """Every reply takes a second, and the caller has had enough after 0.4 s, 1.4 s, ..."""
-    zk = await lab.client()
+    """Every reply takes a second, and the caller has had enough after 0.4 s, 1.4 s, ... The session lasts for
+    long: a lease cannot be kept where answers take a fifth of the session timeout."""
+    zk = await lab.client(session_timeout=3 * SESSION_TIMEOUT)
     await zk.ensure_path("/work/party")
     shared = 0
     for steps in range(25):
