@@ -101,6 +101,7 @@ RULES: dict[str, tuple[Test, str]] = {
     # of other methods
     "scheme": (_is_text, "a str"),
     "credential": (_is_credential, "bytes or a str"),
+    "moved": (callable, "a function without arguments"),
     "buffer": (_is_count, _COUNT),
     "prefix": _OPTIONAL_TEXT,
     "paths": (bool, "one path or more"),

@@ -73,6 +73,8 @@ class HostCycle:
     others. A round goes through all of them without a pause. Between two rounds there is one, drawn at
     random; every round doubles the longest pause, up to a second. A connection that has proved good ends the
     round: when it is lost, a new one begins, in which its server comes last.
+
+    :ivar rounds: how many rounds have begun since a connection has proved good.
     """
 
     FIRST_PAUSE = 0.05
@@ -82,6 +84,7 @@ class HostCycle:
         self._rng = rng
         self._order: deque[Host] = deque()
         self._left = 0  # in this round
+        self.rounds = 0
         self._pause = 0.0  # the longest one before the next round
         self.update(hosts)
 
@@ -111,6 +114,7 @@ class HostCycle:
             pause = self._rng.uniform(0, self._pause)
             self._pause = min(2 * self._pause or self.FIRST_PAUSE, self.LONGEST_PAUSE)
             self._left = len(self._order)
+            self.rounds += 1
         self._left -= 1
         self._order.rotate(-1)
         return self._order[-1], pause
@@ -118,4 +122,4 @@ class HostCycle:
     def settled(self) -> None:
         """A connection has proved good: the next failure is a first one again."""
         self._pause = self.FIRST_PAUSE
-        self._left = 0
+        self._left = self.rounds = 0

@@ -23,6 +23,8 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 _READ_SIZE = 64 * 1024
 _GOOD_AFTER = 1.0
 """Seconds a connection has to serve for the next failure to count as the first."""
+_FIRST_SHARE = 1 / 4
+"""Of the session timeout: what the first round of attempts takes at most after a connection was lost."""
 _SHORTEST_BUDGET = 0.5
 """Seconds that a server has to accept a connection, and again to answer the handshake, at least."""
 _LOOK_UP_PATIENCE = 1.0
@@ -249,13 +251,16 @@ class Runner:
                 machine.renew()
 
     async def _prepare_round(self) -> None:
-        """Find out which servers there are, and how long each may take for all to have their turn."""
+        """Find out which servers there are, and how long each may take for all to have their turn: when a
+        connection is lost, soon enough for what is held to be kept, and longer from round to round."""
         machine = self.machine
         if self.resolver is not None:
             patience = min(machine.connect_budget, _LOOK_UP_PATIENCE)
             self.hosts.update(await self.resolver.servers(patience))
         timeout = machine.timeout
-        if not machine.metrics.connections:
+        if machine.metrics.connections:
+            timeout *= min(1.0, _FIRST_SHARE * 2**self.hosts.rounds)
+        else:
             timeout = min(timeout, self.connect_timeout)
         machine.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
 

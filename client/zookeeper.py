@@ -115,6 +115,7 @@ class ZooKeeper:
 
         Returns what takes this back; calling that again does nothing.
         """
+        check_arguments(moved=moved)
         lease = self._machine.lease
         lease.keep(moved)
         self._runner.reset_timer()
