@@ -13,6 +13,7 @@ from pyzk.client import (
     ACL,
     ClosingError,
     Create,
+    Delete,
     Id,
     NoAuthError,
     Perms,
@@ -215,6 +216,28 @@ async def test_what_happens_while_away(  # E-43, F7, F10, F14
     assert sorted(path for type, path in found if type is ADDED) == ["/app/again", "/app/new"]
     assert [path for type, path in found if type is CHANGED] == ["/app/changed"]
     assert found.index((REMOVED, "/app/again")) < found.index((ADDED, "/app/again"))
+
+
+async def test_a_parent_found_gone_before_the_walk(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
+) -> None:
+    """The read of a parent outlives its connection and finds nothing; nobody tells of the child's end."""
+    lab.server.load({"/app": b"0", "/app/a": b"1", "/app/a/b/c": b"2"})
+    other = await lab.client()
+    async with TreeCache(zk, "/app") as cache:
+        await cache.synced()
+        events = cache.events()
+        await told(events)
+        with lab.server.fault(op="get_data", path="/app/a", action="disconnect") as fault:
+            await other.set("/app/a", b"new")
+            while not fault.fired:
+                await trio.lowlevel.checkpoint()
+        for pending in [other.submit(Delete(path)) for path in ["/app/a/b/c", "/app/a/b", "/app/a"]]:
+            await pending.wait()
+        found = await told(events)
+        assert contents(cache) == {"/app": b"0"}
+    assert sorted(path for type, path in found if type is REMOVED) == ["/app/a", "/app/a/b", "/app/a/b/c"]
+    assert found[-1] == (SYNCED, "/app")
 
 
 async def test_a_change_during_the_first_walk(
