@@ -103,6 +103,7 @@ class Cache(Running):
         self._reads = PlainReads(zk, data=data)
         # What to read, and whether to walk on below. Of a plain dict the first key costs more and more time.
         self._dirty: OrderedDict[str, bool] = OrderedDict()
+        self._reading: set[str] = set()  # what holds of these is not known at the moment
         self._wakeup = trio.Event()
         self._stage = _Stage.LOST
 
@@ -259,6 +260,7 @@ class Cache(Running):
                 await self._wakeup.wait()
                 continue
             batch = [self._dirty.popitem(last=False) for _ in range(min(_CONCURRENCY, len(self._dirty)))]
+            self._reading = {path for path, _ in batch}
             failures: list[Exception] = []
             async with trio.open_nursery() as nursery:
                 for path, deep in batch:
@@ -273,10 +275,10 @@ class Cache(Running):
         lists = (deep or self._reads.lists_always) and self._has_children(path)
         try:
             found = await self._reads.node(path)
-            names = await self._reads.names(path) if found and lists else []
             self._store(path, found)
-            if lists:
-                self._mark_children(path, names, deep)
+            self._reading.discard(path)
+            if found and lists:
+                self._mark_children(path, await self._reads.names(path), deep)
         except (SessionExpiredError, *UNANSWERED):
             self._mark(path, deep)
         except Exception as error:
@@ -303,10 +305,11 @@ class Cache(Running):
 
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
         """Have the children read that a list shows to be new. Of the others the walk has begun with their
-        paths, or a watch tells."""
-        for name in sorted({*names} - self._names.get(path, set())):
+        paths, or a watch tells; but one that is being read may be gone by an older answer than the list."""
+        known = self._names.get(path, set())
+        for name in sorted(names):
             child = join(path, name)
-            if self._selector(child):
+            if child in self._reading or (name not in known and self._selector(child)):
                 self._mark(child, deep)
 
 

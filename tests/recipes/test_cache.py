@@ -240,6 +240,26 @@ async def test_a_parent_found_gone_before_the_walk(
     assert found[-1] == (SYNCED, "/app")
 
 
+async def test_a_child_created_while_its_end_is_read(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """The list that shows the new child arrives together with the answer that the old one is gone."""
+    lab.server.load({"/app/a/b": b""})
+    other = await lab.client()
+    with one_shots(lab):
+        async with TreeCache(zk, "/app") as cache:
+            for _ in range(20):  # it takes a certain order of tasks, which is random
+                await cache.synced()
+                with lab.server.fault(
+                    op="get_data", path="/app/a/b", when="after", action="delay", seconds=1
+                ):
+                    await other.delete("/app/a/b")
+                    await trio.sleep(0.5)
+                    await other.create("/app/a/b")
+                    await trio.sleep(1)
+                assert sorted(cache.nodes) == ["/app", "/app/a", "/app/a/b"]
+
+
 async def test_a_change_during_the_first_walk(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:
