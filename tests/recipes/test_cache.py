@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -18,6 +19,7 @@ from pyzk.client import (
     NoAuthError,
     Perms,
     SessionExpiredError,
+    Stat,
     UnimplementedError,
     ZooKeeper,
 )
@@ -472,6 +474,20 @@ async def test_few_reads_at_a_time(autojump_clock: MockClock, lab: Lab, zk: ZooK
             assert len(cache.nodes) == 201
         nursery.cancel_scope.cancel()
     assert 1 < most <= 40
+
+
+async def test_events_cost_the_same_however_many_wait() -> None:
+    def seconds(count: int) -> float:
+        cache = Cache(None, "/app", None)  # type: ignore[arg-type]
+        for number in range(count):
+            cache._store(f"/app/{number}", (None, Stat(*range(11))))
+        events = cache.events()
+        began = time.thread_time()
+        assert sum(events._next() is not None for _ in range(count)) == count
+        return time.thread_time() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (4_000, 64_000))
+    assert many < 16 * few * 4, "16 times as many should cost 16 times as much"
 
 
 # --- errors and ends -------------------------------------------------------------------------------------
