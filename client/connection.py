@@ -370,7 +370,8 @@ class Connection:
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
             if event.type in _REPORTED and event.path:
-                session.watches.notify(EventType(event.type), event.path, zxid if zxid > 0 else None)
+                type, known = EventType(event.type), zxid if zxid > 0 else None
+                session.watches.notify(type, event.path, known, catch_up=bool(self._rearming))
         elif xid == PING_XID:
             if self._ping_sent_at is not None:
                 session.acknowledged(self._ping_sent_at)
