@@ -8,9 +8,8 @@ How a cache works:
   order of its changes, and the end of it is what the tree holds.
 * After the start, a reconnect, a new session, or an overflow of events it syncs and walks through the whole
   tree again, reading all it knows and all it finds. When a walk is done, the cache is *synced*.
-* A walk begins between two batches of reads, with every path that is cached or waits to be read, whether its
-  parent is cached or not: a read before the walk may have found the parent gone, and the event that told of
-  the child may be lost. What the lists show beyond these is read too.
+* A walk goes down the lists, and then reads what is cached and has not come up in any of them: a read before
+  the walk may have found a parent gone, and the event that told of the child may be lost.
 """
 
 from __future__ import annotations
@@ -101,9 +100,10 @@ class Cache(Running):
         self._names: dict[str, set[str]] = {}  # of the cached children, by the parent's path
         self._streams: WeakSet[CacheEvents] = WeakSet()
         self._reads = PlainReads(zk, data=data)
-        # What to read, and whether to walk on below. Of a plain dict the first key costs more and more time.
+        # What to read, and whether to walk on below. (A plain dict is slow to give its first item.)
         self._dirty: OrderedDict[str, bool] = OrderedDict()
         self._reading: set[str] = set()  # what holds of these is not known at the moment
+        self._unseen: set[str] = set()  # cached when the walk began, and not read since
         self._wakeup = trio.Event()
         self._stage = _Stage.LOST
 
@@ -255,7 +255,8 @@ class Cache(Running):
             self._wakeup = trio.Event()
             if self._stage is _Stage.DUE:
                 self._stage = _Stage.WALKING
-                self._dirty = OrderedDict.fromkeys([self.path, *self._dirty, *self._nodes], True)
+                self._unseen = {*self._nodes}
+                self._mark(self.path, True)
             if self._stage is _Stage.LOST or not self._dirty:
                 await self._wakeup.wait()
                 continue
@@ -268,8 +269,16 @@ class Cache(Running):
             if failures:
                 raise failures[0]
             if self._stage is _Stage.WALKING and not any(self._dirty.values()):
-                self._stage = _Stage.SYNCED
-                self._publish(CacheEventType.SYNCED)
+                self._end_of_lists()
+
+    def _end_of_lists(self) -> None:
+        """The walk is done, unless something is cached that no list led to."""
+        unseen, self._unseen = self._unseen, set()
+        for path in unseen:
+            self._mark(path, True)
+        if not unseen:
+            self._stage = _Stage.SYNCED
+            self._publish(CacheEventType.SYNCED)
 
     async def _read(self, path: str, deep: bool, failures: list[Exception]) -> None:
         lists = (deep or self._reads.lists_always) and self._has_children(path)
@@ -277,6 +286,7 @@ class Cache(Running):
             found = await self._reads.node(path)
             self._store(path, found)
             self._reading.discard(path)
+            self._unseen.discard(path)
             if found and lists:
                 self._mark_children(path, await self._reads.names(path), deep)
         except (SessionExpiredError, *UNANSWERED):
@@ -304,12 +314,13 @@ class Cache(Running):
         self._publish(path)
 
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
-        """Have the children read that a list shows to be new. Of the others the walk has begun with their
-        paths, or a watch tells; but one that is being read may be gone by an older answer than the list."""
+        """Have the children read that a list shows to be new; in a walk, all that it shows. Otherwise watches
+        tell of those that are cached; but what is being read may be gone by an older answer than the list."""
         known = self._names.get(path, set())
         for name in sorted(names):
             child = join(path, name)
-            if child in self._reading or (name not in known and self._selector(child)):
+            wanted = (deep or child in self._reading) if name in known else self._selector(child)
+            if wanted:
                 self._mark(child, deep)
 
 

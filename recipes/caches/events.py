@@ -82,8 +82,7 @@ class CacheEvents:
     def __init__(self, source: Source, beginning: Iterable[str | CacheEventType]) -> None:
         self._source = source
         self._told: dict[str, CachedNode] = {}
-        # Of a plain dict the first key costs more and more time.
-        self._pending = OrderedDict.fromkeys(beginning)
+        self._pending = OrderedDict.fromkeys(beginning)  # a plain dict is slow to give its first item
 
     def note(self, what: str | CacheEventType) -> None:
         """Called by the cache: a path may have changed; or SYNCED, SUSPENDED."""

@@ -277,6 +277,20 @@ async def test_a_change_during_the_first_walk(
             assert len(cache.nodes) == 199
 
 
+@pytest.mark.parametrize("steps", range(20))
+async def test_a_znode_heard_of_before_the_walk_comes_to_it(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str, steps: int
+) -> None:
+    lab.server.load({"/app/a/b/c": b""})
+    other = await lab.client()
+    async with TreeCache(zk, "/app") as cache:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        await other.set("/app/a/b", b"new")
+        await trio.sleep(1)
+        assert contents(cache) == lab.server.dump("/app")
+
+
 async def test_an_answer_that_tells_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:

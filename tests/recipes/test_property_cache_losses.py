@@ -139,7 +139,14 @@ class Run:
             for path, data in self.lab.server.dump().items()
             if (path + "/").startswith(cache.path + "/") and path[len(cache.path) :].count("/") <= depth
         }
-        assert {path: node.data for path, node in cache.nodes.items()} == expected, cache
+        assert {path: node.data for path, node in cache.nodes.items()} == expected, (
+            cache,
+            expected,
+            dict(cache.nodes),
+            cache._zk.session.id & 15,
+            cache._stage,
+            cache._dirty,
+        )
         for path, node in cache.nodes.items():
             stat = await self.writer.exists(path)
             assert stat is not None
