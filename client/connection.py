@@ -425,7 +425,8 @@ class Connection:
             if event.type in _REPORTED and event.path:
                 if not event.path.startswith("/"):
                     raise _ViolationError(f"an event of a path without a leading slash: {event.path!r:.100}")
-                session.watches.notify(EventType(event.type), event.path, zxid if zxid > 0 else None)
+                type, known = EventType(event.type), zxid if zxid > 0 else None
+                session.watches.notify(type, event.path, known, catch_up=bool(self._rearming))
         elif xid == PING_XID:
             if self._ping_sent_at is not None:
                 session.lease.answered(self._ping_sent_at, now)

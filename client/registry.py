@@ -171,13 +171,17 @@ class WatchRegistry:
 
     # --- events ------------------------------------------------------------------------------------------
 
-    def notify(self, type: EventType, path: str, zxid: int | None) -> None:
-        """Hand a notification to those it concerns. ``path`` begins with a slash."""
+    def notify(self, type: EventType, path: str, zxid: int | None, *, catch_up: bool = False) -> None:
+        """Hand a notification to those it concerns. ``path`` begins with a slash.
+
+        :param catch_up: it came before the answer to :meth:`rearm`, so it may be about a change of before:
+            of that a recursive watch tells nothing.
+        """
         self.events += 1
         event = WatchEvent(type, path, zxid)
         entry = self._paths.get(path)
         if type is EventType.CHILD:
-            if entry is not None and not entry.deep:
+            if entry is not None and (catch_up or not entry.deep):
                 self._deliver(entry, event)
             return
         if entry is not None:

@@ -8,13 +8,16 @@ How a cache works:
   order of its changes, and the end of it is what the tree holds.
 * After the start, a reconnect, a new session, or an overflow of events it syncs and walks through the whole
   tree again, reading all it knows and all it finds. When a walk is done, the cache is *synced*.
+* A walk goes down the lists, and then reads what is cached and has not come up in any of them: a read before
+  the walk may have found a parent gone, and the event that told of the child may be lost.
 """
 
 from __future__ import annotations
 
+import enum
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import islice
 from types import MappingProxyType
 from weakref import WeakSet
 
@@ -42,6 +45,15 @@ Selector = Callable[[str], bool]
 
 _CONCURRENCY = 32
 """How many znodes are read at a time."""
+
+
+class _Stage(enum.Enum):
+    """How far a cache is. A loss of connection, or of events, leads back to LOST from each of them."""
+
+    LOST = "events may be missing; nothing is read before the sync is done"
+    DUE = "the next walk may begin"
+    WALKING = "the walk is under way"
+    SYNCED = "the walk is done"
 
 
 class Cache(Running):
@@ -88,10 +100,12 @@ class Cache(Running):
         self._names: dict[str, set[str]] = {}  # of the cached children, by the parent's path
         self._streams: WeakSet[CacheEvents] = WeakSet()
         self._reads = PlainReads(zk, data=data)
-        self._dirty: dict[str, bool] = {}  # what to read, and whether to walk on below
+        # What to read, and whether to walk on below. (A plain dict is slow to give its first item.)
+        self._dirty: OrderedDict[str, bool] = OrderedDict()
+        self._reading: set[str] = set()  # what holds of these is not known at the moment
+        self._unseen: set[str] = set()  # cached when the walk began, and not read since
         self._wakeup = trio.Event()
-        self._stale = True  # nothing may be read before the next walk has begun
-        self._synced = False
+        self._stage = _Stage.LOST
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -117,17 +131,17 @@ class Cache(Running):
     @property
     def is_synced(self) -> bool:
         """Whether the cache was up to date and has not lost the connection since."""
-        return self._synced
+        return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
         """Wait until the cache has everything that the tree held when it began to read it: after the start,
         and again after each loss of connection."""
-        await self._until(lambda: self._synced)
+        await self._until(lambda: self.is_synced)
 
     def events(self) -> CacheEvents:
         """The changes, beginning with an ADDED for each znode that is there: see :class:`.CacheEvents`."""
         beginning: list[str | CacheEventType] = [*self._nodes]
-        if self._synced:
+        if self.is_synced:
             beginning.append(CacheEventType.SYNCED)
         stream = CacheEvents(self, beginning)
         self._streams.add(stream)
@@ -152,7 +166,7 @@ class Cache(Running):
             async with alongside(zk, self._observe), alongside(zk, self._follow), alongside(zk, self._work):
                 yield
         finally:
-            self._stale, self._synced = True, False
+            self._stage = _Stage.LOST
 
     async def _observe(self) -> None:
         """Notice when the connection is lost."""
@@ -162,7 +176,7 @@ class Cache(Running):
             changed = session.changed
             before, connected = connected, session.state is SessionState.CONNECTED
             if before and not connected:
-                self._stale, self._synced = True, False
+                self._stage = _Stage.LOST
                 self._publish(CacheEventType.SUSPENDED)
             await changed.wait()
 
@@ -201,12 +215,12 @@ class Cache(Running):
             reads.disarm()
 
     async def _resync(self) -> None:
-        """Begin a walk."""
-        self._stale, self._synced = True, False
+        """Have a walk begin."""
+        self._stage = _Stage.LOST
         # A new session may be with a server that is behind what the one before has shown us.
         await steady(self._zk, lambda: self._zk.sync(self.path))
-        self._stale = False
-        self._mark(self.path, True)
+        self._stage = _Stage.DUE
+        self._wakeup.set()
 
     def _mark(self, path: str, deep: bool = False) -> None:
         """Have a path read; with ``deep`` as a part of a walk."""
@@ -239,28 +253,42 @@ class Cache(Running):
     async def _work(self) -> None:
         while True:
             self._wakeup = trio.Event()
-            if self._stale or not self._dirty:
+            if self._stage is _Stage.DUE:
+                self._stage = _Stage.WALKING
+                self._unseen = {*self._nodes}
+                self._mark(self.path, True)
+            if self._stage is _Stage.LOST or not self._dirty:
                 await self._wakeup.wait()
                 continue
-            batch = [(path, self._dirty.pop(path)) for path in list(islice(self._dirty, _CONCURRENCY))]
+            batch = [self._dirty.popitem(last=False) for _ in range(min(_CONCURRENCY, len(self._dirty)))]
+            self._reading = {path for path, _ in batch}
             failures: list[Exception] = []
             async with trio.open_nursery() as nursery:
                 for path, deep in batch:
                     nursery.start_soon(self._read, path, deep, failures)
             if failures:
                 raise failures[0]
-            if not (self._stale or self._synced or any(self._dirty.values())):
-                self._synced = True
-                self._publish(CacheEventType.SYNCED)
+            if self._stage is _Stage.WALKING and not any(self._dirty.values()):
+                self._end_of_lists()
+
+    def _end_of_lists(self) -> None:
+        """The walk is done, unless something is cached that no list led to."""
+        unseen, self._unseen = self._unseen, set()
+        for path in unseen:
+            self._mark(path, True)
+        if not unseen:
+            self._stage = _Stage.SYNCED
+            self._publish(CacheEventType.SYNCED)
 
     async def _read(self, path: str, deep: bool, failures: list[Exception]) -> None:
         lists = (deep or self._reads.lists_always) and self._has_children(path)
         try:
             found = await self._reads.node(path)
-            names = await self._reads.names(path) if found and lists else []
             self._store(path, found)
-            if lists:
-                self._mark_children(path, names, deep)
+            self._reading.discard(path)
+            self._unseen.discard(path)
+            if found and lists:
+                self._mark_children(path, await self._reads.names(path), deep)
         except (SessionExpiredError, *UNANSWERED):
             self._mark(path, deep)
         except Exception as error:
@@ -286,12 +314,14 @@ class Cache(Running):
         self._publish(path)
 
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
-        """Have the children read that a list shows to be new; in a walk, all of them, and those that are
-        cached but not listed. (Without a walk the own watches of these tell of them.)"""
+        """Have the children read that a list shows to be new; in a walk, all that it shows. Otherwise watches
+        tell of those that are cached; but what is being read may be gone by an older answer than the list."""
         known = self._names.get(path, set())
-        listed = {name for name in names if name in known or self._selector(join(path, name))}
-        for name in sorted(listed | known if deep else listed - known):
-            self._mark(join(path, name), deep)
+        for name in sorted(names):
+            child = join(path, name)
+            wanted = (deep or child in self._reading) if name in known else self._selector(child)
+            if wanted:
+                self._mark(child, deep)
 
 
 class NodeCache(Cache):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Protocol, Self
 
@@ -81,7 +82,7 @@ class CacheEvents:
     def __init__(self, source: Source, beginning: Iterable[str | CacheEventType]) -> None:
         self._source = source
         self._told: dict[str, CachedNode] = {}
-        self._pending = dict.fromkeys(beginning)
+        self._pending = OrderedDict.fromkeys(beginning)  # a plain dict is slow to give its first item
 
     def note(self, what: str | CacheEventType) -> None:
         """Called by the cache: a path may have changed; or SYNCED, SUSPENDED."""

@@ -188,6 +188,17 @@ def test_all_others_ride_on_a_recursive_one(registry: Registry) -> None:
     assert registry.removed == [("/a", WatcherType.ANY)]
 
 
+def test_the_catch_up_of_what_rides_on_a_recursive_one(registry: Registry) -> None:
+    """What has changed while there was no connection is told by the server alone, and once."""
+    registry.arm("/a", Kind.RECURSIVE)
+    child = registry.arm("/a", Kind.CHILD)
+    registry.disconnected()
+    list(registry.rearm(0, 1000))
+    registry.notify(EventType.CHILD, "/a", None, catch_up=True)
+    assert child.events == [WatchEvent(EventType.CHILD, "/a")]
+    assert len(registry) == 1
+
+
 def test_events_arrive_while_watchers_come_and_go(registry: Registry) -> None:
     class Leaver(Recorder):
         def deliver(self, event: WatchEvent | Missed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -13,10 +14,12 @@ from pyzk.client import (
     ACL,
     ClosingError,
     Create,
+    Delete,
     Id,
     NoAuthError,
     Perms,
     SessionExpiredError,
+    Stat,
     UnimplementedError,
     ZooKeeper,
 )
@@ -217,6 +220,48 @@ async def test_what_happens_while_away(  # E-43, F7, F10, F14
     assert found.index((REMOVED, "/app/again")) < found.index((ADDED, "/app/again"))
 
 
+async def test_a_parent_found_gone_before_the_walk(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
+) -> None:
+    """The read of a parent outlives its connection and finds nothing; nobody tells of the child's end."""
+    lab.server.load({"/app": b"0", "/app/a": b"1", "/app/a/b/c": b"2"})
+    other = await lab.client()
+    async with TreeCache(zk, "/app") as cache:
+        await cache.synced()
+        events = cache.events()
+        await told(events)
+        with lab.server.fault(op="get_data", path="/app/a", action="disconnect") as fault:
+            await other.set("/app/a", b"new")
+            while not fault.fired:
+                await trio.lowlevel.checkpoint()
+        for pending in [other.submit(Delete(path)) for path in ["/app/a/b/c", "/app/a/b", "/app/a"]]:
+            await pending.wait()
+        found = await told(events)
+        assert contents(cache) == {"/app": b"0"}
+    assert sorted(path for type, path in found if type is REMOVED) == ["/app/a", "/app/a/b", "/app/a/b/c"]
+    assert found[-1] == (SYNCED, "/app")
+
+
+async def test_a_child_created_while_its_end_is_read(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """The list that shows the new child arrives together with the answer that the old one is gone."""
+    lab.server.load({"/app/a/b": b""})
+    other = await lab.client()
+    with one_shots(lab):
+        async with TreeCache(zk, "/app") as cache:
+            for _ in range(20):  # it takes a certain order of tasks, which is random
+                await cache.synced()
+                with lab.server.fault(
+                    op="get_data", path="/app/a/b", when="after", action="delay", seconds=1
+                ):
+                    await other.delete("/app/a/b")
+                    await trio.sleep(0.5)
+                    await other.create("/app/a/b")
+                    await trio.sleep(1)
+                assert sorted(cache.nodes) == ["/app", "/app/a", "/app/a/b"]
+
+
 async def test_a_change_during_the_first_walk(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:
@@ -230,6 +275,20 @@ async def test_a_change_during_the_first_walk(
             assert cache["/app/98"].data == b"new"
             assert cache.children("/app/98") == ["below"]
             assert len(cache.nodes) == 199
+
+
+@pytest.mark.parametrize("steps", range(20))
+async def test_a_znode_heard_of_before_the_walk_comes_to_it(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str, steps: int
+) -> None:
+    lab.server.load({"/app/a/b/c": b""})
+    other = await lab.client()
+    async with TreeCache(zk, "/app") as cache:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        await other.set("/app/a/b", b"new")
+        await trio.sleep(1)
+        assert contents(cache) == lab.server.dump("/app")
 
 
 async def test_an_answer_that_tells_nothing(
@@ -429,6 +488,20 @@ async def test_few_reads_at_a_time(autojump_clock: MockClock, lab: Lab, zk: ZooK
             assert len(cache.nodes) == 201
         nursery.cancel_scope.cancel()
     assert 1 < most <= 40
+
+
+async def test_events_cost_the_same_however_many_wait() -> None:
+    def seconds(count: int) -> float:
+        cache = Cache(None, "/app", None)  # type: ignore[arg-type]
+        for number in range(count):
+            cache._store(f"/app/{number}", (None, Stat(*range(11))))
+        events = cache.events()
+        began = time.thread_time()
+        assert sum(events._next() is not None for _ in range(count)) == count
+        return time.thread_time() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (4_000, 64_000))
+    assert many < 16 * few * 4, "16 times as many should cost 16 times as much"
 
 
 # --- errors and ends -------------------------------------------------------------------------------------

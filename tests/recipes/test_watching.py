@@ -60,6 +60,32 @@ async def test_who_is_slow_gets_the_latest(autojump_clock: MockClock, lab: Lab, 
     assert patience.cancelled_caught
 
 
+async def test_children_that_come_while_away_beside_a_recursive_watch(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """A recursive watch stands for the watch of the list, but does not tell what has happened meanwhile."""
+    other = await lab.client()
+    await other.create("/node")
+    seen: list[list[str] | None] = []
+
+    async def follow() -> None:
+        lists = watch_children(zk, "/node")
+        while True:
+            seen.append(await anext(lists))
+
+    async with zk.watch("/node", recursive=True), trio.open_nursery() as nursery:
+        nursery.start_soon(follow)
+        await trio.sleep(1)
+        lab.server.disconnect(zk.session.id)
+        await other.create("/node/a")
+        await trio.sleep(60)
+        assert seen == [[], ["a"]]
+        await other.create("/node/b")
+        await trio.sleep(1)
+        assert seen == [[], ["a"], ["a", "b"]]
+        nursery.cancel_scope.cancel()
+
+
 async def test_deleted_and_created_again_is_a_change(  # E-43
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
