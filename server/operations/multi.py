@@ -49,7 +49,6 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     tree = engine.tree
     results: list[bytes] = []
     tree.begin()
-    tree.quotas.freeze()
     try:
         done = _carry_out(engine, client, steps, results)
     except Exception as error:
@@ -58,8 +57,6 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             raise  # an internal failure spoils the whole multi
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(steps), len(results), error.code)
-    finally:
-        tree.quotas.thaw()
     tree.commit()
     for effect, node, parent in done:  # no step of a multi changes an ACL: these are still the same
         engine.fire(effect, node.acl, parent.acl)
