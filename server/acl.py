@@ -273,15 +273,18 @@ class LongACL(tuple[ACL, ...]):
         if scheme == "ip" and (peer := _ip_network(who)) is not None:
             for (width, shift), known in networks.items():
                 if width == peer[0]:
-                    perms |= known.get(peer[2] >> shift, 0)
+                    perms |= known.get((peer[2] >> shift).to_bytes(16), 0)
         return perms
 
     @cached_property
-    def _index(self) -> tuple[dict[tuple[str | None, str], int], dict[tuple[int, int], dict[int, int]]]:
+    def _index(self) -> tuple[dict[tuple[str | None, str], int], dict[tuple[int, int], dict[bytes, int]]]:
         """Permissions by scheme and id; those of networks by the width of their addresses and how many low
-        bits do not matter, of which there are 33 + 129 at most, and then by number."""
+        bits do not matter, of which there are 33 + 129 at most, and then by number.
+
+        A number is looked up by its bytes: nobody can choose many with the same hash.
+        """
         exact: dict[tuple[str | None, str], int] = {}
-        networks: dict[tuple[int, int], dict[int, int]] = {}
+        networks: dict[tuple[int, int], dict[bytes, int]] = {}
         for entry in self:
             scheme, wanted = entry.id.scheme, entry.id.id or ""
             network = _ip_network(wanted) if scheme == "ip" else None
@@ -289,6 +292,6 @@ class LongACL(tuple[ACL, ...]):
                 exact[scheme, wanted] = exact.get((scheme, wanted), 0) | entry.perms
             else:
                 width, shift, number = network
-                known = networks.setdefault((width, shift), {})
-                known[number] = known.get(number, 0) | entry.perms
+                known, key = networks.setdefault((width, shift), {}), number.to_bytes(16)
+                known[key] = known.get(key, 0) | entry.perms
         return exact, networks

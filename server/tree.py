@@ -19,7 +19,9 @@ from .znode import Children, OwnedZnode, Znode
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
 _KNOWN = 4096
-"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to."""
+_LONGEST_KNOWN = 1000
+"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to; and
+up to how many characters: paths can be a megabyte."""
 
 
 class DataTree:
@@ -85,9 +87,10 @@ class DataTree:
             if path != "/":
                 return None
             node = self._above[""]
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[path] = node
+        if len(path) <= _LONGEST_KNOWN:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[path] = node
         return node
 
     def __len__(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -258,6 +259,13 @@ def test_the_number_of_entries_does_not_matter(last: ACL, perm: int) -> None:
         access.allows(stored, perm, [IP, ANNE])
         costs.append(count_instructions(lambda stored=stored: access.allows(stored, perm, [IP, ANNE])))  # type: ignore[misc]
     assert costs[0] == costs[1]
+
+
+def test_nobody_can_choose_ids_that_are_slow_to_look_up() -> None:
+    prime = 2**61 - 1  # Python's hash of a number is its remainder
+    addresses = [IPv6Address(i * prime).exploded for i in range(1, 1000)]
+    (numbers,) = LongACL([acl(1, "ip", address) for address in addresses])._index[1].values()
+    assert len({hash(number) for number in numbers}) == 999
 
 
 def test_ids_of_short_acls_are_read_once() -> None:
