@@ -14,6 +14,7 @@ from pyzk.protocol.jute import fields_of
 from pyzk.protocol.multi import MultiOp
 from pyzk.protocol.records import OPEN_ACL
 from pyzk.server import quota as quota_module
+from pyzk.server.testing.snapshots import Snapshot
 
 from ..benchmarks.test_cost import count_instructions
 from .helpers import Peer, Reply, World, create_op, delete_op, set_op
@@ -323,6 +324,20 @@ def test_a_multi_is_booked_like_its_operations_one_by_one(multis: list[list[Mult
             assert whole.get(stats).body[:-68] == single.get(stats).body[:-68], path
         check_tree_invariants(whole.world.tree)
         check_tree_invariants(single.world.tree)
+
+
+def test_a_restored_tree_has_its_quotas(world: World, client: Peer) -> None:
+    client.create("/q/in")
+    for path in ("/q", "/q/in"):
+        set_quota(client, path, b"count=-1,bytes=-1;countHardLimit=4")
+    snapshot = Snapshot.of(world.engine)
+    client.create("/q/in/x", b"1")
+    client.delete(f"{ROOT}/q/zookeeper_limits")
+    snapshot.restore(world.engine)
+    assert (usage(client, "/q"), usage(client, "/q/in")) == (b"count=3,bytes=8", b"count=1,bytes=0")
+    assert [client.create(path).err for path in ("/q/a", "/q/b", "/q/in/x")] == [0, -125, 0]
+    assert (usage(client, "/q"), usage(client, "/q/in")) == (b"count=4,bytes=8", b"count=2,bytes=0")
+    check_tree_invariants(world.tree)
 
 
 # --- what quotas cost, counted and not timed ----------------------------------------------------------------
