@@ -123,7 +123,7 @@ class AccessControl:
         if stored is None:
             fixed = self._resolve(asked, mine, path)
             stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _SHORT else fixed
-            size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in asked) + _ENTRY_SIZE * len(fixed)
+            size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
             if self._known_size + size > _KNOWN:
                 self._known.clear()
                 self._known_size = 0

@@ -301,8 +301,11 @@ def test_few_acls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         access.validate([acl(1, "ip", f"10.1.{i // 256}.{i % 256}")], [], "/p")
         assert len(access._known) <= 50
     access.validate(entries_of(200), [], "/p")
-    access.validate([acl(1, "digest", f"{'x' * 30_000}:y")], [], "/p")
+    long = acl(1, "digest", f"{'x' * 30_000}:y")
+    access.validate([long], [], "/p")
     assert len(access._known) <= 50
+    access.validate([acl(1, "auth", "")], [long.id], "/p")
+    assert not any(long.id in mine for _, mine in access._known)
 
 
 # --- 8.3: validation ---------------------------------------------------------------------------------------
