@@ -18,7 +18,7 @@ from ..protocol.errors import MarshallingError, ZooKeeperError
 from ..protocol.jute import JuteError
 from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
-from .acl import AccessControl
+from .acl import AccessControl, add_identities
 from .operations import OPERATIONS, RefusedRead, look_up
 from .prepare import Preparer
 from .reaper import Reaper
@@ -221,9 +221,7 @@ class Engine:
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
         """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
-        for identity in self.access.authenticate(packet.scheme, packet.auth, peer):
-            if identity not in client.identities:
-                client.identities.append(identity)
+        add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     # --- transactions ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..protocol.constants import INT_MAX
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL
+from .quota import ROOT as QUOTAS
 from .quota import Quotas
 from .txn import Create, Delete, Effect, SetACL, SetData
 from .znode import Children, OwnedZnode, Znode
@@ -18,7 +19,9 @@ from .znode import Children, OwnedZnode, Znode
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
 _KNOWN = 4096
-"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to."""
+_LONGEST_KNOWN = 1000
+"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to; and
+up to how many characters: paths can be a megabyte."""
 
 
 class DataTree:
@@ -55,10 +58,14 @@ class DataTree:
         self.ttl_nodes: dict[str, None] = {}
         self.data_size = 0
         self._count = 1
-        self.quotas = Quotas(self.nodes, self._grown)
+        self.quotas = Quotas(self.find, self._grown)
         self._register("/", root)
         for path, node in self.items_below("/"):
             self._register(path, node)
+        self.quotas.hold()
+        for path, node in self.items_below(QUOTAS):
+            self.quotas.changed(path, node, 1, len(node.data or b""))
+        self.quotas.release()
 
     def replace(self, root: Znode) -> None:
         """Become the tree below another root, whose znodes are ours from now on."""
@@ -80,9 +87,10 @@ class DataTree:
             if path != "/":
                 return None
             node = self._above[""]
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[path] = node
+        if len(path) <= _LONGEST_KNOWN:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[path] = node
         return node
 
     def __len__(self) -> int:
@@ -162,6 +170,8 @@ class DataTree:
         children[name] = node
         children.packed = parent.packed = None
         self._register(path, node)
+        if self.quotas.used or path.startswith("/zookeeper/"):
+            self.quotas.changed(path, node, 1, len(data) if data else 0)
         return node
 
     def delete(self, path: str, name: str, parent: Znode, zxid: int) -> Znode:
@@ -171,7 +181,9 @@ class DataTree:
         before, children.changed = children.changed, zxid
         node = self._remove(path, name, parent, children)
         if self._journal is not None:
-            self._journal.append((DataTree._undo_delete, path, name, parent, before, node, node.data))
+            self._journal.append((DataTree._undo_delete, path, name, parent, before, node))
+        if self.quotas.used:
+            self.quotas.changed(path, node, -1, -len(node.data) if node.data else 0)
         return node
 
     def set_data(
@@ -188,8 +200,8 @@ class DataTree:
         difference = (len(data) if data else 0) - (len(old) if old else 0)
         if difference:
             self.data_size += difference
-        if self.quotas.prefixes:
-            self.quotas.resized(path, difference)
+        if self.quotas.used:
+            self.quotas.changed(path, node, 0, difference)
 
     # --- the parts of a change ---------------------------------------------------------------------------
 
@@ -201,8 +213,6 @@ class DataTree:
             self.ephemerals.setdefault(owner, {})[path] = None
         elif owner:
             (self.containers if node.is_container else self.ttl_nodes)[path] = None
-        if self.quotas.prefixes or path.startswith("/zookeeper/"):
-            self.quotas.created(path, node)
 
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)
@@ -218,8 +228,6 @@ class DataTree:
                 del self.ephemerals[owner]
         elif owner:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
-        if self.quotas.prefixes:
-            self.quotas.deleted(path, node)
         return node
 
     def _grown(self, size: int) -> None:
@@ -230,16 +238,19 @@ class DataTree:
     def begin(self) -> None:
         """Remember from now on how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""
         self._journal = []
+        self.quotas.hold()
 
     def commit(self) -> None:
         """What was applied since :meth:`begin` stays."""
         self._journal = None
+        self.quotas.release()
 
     def roll_back(self) -> None:
         """Restore the tree as it was at :meth:`begin`."""
         journal, self._journal = self._journal, None
         for undo, *before in reversed(journal or ()):
             undo(self, *before)
+        self.quotas.drop()
 
     def _undo_create(self, path: str, name: str, parent: Znode, created: int, changed: int) -> None:
         children = parent.children
@@ -247,17 +258,13 @@ class DataTree:
         children.created, children.changed = created, changed
         self._remove(path, name, parent, children)
 
-    def _undo_delete(
-        self, path: str, name: str, parent: Znode, changed: int, node: Znode, data: bytes | None
-    ) -> None:
+    def _undo_delete(self, path: str, name: str, parent: Znode, changed: int, node: Znode) -> None:
         children = parent.children
         assert children is not None
         children.changed = changed
         children[name] = node
         children.packed = parent.packed = None
         self._register(path, node)
-        if node.data is not data:  # usage of a quota, counted anew just now
-            self.set_data(path, node, data, node.version, node.mzxid, node.mtime)
 
 
 class _Nodes(Mapping[str, Znode]):

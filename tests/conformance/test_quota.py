@@ -202,3 +202,42 @@ def test_a_quota_made_in_a_multi_does_not_bind_it(client: WireClient, branch: st
     assert [result.err for result in reply.results] == [0, 0, 0]
     assert usage(client, branch) == b"count=4,bytes=12"
     assert client.create(f"{branch}/m").err == -125
+
+
+def test_a_quota_deleted_in_a_multi_binds_it_still(client: WireClient, branch: str) -> None:
+    set_quota(client, branch, limits(hard_count=3))
+    gone = delete_op(f"/zookeeper/quota{branch}/zookeeper_limits")
+    reply = client.multi(gone, create_op(f"{branch}/n"))
+    assert [result.err for result in reply.results] == [0, -125]
+    assert client.multi(gone).results[0].err == client.create(f"{branch}/n").err == 0
+
+
+def test_a_quota_made_in_a_multi_does_not_replace_the_outer_one_in_it(
+    client: WireClient, branch: str
+) -> None:
+    set_quota(client, branch, limits(hard_count=3))
+    folder = f"/zookeeper/quota{branch}/x"
+    client.create(folder)
+    steps = [create_op(f"{folder}/zookeeper_limits", limits(hard_count=9)), create_op(f"{branch}/x/n")]
+    assert [result.err for result in client.multi(*steps).results] == [0, -125]
+    assert client.multi(steps[0], create_op(f"{folder}/zookeeper_stats")).results[-1].err == 0
+    assert client.create(f"{branch}/x/n").err == 0
+
+
+def test_limits_set_in_a_multi_do_not_bind_it(client: WireClient, branch: str) -> None:
+    set_quota(client, branch, limits(hard_count=4))
+    stricter = set_op(f"/zookeeper/quota{branch}/zookeeper_limits", limits(hard_count=1))
+    reply = client.multi(stricter, create_op(f"{branch}/n"))
+    assert [result.err for result in reply.results] == [0, 0]
+    assert client.create(f"{branch}/m").err == -125
+
+
+def test_what_a_multi_writes_into_the_stats_counts_in_its_turn(client: WireClient, branch: str) -> None:
+    set_quota(client, branch)
+    stats = f"/zookeeper/quota{branch}/zookeeper_stats"
+    client.multi(set_op(stats, b"count=9,bytes=9"), create_op(f"{branch}/n", b"1"))
+    assert usage(client, branch) == b"count=10,bytes=10"
+    client.multi(delete_op(f"{branch}/n"), set_op(stats, b"count=2,bytes=2"))
+    assert usage(client, branch) == b"count=2,bytes=2"
+    client.multi(delete_op(stats), create_op(stats, b"whatever"))
+    assert usage(client, branch) == b"count=3,bytes=12"

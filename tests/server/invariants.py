@@ -40,6 +40,24 @@ def check_tree_invariants(tree: DataTree) -> None:
         for path in nodes
         if path.startswith(ROOT + "/") and path.endswith(_LIMITS) and path != ROOT + _LIMITS
     }
+    _check_quotas(tree)
+
+
+def _check_quotas(tree: DataTree) -> None:
+    waiting = list(tree.quotas._root.below.values())
+    assert bool(waiting) is tree.quotas.used
+    while waiting:
+        quota = waiting.pop()
+        waiting += quota.below.values()
+        path = quota.path
+        assert quota.below or quota.stats or quota.limits is not None, "a quota that has gone is remembered"
+        assert quota.stats is tree.nodes.get(f"{ROOT}{path}/zookeeper_stats")
+        assert (quota.limits is not None) is (path in tree.quotas.prefixes)
+        assert quota.total.whole or quota.stats is None
+        if quota.total.whole:
+            inside = [node for at, node in tree.nodes.items() if f"{at}/".startswith(f"{path}/")]
+            size = sum(len(node.data or b"") for node in inside)
+            assert (quota.total.znodes, quota.total.size) == (len(inside), size)
 
 
 def _check_owners(tree: DataTree) -> None:

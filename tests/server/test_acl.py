@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyzk.protocol.constants import Perms
-from pyzk.protocol.errors import AuthFailedError, NoAuthError, ZooKeeperError
+from pyzk.protocol.errors import AuthFailedError, InvalidACLError, NoAuthError, ZooKeeperError
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id
-from pyzk.server.acl import SUPER, AccessControl, user_of
+from pyzk.server import acl as acl_module
+from pyzk.server.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL, user_of
 from pyzk.server.service import java_address
 from pyzk.server.settings import Settings
 
-from .helpers import acl, digest_id
+from ..benchmarks.test_cost import count_instructions
+from .helpers import World, acl, digest_id
 
 PEER = "10.1.2.3"
 IP = Id("ip", PEER)
@@ -121,6 +127,32 @@ def test_addresses_are_shown_as_java_prints_them(address: str, shown: str) -> No
     assert java_address(address) == shown
 
 
+@pytest.mark.parametrize(
+    ("credentials", "accepted"),
+    [
+        ([b"u%d:p" % i for i in range(100)], MAX_IDENTITIES - 1),  # the address is one
+        ([b"u%d:p" % (i % 5) for i in range(100)], 100),
+        ([b"x" * MAX_IDENTITIES_SIZE + b":p"], 0),
+        ([b"%d" % i * 10_000 + b":p" for i in range(10)], 6),
+    ],
+    ids=["many", "few again and again", "a long one", "some long ones"],
+)
+def test_the_identities_of_a_connection_are_bounded(
+    credentials: list[bytes], accepted: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = World().connect()
+    for text in credentials[:accepted]:
+        assert client.auth("digest", text).err == 0
+    if accepted == len(credentials):
+        return
+    with caplog.at_level(logging.WARNING, "pyzk"):
+        assert client.auth("digest", credentials[accepted]).err == -115
+    assert client.closed
+    (record,) = caplog.records
+    assert "32 identities" in record.getMessage()
+    assert len(client.connection.identities) <= MAX_IDENTITIES
+
+
 # --- 8.2: the check ----------------------------------------------------------------------------------------
 
 # ACL, wanted permission, identities, allowed
@@ -187,6 +219,95 @@ def test_ip_ids_are_compared_under_their_mask(wanted: str, peer: str, matches: b
     assert control().allows([acl(1, "ip", wanted)], Perms.READ, [Id("ip", peer)]) is matches
 
 
+# --- long ACLs, and what a check costs, counted and not timed ----------------------------------------------
+
+SOME_IDS = st.one_of(
+    st.builds(Id, st.just("ip"), st.sampled_from(["10.1.2.3", "10.1.2.4", "010.1.2.3", "::1", "junk"])),
+    st.builds(
+        Id, st.just("ip"), st.sampled_from(["10.1.0.0/16", "10.1.2.3/30", "0.0.0.0/0", "::/0", "::1/127"])
+    ),
+    st.builds(
+        Id, st.sampled_from(["digest", "x509", "sasl"]), st.sampled_from(["a:b", "CN=a", "10.1.2.3", None])
+    ),
+    st.builds(Id, st.sampled_from(["world", "auth", "super"]), st.sampled_from(["anyone", "", "a:b"])),
+)
+SOMEBODY = SOME_IDS.filter(lambda who: "/" not in (who.id or ""))  # who has an address, not a network
+SOME_PERMS = st.sampled_from([0, 1, 2, 31, -1])
+
+
+@given(
+    st.lists(st.builds(ACL, SOME_PERMS, SOME_IDS), min_size=1),
+    SOME_PERMS,
+    st.lists(SOMEBODY, max_size=3),
+)
+def test_a_long_acl_allows_what_its_entries_allow(entries: list[ACL], perm: int, who: list[Id]) -> None:
+    access = control(x509_enabled=True)
+    assert access.allows(LongACL(entries), perm, who) is access.allows(entries, perm, who)
+
+
+def entries_of(count: int) -> list[ACL]:
+    kinds = [("ip", "10.2.{}.{}"), ("ip", "10.3.{}.{}/31"), ("digest", "u{}:{}")]
+    return [acl(1, kinds[i % 3][0], kinds[i % 3][1].format(i // 256, i % 256)) for i in range(count)]
+
+
+@pytest.mark.parametrize("last", [acl(1, *("digest", ANNE.id)), acl(1, "ip", PEER), acl(2)])
+@pytest.mark.parametrize("perm", [Perms.READ, Perms.WRITE])
+def test_the_number_of_entries_does_not_matter(last: ACL, perm: int) -> None:
+    access, costs = control(), []
+    for count in (30, 3000):
+        stored = access.validate([*entries_of(count), last], [], "/p")
+        access.allows(stored, perm, [IP, ANNE])
+        costs.append(count_instructions(lambda stored=stored: access.allows(stored, perm, [IP, ANNE])))  # type: ignore[misc]
+    assert costs[0] == costs[1]
+
+
+def test_nobody_can_choose_ids_that_are_slow_to_look_up() -> None:
+    prime = 2**61 - 1  # Python's hash of a number is its remainder
+    addresses = [IPv6Address(i * prime).exploded for i in range(1, 1000)]
+    (numbers,) = LongACL([acl(1, "ip", address) for address in addresses])._index[1].values()
+    assert len({hash(number) for number in numbers}) == 999
+
+
+def test_ids_of_short_acls_are_read_once() -> None:
+    access = control()
+    stored = access.validate(entries_of(6), [], "/p")
+    access.allows(stored, Perms.READ, [IP])
+    before = acl_module._parse_network.cache_info().misses
+    for _ in range(10):
+        access.allows(stored, Perms.READ, [IP])
+    assert acl_module._parse_network.cache_info().misses == before
+
+
+@pytest.mark.parametrize("entries", [[acl(31, *("digest", ANNE.id))], entries_of(50), [acl(31, "auth", "")]])
+def test_equal_acls_are_stored_once(entries: list[ACL]) -> None:
+    access = control()
+    again = [ACL(e.perms, Id(e.id.scheme, e.id.id)) for e in entries]
+    assert access.validate(again, [ANNE], "/p") is access.validate(entries, [ANNE], "/q")
+
+
+def test_what_auth_stands_for_is_never_taken_from_somebody_else() -> None:
+    access = control()
+    entries = [acl(31, "auth", "")]
+    for who in ([ANNE], [BERT], [ANNE, BERT], [IP, BERT]):
+        expected = [ACL(31, identity) for identity in who if identity != IP]
+        assert list(access.validate(entries, who, "/p")) == expected
+    assert validated(access, entries, [IP]) == -114
+
+
+def test_few_acls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acl_module, "_KNOWN", 20_000)
+    access = control()
+    for i in range(300):
+        access.validate([acl(1, "ip", f"10.1.{i // 256}.{i % 256}")], [], "/p")
+        assert len(access._known) <= 50
+    access.validate(entries_of(200), [], "/p")
+    long = acl(1, "digest", f"{'x' * 30_000}:y")
+    access.validate([long], [], "/p")
+    assert len(access._known) <= 50
+    access.validate([acl(1, "auth", "")], [long.id], "/p")
+    assert not any(long.id in mine for _, mine in access._known)
+
+
 # --- 8.3: validation ---------------------------------------------------------------------------------------
 
 # entries, what is stored or the error code
@@ -245,6 +366,18 @@ def test_what_is_stored(entries: Any, who: list[Id], stored: Any) -> None:
     assert validated(control(), entries, who) == stored
     # semantics.md section 18, trap 31
     assert validated(control(skip_acl=True), entries, who) == stored
+
+
+# a packet of 10,000 bytes, so many auth entries for two identities of 33 characters, and whether they fit
+@pytest.mark.parametrize(("entries", "fit"), [(1, True), (90, True), (100, False), (50_000, False)])
+def test_an_acl_that_no_packet_could_hold_is_refused(entries: int, fit: bool) -> None:
+    access = control(max_buffer=10_000)
+    asked = [acl(1, "auth", str(i)) for i in range(entries)]
+    if fit:
+        assert len(access.validate(asked, [ANNE, BERT], "/p")) == 2 * entries
+        return
+    with pytest.raises(InvalidACLError, match=r"jute\.maxbuffer"):
+        access.validate(asked, [ANNE, BERT], "/p")
 
 
 IDS: list[tuple[str, str, bool]] = [

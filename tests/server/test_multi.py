@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
-from pyzk.protocol.multi import MultiOp, MultiResult
+from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
 from pyzk.server import engine as engine_module
 from pyzk.server.txn import Multi, Refused, SetData
 
+from ..benchmarks.test_cost import count_instructions
 from .helpers import (
+    START,
     Peer,
     Reply,
     World,
@@ -388,3 +390,81 @@ def test_a_multi_read_that_is_refused(world: World, client: Peer, ops: list[Mult
     reply = client.multi(*ops, op=OpCode.MULTI_READ)
     assert (reply.err, reply.body, reply.zxid) == (-5, body, zxid)
     assert "/old" in world.tree.nodes
+
+
+# --- what a step costs, counted and not timed --------------------------------------------------------------
+
+STEPS: dict[str, Callable[[int], MultiOp]] = {
+    "create": lambda i: create_op(f"/n{i:04}"),
+    "create2": lambda i: create_op(f"/n{i:04}", op=CREATE2),
+    "ephemeral": lambda i: create_op(f"/n{i:04}", flags=1),
+    "container": lambda i: create_op(f"/n{i:04}", op=CONTAINER),
+    "with an ACL": lambda i: create_op(f"/n{i:04}", acl=[acl(31, "ip", f"10.1.{i // 256}.{i % 256}")]),
+    "delete": lambda i: delete_op(f"/old{i:04}"),
+    "set": lambda i: set_op(f"/old{i:04}", b"x"),
+    "check": lambda i: check_op(f"/old{i:04}"),
+    "set with a long ACL": lambda i: set_op("/guarded", b"x"),
+    "set below a quota": lambda i: set_op("/old", b"x" * (10 + i % 2)),
+}
+FAILING = check_op("/none")
+
+
+def cost(client: Peer, *steps: MultiOp) -> int:
+    """Bytecode instructions of a multi."""
+    engine, connection = client.world.engine, client.connection
+    frame = bytes(8) + encode_multi(steps)
+    return count_instructions(lambda: engine.handle(connection, OpCode.MULTI, frame, client.world.now))
+
+
+def populated(znodes: int) -> Peer:
+    client = World().connect()
+    client.world.engine.on_txn = None  # nobody records the history, as in the command
+    client.multi(*(create_op(f"/old{i:04}") for i in range(znodes)))
+    client.create("/old")
+    client.create("/guarded", acl=[acl(31, "ip", f"10.1.1.{i}") for i in range(200)] + [acl(31)])
+    client.create("/zookeeper/quota/old")
+    client.create("/zookeeper/quota/old/zookeeper_limits", b"count=-1,bytes=-1")
+    client.create("/zookeeper/quota/old/zookeeper_stats")
+    client.set("/guarded", b"")
+    return client
+
+
+@pytest.mark.parametrize("end", [[], [FAILING]], ids=["done", "undone"])
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_multi_costs_what_its_steps_cost(kind: str, end: list[MultiOp]) -> None:
+    """Whatever their number, and whatever else is in the tree."""
+    costs = []
+    for count, znodes in ((100, 200), (200, 200), (200, 2000)):
+        client = populated(znodes)
+        costs.append(cost(client, *map(STEPS[kind], range(count)), *end) / count)
+    assert max(costs) < 1.1 * min(costs)
+    assert max(costs) < 1300
+
+
+def test_closing_a_session_costs_what_its_ephemerals_cost() -> None:
+    costs = []
+    for count in (100, 400):
+        client = World().connect()
+        client.multi(*(create_op(f"/e{i}", flags=1) for i in range(count)))
+        engine, connection = client.world.engine, client.connection
+        costs.append(
+            count_instructions(
+                lambda: engine.handle(connection, OpCode.CLOSE_SESSION, bytes(8), client.world.now)  # noqa: B023
+            )
+            / count
+        )
+    assert max(costs) < 1.1 * min(costs)
+
+
+def test_reads_of_a_znode_with_a_long_acl_cost_as_much_as_others(client: Peer) -> None:
+    client.create(
+        "/guarded", acl=[acl(31, "ip", f"10.{i // 256}.{i % 256}.1") for i in range(3000)] + [acl(1)]
+    )
+    engine, connection = client.world.engine, client.connection
+    costs = []
+    for path in ("/old", "/guarded"):
+        frame = bytes(8) + encode_multi([get_op(path)] * 50)
+        for _ in range(2):
+            count = count_instructions(lambda: engine.handle(connection, OpCode.MULTI_READ, frame, START))  # noqa: B023
+        costs.append(count)
+    assert costs[1] < 2 * costs[0]

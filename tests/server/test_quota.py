@@ -7,11 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyzk.protocol.jute import fields_of
+from pyzk.protocol.multi import MultiOp
 from pyzk.protocol.records import OPEN_ACL
+from pyzk.server import quota as quota_module
+from pyzk.server.testing.snapshots import Snapshot
 
-from .helpers import Peer, Reply, World, create_op, delete_op
+from ..benchmarks.test_cost import count_instructions
+from .helpers import Peer, Reply, World, create_op, delete_op, set_op
 from .invariants import check_tree_invariants
 
 ROOT = "/zookeeper/quota"
@@ -269,3 +275,165 @@ def test_a_soft_limit_is_logged_once_with_its_numbers(client: Peer, caplog: pyte
     assert [record.getMessage() for record in caplog.records] == [
         "the quota of /q is exceeded: 3 count, 2 allowed"
     ]
+
+
+# --- a multi is booked as a whole ---------------------------------------------------------------------------
+
+INSIDE = ["/q", "/q/a", "/q/a/b", "/q/c"]
+NESTED = ["/q", "/q/a", "/q/a/b", "/zookeeper/quota/q"]
+TEXTS = [b"count=-1,bytes=-1", b"count=7,bytes=7", b"count=1;bytes=100000", b"junk", b"", None]
+
+
+def steps() -> st.SearchStrategy[MultiOp]:
+    data = st.sampled_from([b"", b"1", b"22", b"4444", None])
+    own = st.builds(
+        lambda path, leaf: f"{ROOT}{path}/zookeeper_{leaf}",
+        st.sampled_from(NESTED),
+        st.sampled_from(["limits", "stats"]),
+    )
+    inside = st.sampled_from(INSIDE)
+    return st.one_of(
+        st.builds(create_op, inside, data),
+        st.builds(set_op, inside, data),
+        st.builds(delete_op, inside),
+        st.builds(create_op, own, st.sampled_from(TEXTS)),
+        st.builds(set_op, own, st.sampled_from(TEXTS)),
+        st.builds(delete_op, own),
+    )
+
+
+@given(st.lists(st.lists(steps(), min_size=1, max_size=6), max_size=12))
+def test_a_multi_is_booked_like_its_operations_one_by_one(multis: list[list[MultiOp]]) -> None:
+    whole, single = World().connect(), World().connect()
+    for client in (whole, single):
+        for path in [*INSIDE, ROOT + "/zookeeper", ROOT + "/zookeeper/quota"]:
+            client.create(path, b"data")
+        for path in NESTED:
+            client.create(ROOT + path)
+    for multi in multis:
+        before = {path: node.data for path, node in whole.world.tree.nodes.items()}
+        if whole.multi(*multi).results[-1].err == 0:
+            for step in multi:
+                assert single.request(step.op, step.request).err == 0
+        else:
+            assert {path: node.data for path, node in whole.world.tree.nodes.items()} == before
+        for path in NESTED[
+            :3
+        ]:  # the last is charged with the sizes of the others' texts, which a multi skips
+            stats = f"{ROOT}{path}/zookeeper_stats"
+            assert whole.get(stats).body[:-68] == single.get(stats).body[:-68], path
+        check_tree_invariants(whole.world.tree)
+        check_tree_invariants(single.world.tree)
+
+
+def test_a_restored_tree_has_its_quotas(world: World, client: Peer) -> None:
+    client.create("/q/in")
+    for path in ("/q", "/q/in"):
+        set_quota(client, path, b"count=-1,bytes=-1;countHardLimit=4")
+    snapshot = Snapshot.of(world.engine)
+    client.create("/q/in/x", b"1")
+    client.delete(f"{ROOT}/q/zookeeper_limits")
+    snapshot.restore(world.engine)
+    assert (usage(client, "/q"), usage(client, "/q/in")) == (b"count=3,bytes=8", b"count=1,bytes=0")
+    assert [client.create(path).err for path in ("/q/a", "/q/b", "/q/in/x")] == [0, -125, 0]
+    assert (usage(client, "/q"), usage(client, "/q/in")) == (b"count=4,bytes=8", b"count=2,bytes=0")
+    check_tree_invariants(world.tree)
+
+
+# --- what quotas cost, counted and not timed ----------------------------------------------------------------
+
+STATS = f"{ROOT}/q/zookeeper_stats"
+RENEWAL = [delete_op(STATS), create_op(STATS)]
+JUNK = [set_op(STATS, b"junk"), set_op("/q/n0", b"other")]
+
+
+def populated(znodes: int, *quotas: str) -> Peer:
+    """Of a server with so many znodes below /q."""
+    client = World().connect()
+    client.create("/q")
+    client.multi(*(create_op(f"/q/n{i}") for i in range(znodes)))
+    for path in quotas:
+        set_quota(client, path, b"count=-1,bytes=-1")
+    return client
+
+
+def cost(client: Peer, *requests: list[MultiOp]) -> int:
+    """Bytecode instructions of some multis, which must succeed."""
+
+    def action() -> None:
+        for request in requests:
+            assert client.multi(*request).results[-1].err == 0
+
+    return count_instructions(action)
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [[RENEWAL * 20], [RENEWAL] * 20, [JUNK * 20], [JUNK] * 20],
+    ids=["renewed in one multi", "renewed in many", "junk in one multi", "junk in many"],
+)
+def test_a_quotas_subtree_is_counted_once(requests: list[list[MultiOp]]) -> None:
+    few, many = populated(5, "/q"), populated(400, "/q")
+    assert cost(many, *requests) < 1.1 * cost(few, *requests)
+
+
+def test_what_a_multi_makes_to_be_counted_is_counted_in_one_pass() -> None:
+    """Though the quotas lie in each other, and the outermost comes first."""
+    depth, costs = 20, []
+    for znodes in (5, 400):
+        client = populated(0)
+        paths = ["/q" + "/d" * level for level in range(depth)]
+        for path in paths[1:]:
+            client.create(path)
+        client.multi(*(create_op(f"{paths[-1]}/n{i}") for i in range(znodes)))
+        for path in paths:
+            client.create(ROOT + path)
+        costs.append(cost(client, [create_op(f"{ROOT}{path}/zookeeper_stats") for path in paths]))
+        assert usage(client, paths[0]) == f"count={znodes + depth},bytes=0".encode()
+        assert usage(client, paths[-1]) == f"count={znodes + 1},bytes=0".encode()
+    assert costs[1] - costs[0] < 395 * 50
+
+
+@pytest.mark.parametrize("steps", [[create_op("/q/new")], [set_op("/q", b"x")], [delete_op("/q/n1")]])
+def test_the_number_of_quotas_does_not_matter(steps: list[MultiOp]) -> None:
+    one, many = populated(2, "/q"), populated(2, "/q", *(f"/other{i}" for i in range(50)))
+    assert cost(many, steps) == cost(one, steps)
+    for client in (one, many):
+        client.multi(*(set_op(f"{ROOT}{path}/zookeeper_stats", b"junk") for path in client_quotas(client)))
+    assert cost(many, [set_op("/q", b"y")]) == cost(one, [set_op("/q", b"y")])
+
+
+def client_quotas(client: Peer) -> list[str]:
+    return list(client.world.tree.quotas.prefixes)
+
+
+def test_the_depth_of_a_path_without_quotas_does_not_matter() -> None:
+    client = populated(0, "/q")
+    for depth in range(1, 401):
+        client.create("/d" * depth)
+    shallow, deep = [set_op("/d", b"x")], [set_op("/d" * 400, b"x")]
+    for steps in (shallow, deep):
+        cost(client, steps)  # the way to it is known from now on
+    assert abs(cost(client, shallow) - cost(client, deep)) < 100
+
+
+def test_texts_are_read_when_they_are_written(client: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_quota(client, "/q", b"count=5,bytes=-1;countHardLimit=100")
+    read: list[bytes | None] = []
+    monkeypatch.setattr(quota_module, "_parse", lambda data: read.append(data) or {})
+    for i in range(5):
+        client.create(f"/q/n{i}", b"x")
+        client.multi(set_op(f"/q/n{i}", b"y"), delete_op(f"/q/n{i}"))
+    assert read == []
+    client.set(f"{ROOT}/q/zookeeper_limits", b"count=1")
+    assert read == [b"count=1"]
+
+
+def test_quotas_that_are_gone_leave_nothing_behind(world: World, client: Peer) -> None:
+    for path in ("/q/in", "/other"):
+        set_quota(client, path, b"count=1,bytes=-1")
+    for path in ("/q/in", "/other"):
+        client.delete(f"{ROOT}{path}/zookeeper_limits")
+        client.delete(f"{ROOT}{path}/zookeeper_stats")
+    assert not world.tree.quotas.used
+    assert not world.tree.quotas._root.below

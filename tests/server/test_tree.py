@@ -244,6 +244,13 @@ def test_a_bounded_number_of_paths_is_remembered(tree: DataTree, monkeypatch: py
             assert len(tree._known) <= 3
 
 
+def test_long_paths_are_not_remembered(tree: DataTree) -> None:
+    name = "n" * 2000
+    tree.apply(creation(f"/{name}"), 2, 1)
+    assert tree.find(f"/{name}") is tree.nodes["/"].children[name]  # type: ignore[index]
+    assert f"/{name}" not in tree._known
+
+
 def test_what_is_created_again_is_another_znode(tree: DataTree) -> None:
     tree.apply(creation("/a"), 2, 1)
     first = tree.find("/a")
