@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..protocol import records
 from ..protocol.constants import (
@@ -43,7 +43,7 @@ from ..protocol.errors import (
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
-from .operations import KNOWN, WRITES, Steps, Unfinished, UnknownOperation
+from .operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -117,10 +117,8 @@ class Connection:
         self._input = FrameBuffer(service.settings.max_buffer)
         self._frames: list[bytes] = []  # cut, but not yet handled to their end
         self._more = False  # whether the input may hold further whole frames
-        self._unfinished: Steps | None = None  # what the first of the frames has come to
-        self._answer: Iterator[bytes] | None = None  # to a four-letter word, as far as it is not yet said
-        self._turn_end = 0.0  # by the stopwatch of the service
-        self._guarded = service.guarded
+        # What the first of the frames has come to; before the handshake, what is left of a word's answer
+        self._unfinished: Any = None  # Steps, or an Iterator of bytes
         self._plain_session: Session | None = None  # the session, while its requests need no second look
         self._held = 0
         self._arrived = now
@@ -268,13 +266,12 @@ class Connection:
         event = notification.encoded
         if event is None:  # the first of all who are told
             event = notification.encoded = _event_frame(notification)
-        if not self._output:
+        output = self._output
+        if not output:
             self._wake()
-        self._send(event)
+        output.append(event)
+        self._waiting += len(event)
         self._more_sent += 1
-        stats = self._engine.stats
-        stats.more_sent += 1
-        stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
@@ -303,7 +300,7 @@ class Connection:
             self.close_expected = True
             self._plain_session = None
             self._frames = []
-            self._unfinished = self._answer = None
+            self._unfinished = None
             self._service.closed(self, reason)
             self._wake()
 
@@ -329,7 +326,9 @@ class Connection:
 
     def _find_plain_session(self) -> None:
         """The session, if its requests may take the short way of :meth:`exchange`."""
-        self._plain_session = None if self._guarded or self._held or self.close_expected else self.session
+        self._plain_session = (
+            None if self._service.guarded or self._held or self.close_expected else self.session
+        )
 
     # --- the handshake -----------------------------------------------------------------------------------
 
@@ -378,13 +377,13 @@ class Connection:
         if self.is_full:
             return
         self._start_turn()
-        if self._answer is None:
+        if self._unfinished is None:
             from .words import answer  # not before somebody asks: an idle server should be small
 
             self._more_received += 1
             self._engine.stats.more_received += 1
-            self._answer = answer(word, self._service, self, now, self._input.peek(12)[4:])
-        for piece in self._answer:
+            self._unfinished = answer(word, self._service, self, now, self._input.peek(12)[4:])
+        for piece in self._unfinished:
             self._send(piece)
             if self.is_full or self.turn_is_over():
                 self._more = True  # the word is still there
@@ -404,7 +403,7 @@ class Connection:
         if now >= session.fresh_until:
             self._sign_of_life(session, frames, now)
         service, output = self._service, self._output
-        engine = service.engine
+        engine, guarded = service.engine, service.guarded
         handle = service.handle if self._unfinished is None else self._resume
         clock, end = service.stopwatch, self._start_turn()
         handled = xid = op = zxid = err = 0
@@ -415,7 +414,7 @@ class Connection:
             handled += 1
             try:
                 xid, op = _HEADER(payload)
-                if op in _SPECIAL or self._guarded:
+                if op in _SPECIAL or guarded:
                     if not self._admit(xid, op, payload, now):
                         if self.close_expected:
                             break
@@ -460,13 +459,15 @@ class Connection:
 
     def _start_turn(self) -> float:
         """Returns when it is over, by the stopwatch of the service."""
-        self._turn_end = end = self._service.stopwatch() + self._service.slice
+        service = self._service
+        service.turn_end = end = service.stopwatch() + service.slice
         return end
 
     def turn_is_over(self) -> bool:
         """Whether others are to be served before a long request or answer is gone on with; never while
         something stands in for the engine, which wants whole replies."""
-        return self._service.direct and self._service.stopwatch() > self._turn_end
+        service = self._service
+        return service.direct and service.stopwatch() > service.turn_end
 
     def _resume(self, client: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
         """Handle the requests of a turn whose first was begun in an earlier one."""

@@ -10,7 +10,7 @@ Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from ..protocol.constants import Perms
@@ -316,7 +316,14 @@ class Engine:
         for event_type, event_path, watchers in steps:
             self.stats.watchers[event_type].add(len(watchers))
             acl = own if event_path == path else parents
-            notification = Notification(self.zxid, event_type, event_path)
-            for client in watchers:
-                if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):
-                    client.notify(notification)
+            if acl is not OPEN_ACL:
+                watchers = [each for each in watchers if self.access.allows(acl, _READ, each.identities)]
+            self.tell(Notification(self.zxid, event_type, event_path), watchers)
+
+    def tell(self, notification: Notification, clients: Sequence[Client]) -> None:
+        """Queue a watch event on each of these."""
+        for client in clients:
+            client.notify(notification)
+        stats = self.stats
+        stats.more_sent += len(clients)
+        stats.watch_bytes += len(clients) * len(notification.encoded or b"")

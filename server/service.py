@@ -56,6 +56,7 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; as it is, it stands still, and work is never cut off.
     :ivar slice: the seconds of work after which the turn of a connection ends.
+    :ivar turn_end: when by the stopwatch the turn of the connection that is served now is over.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
     :ivar address: where plain clients connect, once somebody listens for this service.
@@ -81,6 +82,7 @@ class Service:
         self.settings = settings
         self.stopwatch = stopwatch
         self.slice = SLICE
+        self.turn_end = 0.0
         self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()

@@ -149,9 +149,11 @@ class WatchManager(Generic[W]):
         found = dict.fromkeys(watchers)
         for mark in _marks(path):
             for above in self._recursive.get(mark, ()):
-                if above and (above == "/" or path.startswith(f"{above}/")):
-                    entries = self._data[above].items()
-                    found.update((watcher, None) for watcher, modes in entries if modes & RECURSIVE)
+                size = len(above)
+                if above == "/" or (size and path.startswith(above) and path[size : size + 1] == "/"):
+                    for watcher, modes in self._data[above].items():
+                        if modes & RECURSIVE:
+                            found[watcher] = None
         return [each for each in found if each not in self._over] if self._over else list(found)
 
     # --- asking and removing -----------------------------------------------------------------------------

@@ -149,8 +149,8 @@ async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened
                 connection.receive_data(PING, server.clock.now())
 
         server._hub.look = slow_look
-        await trio.sleep(1.5 * service.settings.tick_time / 1000)
-        assert looks >= 2
+        while looks < 3:
+            await trio.sleep(1)
         assert not session.closed
 
 

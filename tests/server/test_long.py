@@ -12,7 +12,7 @@ from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
 from pyzk.protocol.multi import encode_multi
 from pyzk.server.service import SLICE
 
-from .helpers import Peer, World, acl, children_op, create_op, get_op, kinds, request_frame
+from .helpers import Peer, World, acl, children_op, create_op, get_op, kinds, request_frame, set_op
 from .invariants import check_world_invariants
 
 PING = request_frame(-2, OpCode.PING)
@@ -507,3 +507,26 @@ def test_the_paths_of_ephemerals_steer_no_terminal_either(world: World) -> None:
     path = "/\u202eevil"
     assert client.create(path, flags=1).err == 0
     assert "\t/\\u202eevil\n" in world.open().exchange(b"dump").decode()
+
+
+# --- events to many ----------------------------------------------------------------------------------------
+
+
+def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, watchers = world.connect(), [world.connect() for _ in range(50)]
+    for watcher in watchers:
+        watcher.add_watch("/", AddWatchMode.PERSISTENT)
+    sent, size = world.engine.stats.more_sent, world.engine.stats.watch_bytes
+    encoded = []
+    encode = r.WatcherEvent.encode
+    monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
+    writer.multi(*[set_op("/", b"")] * 10)
+    assert len(encoded) == 10
+    queued = [watcher.connection._output for watcher in watchers]
+    assert all(output == queued[0] and len(output) == 10 for output in queued)
+    assert all(mine is first for output in queued for mine, first in zip(output, queued[0], strict=True))
+    assert world.engine.stats.more_sent == sent + 500
+    assert world.engine.stats.watch_bytes == size + 50 * sum(map(len, queued[0]))
+    assert all(len(watcher.take_events()) == 10 for watcher in watchers)
