@@ -246,6 +246,16 @@ class WatchManager(Generic[W]):
             if watchers:
                 yield path, watchers
 
+    def summary(self) -> Iterator[tuple[int, int, int]]:
+        """How many watchers, paths and entries the data registry has: counted on until the last is right."""
+        watchers: set[W] = set()
+        entries = 0
+        yield 0, 0, 0
+        for paths, (_, told) in enumerate(self.data_by_path(), 1):
+            watchers.update(told)
+            entries += len(told)
+            yield len(watchers), paths, entries
+
     def sees_data(self, path: str, watcher: W) -> bool:
         """Whether this watcher has an entry in the data registry."""
         return watcher in self._data.get(path, ())

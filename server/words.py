@@ -15,7 +15,6 @@ from .settings import ANNOUNCED_VERSION
 
 if TYPE_CHECKING:
     from .connection import Connection
-    from .engine import Client
     from .service import Service
 
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
@@ -63,16 +62,23 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
         if isinstance(found, str):
             yield found.encode()
         else:
-            lines: list[str] = []
+            for piece in in_pieces(found):
+                yield piece.encode()
+
+
+def in_pieces(texts: Iterable[str]) -> Iterator[str]:
+    """The same texts, so many of them together as are made in a millisecond or so."""
+    piece: list[str] = []
+    size = 0
+    for text in texts:
+        piece.append(text)
+        size += _LINE + len(text)
+        if size >= _PIECE:
+            yield "".join(piece)
+            piece.clear()
             size = 0
-            for line in found:
-                lines.append(line)
-                size += _LINE + len(line)
-                if size >= _PIECE:
-                    yield "".join(lines).encode()
-                    lines.clear()
-                    size = 0
-            yield "".join(lines).encode()
+    if piece:
+        yield "".join(piece)
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -257,14 +263,10 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 def _wchs(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    connections: set[Client] = set()
-    paths = total = 0
-    for _, watchers in service.engine.watches.data_by_path():
-        connections.update(watchers)
-        paths += 1
-        total += len(watchers)
+    for summary in service.engine.watches.summary():
+        connections, paths, total = summary
         yield ""
-    yield f"{len(connections)} connections watching {paths} paths\nTotal watches:{total}\n"
+    yield f"{connections} connections watching {paths} paths\nTotal watches:{total}\n"
 
 
 def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
