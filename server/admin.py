@@ -372,7 +372,7 @@ def _watches(ask: _Ask) -> Data:
 def _watches_by_path(ask: _Ask) -> Data:
     """The sessions that watch each path."""
     watches = ask.service.engine.watches.data_by_path()
-    rows = ((path, [watcher.session_id for watcher in watchers]) for path, watchers in watches)
+    rows = ((path if told else None, [each.session_id for each in told]) for path, told in watches)
     return {"path_to_session_ids": _Rows(rows)}
 
 

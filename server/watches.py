@@ -240,19 +240,19 @@ class WatchManager(Generic[W]):
 
     def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
         """The data registry: it alone is what ``wchs``, ``wchc`` and ``wchp`` show. It may change meanwhile:
-        each path is told as it is then, those that are new are left out."""
+        each path is told as it is then, some of them without any watcher, and those that are new are left
+        out."""
         for path in list(self._data):
-            watchers = [each for each in self._data.get(path, ()) if each not in self._over]
-            if watchers:
-                yield path, watchers
+            yield path, [each for each in self._data.get(path, ()) if each not in self._over]
 
     def summary(self) -> Iterator[tuple[int, int, int]]:
         """How many watchers, paths and entries the data registry has: counted on until the last is right."""
         watchers: set[W] = set()
-        entries = 0
+        paths = entries = 0
         yield 0, 0, 0
-        for paths, (_, told) in enumerate(self.data_by_path(), 1):
+        for _, told in self.data_by_path():
             watchers.update(told)
+            paths += bool(told)
             entries += len(told)
             yield len(watchers), paths, entries
 

@@ -284,7 +284,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
-        yield f"{_printable(path)}\n"
+        yield f"{_printable(path)}\n" if watchers else ""
         for watcher in watchers:
             yield f"\t0x{watcher.session_id:x}\n"
     yield "\n"
