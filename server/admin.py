@@ -10,7 +10,8 @@ import json
 import logging
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -19,7 +20,7 @@ from ..protocol.errors import AuthFailedError, NoAuthError
 from .http import Request, Response, method_refused, plain
 from .metrics import java_double
 from .service import java_address
-from .words import VERSION_TEXT, environment, monitored, operation_name
+from .words import VERSION_TEXT, environment, in_pieces, monitored, operation_name
 from .zoocfg import masked
 from .zookeys import KEY_OF, is_secret
 
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pyzk.server")
 
 Data: TypeAlias = dict[str, Any]
+"""What a command tells. An iterator in it is a list, or as :class:`_Rows` an object, that may be long."""
+
+
+@attrs.frozen
+class _Rows:
+    """An object of JSON, row by row. A row without a name is none: it took time to find that out."""
+
+    rows: Iterator[tuple[object, Any]]
 
 
 class _Refused(Exception):
@@ -57,7 +66,7 @@ class _Command:
     """
 
     names: str
-    run: Callable[[_Ask], Data]
+    run: Callable[[_Ask], Data | _Rows]
     method: str = "GET"
     guarded: bool = False
 
@@ -120,24 +129,43 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
 # --- the format -------------------------------------------------------------------------------------------
 
 
-def _json(status: int, command: str, data: Data, error: str | None = None) -> Response:
-    body = _pretty({**data, "command": command, **({} if "error" in data else {"error": error})})
+def _json(status: int, command: str, data: Data | _Rows, error: str | None = None) -> Response:
+    """What is short is whole; the rest of what is long is made while others are served."""
+    rows = data.rows if isinstance(data, _Rows) else iter(data.items())
+    told = "error" in data if isinstance(data, dict) else False
+    last = {"command": command} if told else {"command": command, "error": error}
+    whole = _Rows(chain(rows, last.items()))
     # What is no text in UTF-8 (a path may hold it) becomes an escape of JSON.
-    encoded = body.encode("utf-8", "backslashreplace")
-    return Response(status, encoded, {"content-type": "application/json"})
+    pieces = (piece.encode("utf-8", "backslashreplace") for piece in in_pieces(_texts(whole)))
+    return Response(status, next(pieces), {"content-type": "application/json"}, pieces)
 
 
-def _pretty(value: Any, indent: str = "") -> str:
-    """JSON as Jackson's default printer lays it out."""
+def _texts(value: Any, indent: str = "") -> Iterator[str]:
+    """JSON as Jackson's default printer lays it out, bit by bit."""
     if isinstance(value, dict):
+        value = _Rows(iter(value.items()))
+    if isinstance(value, _Rows):
         inner = f"{indent}  "
-        rows = (f"{inner}{_pretty(str(key))} : {_pretty(item, inner)}" for key, item in value.items())
-        return "{\n" + ",\n".join(rows) + f"\n{indent}}}" if value else "{ }"
-    if isinstance(value, list):
-        return f"[ {', '.join(_pretty(item, indent) for item in value)} ]" if value else "[ ]"
-    if isinstance(value, float):
-        return java_double(value) if value == value else '"NaN"'
-    return json.dumps(value, ensure_ascii=False)
+        before = "{\n"
+        for key, item in value.rows:
+            if key is None:
+                yield ""
+                continue
+            yield f"{before}{inner}{json.dumps(str(key), ensure_ascii=False)} : "
+            yield from _texts(item, inner)
+            before = ",\n"
+        yield f"\n{indent}}}" if before == ",\n" else "{ }"
+    elif isinstance(value, list | Iterator):
+        before = "[ "
+        for item in value:
+            yield before
+            yield from _texts(item, indent)
+            before = ", "
+        yield " ]" if before == ", " else "[ ]"
+    elif isinstance(value, float):
+        yield java_double(value) if value == value else '"NaN"'
+    else:
+        yield json.dumps(value, ensure_ascii=False)
 
 
 # --- the server -------------------------------------------------------------------------------------------
@@ -251,10 +279,9 @@ def _connections(ask: _Ask) -> Data:
 
 def _both(ask: _Ask, describe: Callable[[Connection], Data]) -> Data:
     service = ask.service
-    found: dict[bool, list[Data]] = {False: [], True: []}
-    for connection in service.connections:
-        found[connection in service.secure].append(describe(connection))
-    return {"connections": found[False], "secure_connections": found[True]}
+    secure = [connection for connection in service.connections if connection in service.secure]
+    plain = [connection for connection in service.connections if connection not in service.secure]
+    return {"connections": map(describe, plain), "secure_connections": map(describe, secure)}
 
 
 def _brief(connection: Connection) -> Data:
@@ -315,37 +342,48 @@ def _shed_connections(ask: _Ask) -> Data:
 
 
 def _dump(ask: _Ask) -> Data:
-    buckets = ask.service.engine.sessions.by_deadline()
+    buckets = list(ask.service.engine.sessions.by_deadline())
     owners = ask.service.engine.tree.ephemerals
     return {
-        "expiry_time_to_session_ids": {end: [session.id for session in found] for end, found in buckets},
-        "session_id_to_ephemeral_paths": {owner: list(paths) for owner, paths in owners.items()},
-    }
-
-
-def _watching(ask: _Ask) -> dict[str, list[int]]:
-    """The sessions that watch each path, those of child watches apart (section 1.3)."""
-    return {
-        path: [watcher.session_id for watcher in watchers]
-        for path, watchers in ask.service.engine.watches.data_by_path()
+        "expiry_time_to_session_ids": _Rows((end, (each.id for each in found)) for end, found in buckets),
+        "session_id_to_ephemeral_paths": _Rows(
+            (owner, iter(list(owners.get(owner, ())))) for owner in list(owners)
+        ),
     }
 
 
 def _watches(ask: _Ask) -> Data:
-    paths: dict[int, list[str]] = {}
-    for path, sessions in _watching(ask).items():
-        for session in sessions:
-            paths.setdefault(session, []).append(path)
-    return {"session_id_to_watched_paths": paths}
+    """The paths that each session watches, those of child watches apart (section 1.3)."""
+    watches = ask.service.engine.watches
+
+    def rows() -> Iterator[tuple[object, Any]]:
+        for watcher in list(watches.watchers):
+            paths = []
+            for path in watches.paths_of(watcher):
+                if watches.sees_data(path, watcher):
+                    paths.append(path)
+                yield None, None
+            if paths:
+                yield watcher.session_id, iter(paths)
+
+    return {"session_id_to_watched_paths": _Rows(rows())}
 
 
-def _watch_summary(ask: _Ask) -> Data:
-    by_path = dict(ask.service.engine.watches.data_by_path())
-    return {
-        "num_connections": len({watcher for watchers in by_path.values() for watcher in watchers}),
-        "num_paths": len(by_path),
-        "num_total_watches": sum(map(len, by_path.values())),
-    }
+def _watches_by_path(ask: _Ask) -> Data:
+    """The sessions that watch each path."""
+    watches = ask.service.engine.watches.data_by_path()
+    rows = ((path if told else None, [each.session_id for each in told]) for path, told in watches)
+    return {"path_to_session_ids": _Rows(rows)}
+
+
+def _watch_summary(ask: _Ask) -> _Rows:
+    def rows() -> Iterator[tuple[object, Any]]:
+        for summary in ask.service.engine.watches.summary():
+            connections, paths, total = summary
+            yield None, None
+        yield from {"num_connections": connections, "num_paths": paths, "num_total_watches": total}.items()
+
+    return _Rows(rows())
 
 
 # --- the table (section 2.4) ------------------------------------------------------------------------------
@@ -387,7 +425,7 @@ _COMMANDS: Final[Iterable[_Command]] = (
     _Command("voting_view", _constant(current_config={})),
     _Command("watch_summary wchs", _watch_summary),
     _Command("watches wchc", _watches),
-    _Command("watches_by_path wchp", lambda ask: {"path_to_session_ids": _watching(ask)}),
+    _Command("watches_by_path wchp", _watches_by_path),
     _Command("zabstate", _constant(voting=False, zabstate="")),
 )
 _BY_NAME: Final = {name: command for command in _COMMANDS for name in command.names.split()}

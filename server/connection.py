@@ -12,8 +12,11 @@ reply. Whatever is wrong with the input ends this connection, with one log line,
 
     connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
 
-One turn handles a bounded number of requests, and none while much output waits to be taken: a client that
-floods, or does not read, delays nobody but itself, and holds a bounded amount of memory.
+A turn ends after some requests or some milliseconds of work, whichever comes first, and while much output
+waits to be taken no request is handled: a client that floods, asks for much, or does not read, delays nobody
+but itself, and holds a bounded amount of memory. What was not done is gone on with in the next turn, and what
+the client sent behind it waits: a request that is done in steps (:mod:`.operations.long`), or the answer to a
+four-letter word.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol import records
 from ..protocol.constants import (
@@ -40,7 +43,7 @@ from ..protocol.errors import (
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
-from .operations import KNOWN, WRITES, UnknownOperation
+from .operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
@@ -112,9 +115,10 @@ class Connection:
         self._wake = wake
         self.last_latency = 0  # ms
         self._input = FrameBuffer(service.settings.max_buffer)
-        self._frames: list[bytes] = []  # cut, but not yet handled
+        self._frames: list[bytes] = []  # cut, but not yet handled to their end
         self._more = False  # whether the input may hold further whole frames
-        self._guarded = service.guarded
+        # What the first of the frames has come to; before the handshake, what is left of a word's answer
+        self._unfinished: Any = None  # Steps, or an Iterator of bytes
         self._plain_session: Session | None = None  # the session, while its requests need no second look
         self._held = 0
         self._arrived = now
@@ -163,7 +167,14 @@ class Connection:
             return b""
         engine = self._engine
         before = engine.zxid
-        zxid, err, body = engine.handle(self, op, data[4:], now)
+        try:
+            zxid, err, body = engine.handle(self, op, data[4:], now)
+        except Unfinished as unfinished:
+            engine.stats.bytes_received += size + 4
+            self._arrived = now
+            self._unfinished = unfinished.steps
+            self._handle_requests(session, [data[4:]], now)
+            return b""
         reply = _REPLY(16 + len(body), xid, zxid, err) + body
         stats = engine.stats
         stats.bytes_received += size + 4
@@ -227,6 +238,11 @@ class Connection:
             self._more or self._frames or self._held or self.close_expected or self._waiting > _HIGH_WATER
         )
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much output waits that nothing more is handled until it is taken."""
+        return self._waiting > _HIGH_WATER
+
     # --- bytes out ---------------------------------------------------------------------------------------
 
     def data_to_send(self) -> bytes:
@@ -250,13 +266,12 @@ class Connection:
         event = notification.encoded
         if event is None:  # the first of all who are told
             event = notification.encoded = _event_frame(notification)
-        if not self._output:
+        output = self._output
+        if not output:
             self._wake()
-        self._send(event)
+        output.append(event)
+        self._waiting += len(event)
         self._more_sent += 1
-        stats = self._engine.stats
-        stats.more_sent += 1
-        stats.watch_bytes += len(event)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
@@ -268,7 +283,6 @@ class Connection:
         self.aborted = True
         self._output.clear()
         self._waiting = 0
-        self._frames = []
         self._held = 0
         self._close(reason)
         self._wake()
@@ -285,6 +299,8 @@ class Connection:
         if not self.close_expected:
             self.close_expected = True
             self._plain_session = None
+            self._frames = []
+            self._unfinished = None
             self._service.closed(self, reason)
             self._wake()
 
@@ -310,7 +326,9 @@ class Connection:
 
     def _find_plain_session(self) -> None:
         """The session, if its requests may take the short way of :meth:`exchange`."""
-        self._plain_session = None if self._guarded or self._held or self.close_expected else self.session
+        self._plain_session = (
+            None if self._service.guarded or self._held or self.close_expected else self.session
+        )
 
     # --- the handshake -----------------------------------------------------------------------------------
 
@@ -319,7 +337,7 @@ class Connection:
         word = self._input.peek(4)
         if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
             if word != _STMK or len(self._input) >= 12:
-                self._answer(word, now)
+                self._answer_word(word, now)
             return False
         payloads = self._input.take(1)
         if not payloads:
@@ -355,12 +373,21 @@ class Connection:
         self._service.connected(self, resumed=request.sessionId != 0)
         return True
 
-    def _answer(self, word: bytes, now: float) -> None:
-        from .words import answer  # not before somebody asks: an idle server should be small
+    def _answer_word(self, word: bytes, now: float) -> None:
+        if self.is_full:
+            return
+        self._start_turn()
+        if self._unfinished is None:
+            from .words import answer  # not before somebody asks: an idle server should be small
 
-        self._more_received += 1
-        self._engine.stats.more_received += 1
-        self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))
+            self._more_received += 1
+            self._engine.stats.more_received += 1
+            self._unfinished = answer(word, self._service, self, now, self._input.peek(12)[4:])
+        for piece in self._unfinished:
+            self._send(piece)
+            if self.is_full or self.turn_is_over():
+                self._more = True  # the word is still there
+                return
         self._close(f"answered {word!r}")
 
     def _explain(self, error: FrameLengthError) -> str:
@@ -376,16 +403,18 @@ class Connection:
         if now >= session.fresh_until:
             self._sign_of_life(session, frames, now)
         service, output = self._service, self._output
-        handle, engine = service.handle, service.engine
+        engine, guarded = service.engine, service.guarded
+        handle = service.handle if self._unfinished is None else self._resume
+        clock, end = service.stopwatch, self._start_turn()
         handled = xid = op = zxid = err = 0
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
-            if self._waiting > _HIGH_WATER:
+            if self._waiting > _HIGH_WATER or (clock() > end and handled):
                 break
             handled += 1
             try:
                 xid, op = _HEADER(payload)
-                if op in _SPECIAL or self._guarded:
+                if op in _SPECIAL or guarded:
                     if not self._admit(xid, op, payload, now):
                         if self.close_expected:
                             break
@@ -398,6 +427,10 @@ class Connection:
                     break
                 continue
             except NotYet:
+                handled -= 1
+                break
+            except Unfinished as unfinished:
+                self._unfinished = unfinished.steps
                 handled -= 1
                 break
             except UnknownOperation:
@@ -423,6 +456,26 @@ class Connection:
         self.last_zxid = zxid
         if xid >= 0:
             self.last_xid = xid
+
+    def _start_turn(self) -> float:
+        """Returns when it is over, by the stopwatch of the service."""
+        service = self._service
+        service.turn_end = end = service.stopwatch() + service.slice
+        return end
+
+    def turn_is_over(self) -> bool:
+        """Whether others are to be served before a long request or answer is gone on with; never while
+        something stands in for the engine, which wants whole replies."""
+        service = self._service
+        return service.direct and service.stopwatch() > service.turn_end
+
+    def _resume(self, client: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+        """Handle the requests of a turn whose first was begun in an earlier one."""
+        steps = self._unfinished
+        if steps is None:
+            return self._service.handle(client, op, frame, now)
+        self._unfinished = None
+        return self._engine.resume(client, op, steps)
 
     def _end_session(self) -> None:
         self.session_over = True
@@ -457,6 +510,8 @@ class Connection:
     def _admit(self, xid: int, op: int, payload: bytes, now: float) -> bool:
         """What comes before the engine: credentials, and the checks that are off by default. False if the
         request is dealt with."""
+        if self._unfinished is not None:
+            return True  # it was admitted in an earlier turn
         if op in (OpCode.AUTH, OpCode.SASL):
             self._authenticate(xid, op, payload)
             return False

@@ -10,7 +10,7 @@ Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from ..protocol.constants import Perms
@@ -19,7 +19,7 @@ from ..protocol.jute import JuteError
 from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from .acl import AccessControl, add_identities
-from .operations import OPERATIONS, RefusedRead, look_up
+from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
 from .prepare import Preparer
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -33,6 +33,8 @@ from .znode import Znode
 logger = logging.getLogger("pyzk.server")
 
 _READ = Perms.READ.value
+_EXPIRED = 1000
+"""How many sessions that are due are looked up at once."""
 
 ACLs = tuple[ACL, ...]
 
@@ -41,16 +43,22 @@ class Client(Hashable, Protocol):
     """What the engine needs of a connection.
 
     :ivar session_id: 0 before the handshake.
+    :ivar close_expected: the connection is over: nothing that it is told reaches anybody.
     """
 
     session_id: int
     identities: list[Id]
+    close_expected: bool
 
     def notify(self, notification: Notification) -> None:
         """Queue a watch event, before any reply that is still to come."""
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
+
+    def turn_is_over(self) -> bool:
+        """Whether others are to be served before an operation of this client is gone on with. If this is
+        never true, every request is processed to its end."""
 
 
 class Engine:
@@ -97,18 +105,36 @@ class Engine:
 
     def next_deadline(self) -> float:
         """When :meth:`advance` has something to do, in seconds of the monotonic clock."""
+        return self._now if self.watches.unswept else self._next_due()
+
+    def _next_due(self) -> float:
         return min(self.sessions.next_deadline(), self.reaper.next_deadline()) / 1000
 
-    def advance(self, now: float) -> None:
-        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes."""
-        while (deadline := self.next_deadline()) <= now:
+    def advance(self, now: float, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes. What
+        watchers that are gone have left is taken out as well.
+
+        :param is_over: whether to leave the rest to the next call. Whoever shows a sign of life before then
+            is not expired.
+        """
+        while (deadline := self._next_due()) <= now:
             self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
             ms = round(deadline * 1000)
-            for session in self.sessions.due(ms):
+            for session in self.sessions.due(ms, _EXPIRED):
                 logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
                 self.expire(session, self._now)
-            for path in self.reaper.due(ms, self.time):
+                if is_over():
+                    return
+            for path in self.reaper.due(ms, self.time, is_over):
                 self._reap(path)
+                if is_over():
+                    return
+            if is_over():
+                return
+        while self.watches.unswept:
+            self.watches.sweep()
+            if is_over():
+                return
 
     def _set_time(self, now: float) -> None:
         self._now = now
@@ -193,7 +219,8 @@ class Engine:
     def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
         """Process one request, whose record starts behind the header of ``frame``.
 
-        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`.
+        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`,
+        and :class:`Unfinished` where the client's turn is over before the request is done.
         """
         try:
             read, method, consumes = OPERATIONS[op]
@@ -213,11 +240,32 @@ class Engine:
             if consumes:
                 self.record(Refused(error.code), client.session_id)
             return self.zxid, error.code, b""
+        except Unfinished as unfinished:
+            return self.resume(client, op, unfinished.steps)
+        except Exception:
+            return self._failed(op)
+
+    def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
+        """Go on with an operation that is done in steps, as :meth:`handle` does: the zxid is that of the
+        last step. Raises :class:`Unfinished` if the client's turn is over again."""
+        try:
+            while True:
+                next(steps)
+                if client.turn_is_over():
+                    break
+        except StopIteration as end:
+            return self.zxid, 0, end.value
+        except ZooKeeperError as error:
+            return self.zxid, error.code, b""
         except RefusedRead as refusal:
             return self.zxid, refusal.code, refusal.body
         except Exception:
-            logger.exception("a request of op %d failed; this is a bug of the server", op)
-            return self.zxid, MarshallingError.code, b""
+            return self._failed(op)
+        raise Unfinished(steps)
+
+    def _failed(self, op: int) -> tuple[int, int, bytes]:
+        logger.exception("a request of op %d failed; this is a bug of the server", op)
+        return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
         """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
@@ -266,7 +314,14 @@ class Engine:
         for event_type, event_path, watchers in steps:
             self.stats.watchers[event_type].add(len(watchers))
             acl = own if event_path == path else parents
-            notification = Notification(self.zxid, event_type, event_path)
-            for client in watchers:
-                if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):
-                    client.notify(notification)
+            if acl is not OPEN_ACL:
+                watchers = [each for each in watchers if self.access.allows(acl, _READ, each.identities)]
+            self.tell(Notification(self.zxid, event_type, event_path), watchers)
+
+    def tell(self, notification: Notification, clients: Sequence[Client]) -> None:
+        """Queue a watch event on each of these."""
+        for client in clients:
+            client.notify(notification)
+        stats = self.stats
+        stats.more_sent += len(clients)
+        stats.watch_bytes += len(clients) * len(notification.encoded or b"")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -57,9 +57,15 @@ class Request:
 
 @attrs.frozen
 class Response:
+    """
+    :ivar rest: what follows the body, if that takes long to make. Each piece of it takes a bounded time, and
+        other tasks run in between.
+    """
+
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    rest: Iterator[bytes] = attrs.field(factory=lambda: iter(()))
 
 
 Answer: TypeAlias = Callable[[Request], Response]
@@ -128,7 +134,7 @@ class _Exchange:
                     break
                 if request is None:
                     break
-                await self._send(self._respond(request))
+                await self._send(await self._respond(request))
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
                     logger.info("HTTP from %s: no whole request and answer in %g s", self._peer, timeout)
@@ -138,9 +144,14 @@ class _Exchange:
             http.start_next_cycle()
         await self._part()
 
-    def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         try:
-            return self._answer(request)
+            response = self._answer(request)
+            pieces = [response.body]
+            for piece in response.rest:
+                pieces.append(piece)
+                await trio.lowlevel.checkpoint()
+            return attrs.evolve(response, body=b"".join(pieces))
         except Exception:
             logger.exception("%s %s failed; this is a bug of the server", request.method, request.path)
             return plain(500)

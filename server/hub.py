@@ -3,8 +3,9 @@
 Every client socket is registered with an epoll object of our own, and the task waits for that object's file
 descriptor. One wake-up then serves all sockets that are ready, with no task switch and no await for any of
 them: that is worth 1.7 times the requests of a task per connection, and half of the latency with many
-clients. Nobody starves: a connection handles a bounded number of requests per turn, all that are ready get
-theirs in every turn, and trio's other tasks run after some milliseconds of turns.
+clients. Nobody starves: a connection does a bounded amount of work per turn, the less the more of them have
+something to do. All that are ready get theirs in every turn, and trio's other tasks run after some
+milliseconds of turns.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import partial
 import trio
 
 from .connection import Connection
-from .service import Service
+from .service import SLICE, Service
 
 logger = logging.getLogger("pyzk.server")
 
@@ -32,8 +33,13 @@ kilobyte in a third of the time. Whoever fills that is read in large pieces."""
 _SERVED_PER_NEW = 8
 """How many clients are served per turn for each one that is let in after the first. To ask for one more than
 there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
-_SLICE = 0.005
-"""Seconds of turn after turn before trio gets to run its other tasks, which takes a hundredth of that."""
+_SHARE = 0.04
+"""Seconds of work that all who are ready may do in one turn together, unless they are too many for that."""
+_LEAST_SLICE = 0.0005
+"""Seconds that each may work for, however many they are."""
+_LOOKS, _NEWCOMERS = 3, 1000
+"""How often all that is ready is served before sessions expire, and how many clients are let in each time.
+Who has just been let in may have sent something already."""
 _DRAIN = 16
 """How many pieces of input are thrown away per turn of a connection that is closing."""
 _TOGETHER = 8
@@ -112,18 +118,28 @@ class Hub:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
-            end = time.monotonic() + _SLICE  # real seconds, whatever the clock of the server says
+            # Trio's other tasks take a hundredth of that; in real seconds, whatever the server's clock says
+            end = time.monotonic() + SLICE
             while self.turn() and time.monotonic() < end:
                 pass
 
     def turn(self) -> bool:
-        """Serve every socket that is ready, once; False if there was nothing to do."""
+        """Serve the sockets that are ready, once; False if there was nothing to do."""
         events = self._poller.poll(0)
         if not events and not self._busy:
             return False
+        self._serve(events, 1 + (len(events) + len(self._busy)) // _SERVED_PER_NEW)
+        return True
+
+    def _serve(self, events: list[tuple[int, int]], newcomers: int) -> None:
+        """Serve these, and who could not be served to the end before.
+
+        :param newcomers: how many clients are let in at most.
+        """
         now = self._now()
         self._together = len(events) // _TOGETHER
-        newcomers = 1 + (len(events) + len(self._busy)) // _SERVED_PER_NEW
+        ready = len(events) + len(self._busy)
+        self._service.slice = max(_LEAST_SLICE, min(SLICE, _SHARE / ready)) if ready else SLICE
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
                 self._proceed(link, now)
@@ -136,11 +152,16 @@ class Hub:
             else:
                 self._receive(found, now)
         self._send()
-        return True
 
     def look(self) -> None:
-        """Serve what is ready now, on behalf of another task than that of :meth:`run`."""
-        self.turn()
+        """Serve all that is ready now, on behalf of another task than that of :meth:`run`: any sign of life
+        that has arrived, be it of a client who is yet to be let in."""
+        for _ in range(_LOOKS):
+            sockets = len(self._listeners) + len(self._links) + len(self._lingering)
+            events = self._poller.poll(0, 1 + sockets)
+            self._serve(events, _NEWCOMERS)
+            if not any(fd in self._listeners for fd, _ in events):
+                break
         self._ring()
 
     def flush(self) -> None:

@@ -29,6 +29,8 @@ Handler: TypeAlias = Callable[[Connection, int, bytes, float], tuple[int, int, b
 
 _Timer = tuple[float, Callable[[], object]]
 
+SLICE = 0.005
+"""Seconds of work for one client, or of work that no client waits for, before others are served."""
 _BUCKET = 10.0  # seconds: the steps in which connections are shown to be given up
 
 
@@ -52,6 +54,9 @@ class Service:
     """
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
+    :param stopwatch: real seconds, by which turns end; as it is, it stands still, and work is never cut off.
+    :ivar slice: the seconds of work after which the turn of a connection ends.
+    :ivar turn_end: when by the stopwatch the turn of the connection that is served now is over.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
     :ivar address: where plain clients connect, once somebody listens for this service.
@@ -72,8 +77,12 @@ class Service:
         now: float,
         epoch: float,
         random_bytes: Callable[[int], bytes] | None = None,
+        stopwatch: Callable[[], float] = float,
     ) -> None:
         self.settings = settings
+        self.stopwatch = stopwatch
+        self.slice = SLICE
+        self.turn_end = 0.0
         self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
@@ -183,7 +192,8 @@ class Service:
         return ((connection.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do: seconds of the monotonic clock, or infinity."""
+        """When :meth:`advance` has something to do: seconds of the monotonic clock, or infinity. It may have
+        passed already, where something was left over."""
         silent = next(iter(self._silent.values()), math.inf)
         timer = self._timers[0][0] if self._timers else math.inf
         return min(silent, timer, self.engine.next_deadline())
@@ -192,15 +202,24 @@ class Service:
         """Have :meth:`advance` call something once ``when`` has come (seconds, monotonic)."""
         self._timers.add((when, callback))
 
-    def advance(self, now: float) -> None:
-        """Do what has fallen due until ``now``."""
+    def advance(self, now: float, within: float = math.inf) -> None:
+        """Do what has fallen due until ``now``.
+
+        :param within: seconds of work after which the rest is left to the next call.
+        """
+        stopwatch = self.stopwatch
+        end = stopwatch() + within
+
+        def is_over() -> bool:
+            return stopwatch() > end
+
         while self._timers and self._timers[0][0] <= now:
             when, callback = self._timers.pop(0)
             self.engine.advance(when)
             callback()
-        self.engine.advance(now)
+        self.engine.advance(now, is_over)
         for connection, deadline in list(self._silent.items()):
-            if deadline > now:
+            if deadline > now or is_over():
                 break
             self.engine.stats.sessionless_expired += 1
             connection.abort("it has not said a word of ZooKeeper's protocol in time")

@@ -10,6 +10,7 @@ import hmac
 import math
 import os
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import attrs
 from sortedcontainers import SortedDict
@@ -95,12 +96,11 @@ class SessionTracker:
         if bucket is not None:
             bucket.pop(session.id, None)
 
-    def due(self, now: int) -> list[Session]:
-        """The sessions whose deadline has come, the earliest first. They stay until removed."""
-        found: list[Session] = []
-        for deadline in self._buckets.irange(None, now):
-            found.extend(self._buckets[deadline].values())
-        return found
+    def due(self, now: int, most: int | None = None) -> list[Session]:
+        """The sessions whose deadline has come, the earliest first, or only so many of them. They stay until
+        removed."""
+        buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
+        return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
     def next_deadline(self) -> float:
         """When the next session expires, in ms; infinity if none is there."""

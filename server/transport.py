@@ -6,8 +6,10 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
@@ -17,7 +19,7 @@ import trio
 
 from ..protocol.records import Id
 from .clock import Clock
-from .service import Service
+from .service import SLICE, Service
 from .settings import Settings
 from .streams import serve_stream
 
@@ -43,7 +45,7 @@ class Server:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         now = clock.now()
         self.clock = clock
-        self.service = Service(settings, now=now, epoch=now + clock.epoch_offset())
+        self.service = Service(settings, now=now, epoch=now + clock.epoch_offset(), stopwatch=time.monotonic)
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
         self._hub: Any = None
@@ -112,10 +114,14 @@ class Server:
             self._hub.look()
             self._hub.tidy(self.clock.now())
 
-    def advance(self) -> None:
-        """Do what has fallen due by the clock."""
+    def advance(self, now: float | None = None, within: float = math.inf) -> None:
+        """Do what has fallen due by the clock.
+
+        :param now: the clock's time, if what falls due after it is to wait.
+        :param within: seconds of work after which the rest is left to the next call.
+        """
         self.service.engine.epoch_offset = self.clock.epoch_offset()
-        self.service.advance(self.clock.now())
+        self.service.advance(self.clock.now() if now is None else now, within)
         self.flush()
 
     async def _keep_time(self) -> None:
@@ -127,8 +133,9 @@ class Server:
             if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
                 next_tick += tick
             await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
-            self.receive()  # what has arrived already counts as a sign of life
-            self.advance()
+            now = self.clock.now()
+            self.receive()  # what has arrived until now counts as a sign of life
+            self.advance(now, SLICE)
 
     # --- a task per client -------------------------------------------------------------------------------
 

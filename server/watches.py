@@ -3,6 +3,10 @@
 A watch belongs to a connection. There are two registries, data and child; in each a (path, connection) pair
 holds a set of modes. Exist watches are data watches. A persistent watch is an entry of both registries, a
 recursive one of the data registry only, and it also sees what happens below its path.
+
+What a change costs does not grow with the number of watches elsewhere: the recursive watches above a path
+are found on one walk along its names. Nor does the end of a connection: its entries count for nothing at
+once, and are taken out in steps.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
 _ANY = STANDARD | PERSISTENT | RECURSIVE
+_STEP = 1000
+"""How many paths of a forgotten watcher are seen to at once."""
 
 W = TypeVar("W", bound=Hashable)
 
@@ -58,7 +64,9 @@ class WatchManager(Generic[W]):
         self._data: dict[str, dict[W, int]] = {}
         self._child: dict[str, dict[W, int]] = {}
         self.watchers: dict[W, dict[str, None]] = {}
-        self._recursive = 0  # how many recursive entries there are: while none, no ancestor is looked at
+        self._recursive: dict[int, dict[str, int]] = {}  # mark: path: how many recursive entries it has
+        self._count = 0  # entries
+        self._over: dict[W, dict[str, None]] = {}  # what is left of watchers that were forgotten
 
     # --- registering -------------------------------------------------------------------------------------
 
@@ -74,15 +82,20 @@ class WatchManager(Generic[W]):
 
     def add_recursive(self, path: str, watcher: W) -> None:
         if not self._data.get(path, {}).get(watcher, 0) & RECURSIVE:
-            self._recursive += 1
+            counts = self._recursive.setdefault(_marks(path)[-1], {})
+            counts[path] = counts.get(path, 0) + 1
         self._add(self._data, path, watcher, RECURSIVE)
 
     def _add(self, registry: dict[str, dict[W, int]], path: str, watcher: W, mode: int) -> None:
         entries = registry.get(path)
         if entries is None:
             registry[path] = {watcher: mode}
+            self._count += 1
+        elif watcher in entries:
+            entries[watcher] |= mode
         else:
-            entries[watcher] = entries.get(watcher, 0) | mode
+            entries[watcher] = mode
+            self._count += 1
         paths = self.watchers.get(watcher)
         if paths is None:
             self.watchers[watcher] = {path: None}
@@ -125,6 +138,8 @@ class WatchManager(Generic[W]):
         else:
             del registry[path]
         self._gone(registry, path, [each for each in watchers if each not in left] if left else watchers)
+        if self._over:
+            return [each for each in watchers if each not in self._over]
         return watchers
 
     def _take_data(self, path: str) -> list[W]:
@@ -132,13 +147,14 @@ class WatchManager(Generic[W]):
         if not self._recursive:
             return watchers
         found = dict.fromkeys(watchers)
-        above = path
-        while above != "/":
-            above = above[: above.rindex("/")] or "/"
-            for watcher, modes in self._data.get(above, {}).items():
-                if modes & RECURSIVE:
-                    found[watcher] = None
-        return list(found)
+        for mark in _marks(path):
+            for above in self._recursive.get(mark, ()):
+                size = len(above)
+                if above == "/" or (size and path.startswith(above) and path[size : size + 1] == "/"):
+                    for watcher, modes in self._data[above].items():
+                        if modes & RECURSIVE:
+                            found[watcher] = None
+        return [each for each in found if each not in self._over] if self._over else list(found)
 
     # --- asking and removing -----------------------------------------------------------------------------
 
@@ -161,7 +177,8 @@ class WatchManager(Generic[W]):
         before = entries.get(watcher, 0) if entries else 0
         if entries is None or not before & modes:
             return False
-        self._recursive -= bool(before & modes & RECURSIVE)
+        if before & modes & RECURSIVE:
+            self._uncount(path)
         left = before & ~modes
         if left:
             entries[watcher] = left
@@ -172,32 +189,85 @@ class WatchManager(Generic[W]):
         self._gone(registry, path, (watcher,))
         return True
 
+    def _uncount(self, path: str) -> None:
+        """There is one recursive entry less at ``path``."""
+        mark = _marks(path)[-1]
+        counts = self._recursive[mark]
+        counts[path] -= 1
+        if not counts[path]:
+            del counts[path]
+        if not counts:
+            del self._recursive[mark]
+
     def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
         """These have no entry at ``path`` any more in one of the registries."""
         others = (self._child if registry is self._data else self._data).get(path, {})
         for watcher in watchers:
-            if watcher not in others:
+            self._count -= 1
+            if watcher not in others and watcher not in self._over:
                 paths = self.watchers[watcher]
                 del paths[path]
                 if not paths:
                     del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
-        """Drop all watches of a connection that ended."""
-        for path in list(self.watchers.get(watcher, ())):
-            self.remove(path, watcher, WatcherType.ANY)
+        """Drop all watches of a connection that ended. If they are many, most of their entries stay for
+        :meth:`sweep`, although nobody hears of them any more."""
+        paths = self.watchers.pop(watcher, None)
+        if paths:
+            self._over[watcher] = paths
+            if len(paths) <= _STEP and len(self._over) == 1:
+                self.sweep()
+
+    @property
+    def unswept(self) -> bool:
+        """Whether :meth:`sweep` has something to do."""
+        return bool(self._over)
+
+    def sweep(self) -> None:
+        """Take out some of the entries that forgotten watchers have left."""
+        watcher, paths = next(iter(self._over.items()))
+        for _ in range(min(_STEP, len(paths))):
+            self.remove(paths.popitem()[0], watcher, WatcherType.ANY)
+        if not paths:
+            del self._over[watcher]
 
     # --- for the operator --------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """All entries of both registries."""
-        return sum(len(e) for e in self._data.values()) + sum(len(e) for e in self._child.values())
+        """All entries of both registries, those of forgotten watchers included until they are swept."""
+        return self._count
 
     def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
-        """The data registry: it alone is what ``wchs``, ``wchc`` and ``wchp`` show."""
-        for path, entries in self._data.items():
-            yield path, list(entries)
+        """The data registry: it alone is what ``wchs``, ``wchc`` and ``wchp`` show. It may change meanwhile:
+        each path is told as it is then, some of them without any watcher, and those that are new are left
+        out."""
+        for path in list(self._data):
+            yield path, [each for each in self._data.get(path, ()) if each not in self._over]
+
+    def summary(self) -> Iterator[tuple[int, int, int]]:
+        """How many watchers, paths and entries the data registry has: counted on until the last is right."""
+        watchers: set[W] = set()
+        paths = entries = 0
+        yield 0, 0, 0
+        for _, told in self.data_by_path():
+            watchers.update(told)
+            paths += bool(told)
+            entries += len(told)
+            yield len(watchers), paths, entries
+
+    def sees_data(self, path: str, watcher: W) -> bool:
+        """Whether this watcher has an entry in the data registry."""
+        return watcher in self._data.get(path, ())
 
     def paths_of(self, watcher: W) -> list[str]:
         """Every path this watcher has a watch on."""
         return list(self.watchers.get(watcher, ()))
+
+
+def _marks(path: str) -> list[int]:
+    """A number for each path from the root down to this one. It is made of the number before and a name, so
+    all of them cost no more than to read the path once. Equal paths have equal numbers, others as a rule not.
+    """
+    mark = 0
+    return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

@@ -6,7 +6,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..protocol.constants import TELNET_CLOSE, OpCode
 from ..protocol.version import __version__
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
 
+_PIECE = 32 * 1024
+"""How many characters of a long answer are made at once."""
+_LINE = 100
+"""What making a line costs, in characters beyond its own."""
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
@@ -37,19 +41,44 @@ _SHORT = {
 }  # fmt: skip
 
 
-def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> bytes:
-    """The whole reply; the connection closes behind it. ``rest`` is what came behind the word."""
+def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
+    """The reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the word.
+
+    Each piece takes a bounded time, however much there is to tell. Where a reply has many, others are served
+    between them: each line was true when it was made.
+    """
     name = "telnet close" if word == TELNET_CLOSE else word.decode()
     allowed = service.settings.four_letter_words
     enabled = name in allowed or "*" in allowed or name == "srvr"
     if name == "isro" and service.settings.read_only_mode:
         enabled = True
     if not enabled:
-        return f"{name} is not executed because it is not in the whitelist.\n".encode()
-    if name == "stmk":
+        yield f"{name} is not executed because it is not in the whitelist.\n".encode()
+    elif name == "stmk":
         (service.trace_mask,) = struct.unpack_from(">q", rest)
-        return str(service.trace_mask).encode()
-    return _ANSWERS[name](service, asker, now).encode()
+        yield str(service.trace_mask).encode()
+    else:
+        found = _ANSWERS[name](service, asker, now)
+        if isinstance(found, str):
+            yield found.encode()
+        else:
+            for piece in in_pieces(found):
+                yield piece.encode()
+
+
+def in_pieces(texts: Iterable[str]) -> Iterator[str]:
+    """The same texts, so many of them together as are made in a millisecond or so."""
+    piece: list[str] = []
+    size = 0
+    for text in texts:
+        piece.append(text)
+        size += _LINE + len(text)
+        if size >= _PIECE:
+            yield "".join(piece)
+            piece.clear()
+            size = 0
+    if piece:
+        yield "".join(piece)
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -63,9 +92,11 @@ def _srvr(service: Service, asker: Connection, now: float) -> str:
     return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(_totals(service))
 
 
-def _stat(service: Service, asker: Connection, now: float) -> str:
-    clients = [f" {_brief(c, asker)})" for c in service.connections]
-    return _lines([f"Zookeeper version: {VERSION_TEXT}", "Clients:", *clients, "", *_totals(service)])
+def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
+    for connection in list(service.connections):
+        yield f" {_brief(connection, asker)})\n"
+    yield "\n" + _lines(_totals(service))
 
 
 def _totals(service: Service) -> Iterator[str]:
@@ -81,9 +112,10 @@ def _totals(service: Service) -> Iterator[str]:
     yield f"Node count: {len(service.engine.tree)}"
 
 
-def _cons(service: Service, asker: Connection, now: float) -> str:
-    lines = [f" {_brief(connection, asker)}{_details(connection)})" for connection in service.connections]
-    return _lines([*lines, ""])
+def _cons(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    for connection in list(service.connections):
+        yield f" {_brief(connection, asker)}{_details(connection)})\n"
+    yield "\n"
 
 
 def _brief(connection: Connection, asker: Connection) -> str:
@@ -205,63 +237,78 @@ def _date(service: Service, now: float) -> str:
     return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.engine.wall_clock(now)))
 
 
-def _dump(service: Service, asker: Connection, now: float) -> str:
+def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
     engine = service.engine
     buckets = list(engine.sessions.by_deadline())
-    lines = ["SessionTracker dump:", f"Session Sets ({len(buckets)})/({len(engine.sessions)}):"]
+    yield f"SessionTracker dump:\nSession Sets ({len(buckets)})/({len(engine.sessions)}):\n"
     for deadline, sessions in buckets:
-        lines.append(f"{len(sessions)} expire at {_date(service, deadline / 1000)}:")
-        lines += [f"\t0x{session.id:x}" for session in sessions]
+        yield f"{len(sessions)} expire at {_date(service, deadline / 1000)}:\n"
+        for session in sessions:
+            yield f"\t0x{session.id:x}\n"
     owners = engine.tree.ephemerals
-    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
-    for owner, paths in owners.items():
-        lines += [f"0x{owner:x}:", *(f"\t{path}" for path in paths)]
+    yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(owners)}):\n"
+    for owner in list(owners):
+        yield f"0x{owner:x}:\n"
+        for path in list(owners.get(owner, ())):
+            yield f"\t{_printable(path)}\n"
     sets: dict[float, list[Connection]] = {}
-    for connection in service.connections:
+    for connection in list(service.connections):
         sets.setdefault(service.patience_with(connection), []).append(connection)
-    lines += ["Connections dump:", f"Connections Sets ({len(sets)})/({len(service.connections)}):"]
+        yield ""
+    yield f"Connections dump:\nConnections Sets ({len(sets)})/({len(service.connections)}):\n"
     for end, connections in sorted(sets.items()):
-        lines.append(f"{len(connections)} expire at {_date(service, end)}:")
+        yield f"{len(connections)} expire at {_date(service, end)}:\n"
         for c in connections:
-            lines.append(f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: 0x{c.session_id:x}")
-    return _lines(lines)
+            yield f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: 0x{c.session_id:x}\n"
 
 
-def _wchs(service: Service, asker: Connection, now: float) -> str:
-    by_path = dict(service.engine.watches.data_by_path())
-    watchers = {watcher for found in by_path.values() for watcher in found}
-    total = sum(map(len, by_path.values()))
-    return f"{len(watchers)} connections watching {len(by_path)} paths\nTotal watches:{total}\n"
+def _wchs(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    for summary in service.engine.watches.summary():
+        connections, paths, total = summary
+        yield ""
+    yield f"{connections} connections watching {paths} paths\nTotal watches:{total}\n"
 
 
-def _wchc(service: Service, asker: Connection, now: float) -> str:
-    by_session: dict[int, list[str]] = {}
+def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    watches = service.engine.watches
+    for watcher in list(watches.watchers):
+        head = f"0x{watcher.session_id:x}\n"
+        for path in watches.paths_of(watcher):
+            if watches.sees_data(path, watcher):
+                yield f"{head}\t{_printable(path)}\n"
+                head = ""
+            else:
+                yield ""
+    yield "\n"
+
+
+def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
+        yield f"{_printable(path)}\n" if watchers else ""
         for watcher in watchers:
-            by_session.setdefault(watcher.session_id, []).append(path)
-    return _tabbed({f"0x{session:x}": paths for session, paths in by_session.items()})
+            yield f"\t0x{watcher.session_id:x}\n"
+    yield "\n"
 
 
-def _wchp(service: Service, asker: Connection, now: float) -> str:
-    watches = service.engine.watches.data_by_path()
-    return _tabbed({path: [f"0x{w.session_id:x}" for w in watchers] for path, watchers in watches})
-
-
-def _tabbed(groups: dict[str, list[str]]) -> str:
-    lines: list[str] = []
-    for head, members in groups.items():
-        lines += [head, *(f"\t{member}" for member in members)]
-    return _lines([*lines, ""])
+def _printable(path: str) -> str:
+    """A path as one line that steers no terminal: a client may have put any character into it."""
+    if path.isprintable():
+        return path
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in path)
 
 
 # --- the table --------------------------------------------------------------------------------------------
 
 
-def _constant(text: str) -> Callable[[Service, Connection, float], str]:
+_Word: TypeAlias = Callable[["Service", "Connection", float], str | Iterator[str]]
+"""What makes the answer: a text, or where that may be long, line by line."""
+
+
+def _constant(text: str) -> _Word:
     return lambda service, asker, now: text
 
 
-_ANSWERS: dict[str, Callable[[Service, Connection, float], str]] = {
+_ANSWERS: dict[str, _Word] = {
     "conf": _conf,
     "cons": _cons,
     "crst": _crst,

@@ -2,7 +2,8 @@
 
 Each operation is a function ``(engine, client, request)`` that returns the body of the reply, already
 encoded, or raises the error that is the reply. The request is a tuple of what its record declares, in that
-order: no object is made of it. Those without a record of their own get the whole frame.
+order: no object is made of it. Those without a record of their own get the whole frame. What may take long is
+done in steps (:mod:`.long`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from ...protocol import records
 from ...protocol.constants import OpCode
 from ...protocol.jute import Record, fields_reader
 from . import multi, reads, watching, writes
+from .long import Steps, Unfinished
 from .multi import RefusedRead
 
-__all__ = ["KNOWN", "OPERATIONS", "WRITES", "RefusedRead", "UnknownOperation", "look_up"]
+__all__ = [
+    "KNOWN",
+    "OPERATIONS",
+    "WRITES",
+    "RefusedRead",
+    "Steps",
+    "Unfinished",
+    "UnknownOperation",
+    "look_up",
+]
 
 _Reader = Callable[[bytes, int], tuple[Any, ...]]
 _Method = Callable[[Any, Any, Any], bytes]

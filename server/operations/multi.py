@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ...protocol import records
 from ...protocol.constants import OpCode
 from ...protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
-from ...protocol.jute import JuteError, Record
-from ...protocol.multi import READ_OPS, TERMINATOR, MultiResult, decode_fields, encode_results
+from ...protocol.jute import JuteError
+from ...protocol.multi import READ_OPS, TERMINATOR, decode_fields
 from ...protocol.paths import parent_of
 from ...protocol.records import MultiHeader
 from ..txn import Check, Create, Delete, Effect, Multi, Refused, SetData
-from .reads import readable
+from .long import Steps, in_steps
+from .reads import get_children, get_data
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -27,6 +28,12 @@ _CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCo
 _SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
+_READS = {
+    op: (read, MultiHeader(op, False, 0).encode())
+    for op, read in ((_GET_DATA, get_data), (_GET_CHILDREN, get_children))
+}
+_STEP = 32
+"""How many reads are done in one step."""
 _NEVER = RuntimeInconsistencyError.code
 _CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
 
@@ -127,31 +134,31 @@ def _error(code: int) -> bytes:
     return MultiHeader(OpCode.ERROR, False, code).encode() + records.ErrorResponse(code).encode()
 
 
-def multi_read(engine: Engine, client: Client, frame: bytes) -> bytes:
+@in_steps
+def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
     """Each read succeeds or fails alone. Watches are never set."""
-    results: list[MultiResult] = []
+    results: list[bytes] = []
     size = 0
-    for op, request in _decode(frame):
+    for number, (op, request) in enumerate(_decode(frame), 1):
         if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
             client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
+        if op not in _READS:  # refused, but with what was read so far in the body (wire.md section 6)
+            raise RefusedRead(MarshallingError.code, b"".join([*results, TERMINATOR]))
+        read, header = _READS[op]
         try:
-            if op == _GET_DATA:
-                node = readable(engine, client, request[0])
-                response: Record = records.GetDataResponse(node.data, node.stat())
-                size += len(node.data or b"")
-            elif op == _GET_CHILDREN:
-                node = readable(engine, client, request[0])
-                response = records.GetChildrenResponse(tuple(node.children or ()))
-                size += sum(map(len, response.children or ()))
-            else:  # refused, but with what was read so far in the body (wire.md section 6)
-                raise RefusedRead(MarshallingError.code, encode_results(results))
-            results.append(MultiResult(op, 0, response))
+            body = read(engine, client, (request[0], False))
         except MarshallingError:
             raise
         except ZooKeeperError as error:
-            results.append(MultiResult(OpCode.ERROR, error.code, records.ErrorResponse(error.code)))
-    return encode_results(results)
+            results.append(_error(error.code))
+        else:
+            results += (header, body)
+            size += len(body)
+        if number % _STEP == 0:
+            yield
+    results.append(TERMINATOR)
+    return b"".join(results)
 
 
 def _decode(frame: bytes) -> list[tuple[int, tuple[Any, ...]]]:

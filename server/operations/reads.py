@@ -10,6 +10,7 @@ from ...protocol.constants import Perms
 from ...protocol.errors import BadArgumentsError, MarshallingError, NoNodeError
 from ..acl import user_of
 from ..znode import NO_CHILDREN
+from .long import Steps, in_steps
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -19,6 +20,8 @@ _READ = Perms.READ.value
 _READ_OR_ADMIN = (Perms.READ | Perms.ADMIN).value
 _INT = struct.Struct(">i")
 _NULL = _INT.pack(-1)
+_STEP = 1000
+"""How many znodes or paths are looked at in one step."""
 
 
 def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ) -> Znode:
@@ -74,23 +77,46 @@ def get_children2(engine: Engine, client: Client, request: tuple[str | None, boo
     return names + readable(engine, client, request[0]).packed_stat()
 
 
-def get_all_children_number(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+@in_steps
+def get_all_children_number(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
     """Descendants at all depths; permissions below the znode itself do not matter."""
     (path,) = request
-    readable(engine, client, path)
+    node = readable(engine, client, path)
     if path == "/":  # every entry of the tree but the root's own two
         return _INT.pack(len(engine.tree) - 2)
-    return _INT.pack(sum(1 for _ in engine.tree.walk(path or "")))
+    count = looked_at = 0
+    waiting = [node]
+    while waiting:
+        children = waiting.pop().children
+        if not children:
+            continue
+        count += len(children)
+        znodes = list(children.values())
+        for start in range(0, len(znodes), _STEP):
+            some = znodes[start : start + _STEP]
+            waiting += [znode for znode in some if znode.children]
+            looked_at += len(some)
+            if looked_at >= _STEP:
+                looked_at = 0
+                yield
+    return _INT.pack(count)
 
 
-def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+@in_steps
+def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
     """This session's own; the prefix is a plain string, not a path component."""
     prefix = request[0] or ""
     everything = not prefix.strip() or prefix == "/"
-    mine = engine.tree.ephemerals.get(client.session_id, ())
-    return records.GetEphemeralsResponse(
-        tuple(path for path in mine if everything or path.startswith(prefix))
-    ).encode()
+    mine = list(engine.tree.ephemerals.get(client.session_id, ()))
+    count, encoded = 0, [b""]
+    for start in range(0, len(mine), _STEP):
+        some = mine[start : start + _STEP]
+        found = tuple(path for path in some if everything or path.startswith(prefix))
+        count += len(found)
+        encoded.append(records.GetEphemeralsResponse(found).encode()[_INT.size :])
+        yield
+    encoded[0] = _INT.pack(count)
+    return b"".join(encoded)
 
 
 def get_acl(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:

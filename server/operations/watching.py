@@ -9,11 +9,16 @@ from ...protocol import records
 from ...protocol.constants import AddWatchMode, EventType, WatcherType
 from ...protocol.errors import MarshallingError, NoWatcherError
 from ..watches import Notification
+from .long import Steps, in_steps
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
+    from ..znode import Znode
 
 _Paths: TypeAlias = Sequence[str | None] | None
+
+_STEP = 32
+"""How many watches are armed in one step."""
 
 _NO_ERROR = records.ErrorResponse(0).encode()
 
@@ -49,54 +54,74 @@ def remove_watches(engine: Engine, client: Client, request: tuple[str | None, in
     return b""
 
 
-def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths]) -> bytes:
+@in_steps
+def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths]) -> Steps:
     """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
 
-    The catch-up events carry zxid -1 and pass no permission filter.
+    The catch-up events carry zxid -1 and pass no permission filter. What changes between two steps is either
+    told by a watch that is armed already, or seen as missed.
     """
-    since, *kinds = request
-    data, exist, child = map(_no_nulls, kinds)
-    find, watches = engine.tree.find, engine.watches
-    for path in data:
-        node = find(path)
-        if node is None:
-            _tell(client, EventType.DELETED, path)
-        elif node.mzxid > since:
-            _tell(client, EventType.CHANGED, path)
-        else:
-            watches.add_data(path, client)
-    for path in exist:
-        if find(path) is not None:
-            _tell(client, EventType.CREATED, path)
-        else:
-            watches.add_data(path, client)
-    for path in child:
-        node = find(path)
-        if node is None:
-            _tell(client, EventType.DELETED, path)
-        elif node.pzxid > since:
-            _tell(client, EventType.CHILD, path)
-        else:
-            watches.add_child(path, client)
-    return b""
+    return _rearm(engine, client, *request)
 
 
+@in_steps
 def set_watches2(
     engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths, _Paths, _Paths]
-) -> bytes:
+) -> Steps:
     """The same with the persistent kinds, which get no catch-up."""
-    since, data, exist, child, *kinds = request
-    persistent, recursive = map(_no_nulls, kinds)
-    set_watches(engine, client, (since, data, exist, child))
-    for path in persistent:
-        engine.watches.add_persistent(path, client)
-    for path in recursive:
-        engine.watches.add_recursive(path, client)
+    return _rearm(engine, client, *request)
+
+
+def _rearm(
+    engine: Engine,
+    client: Client,
+    since: int,
+    data: _Paths,
+    exist: _Paths,
+    child: _Paths,
+    persistent: _Paths = (),
+    recursive: _Paths = (),
+) -> Steps:
+    find, watches = engine.tree.find, engine.watches
+    kinds = [
+        (_no_nulls(data), _missed_data, watches.add_data),
+        (_no_nulls(exist), _missed_creation, watches.add_data),
+        (_no_nulls(child), _missed_child, watches.add_child),
+        (_no_nulls(persistent), _missed_nothing, watches.add_persistent),
+        (_no_nulls(recursive), _missed_nothing, watches.add_recursive),
+    ]
+    for paths, missed, add in kinds:
+        for number, path in enumerate(paths, 1):
+            event = missed(find(path), since)
+            if event is None:
+                add(path, client)
+            else:
+                engine.tell(Notification(-1, event, path), (client,))
+                if client.close_expected:  # they were too many: nobody is there to watch any more
+                    return b""
+            if number % _STEP == 0:
+                yield
     return b""
 
 
-def _tell(client: Client, event: EventType, path: str) -> None:
-    client.notify(Notification(-1, event, path))
+def _missed_data(node: Znode | None, since: int) -> EventType | None:
+    if node is None:
+        return EventType.DELETED
+    return EventType.CHANGED if node.mzxid > since else None
+
+
+def _missed_creation(node: Znode | None, since: int) -> EventType | None:
+    return None if node is None else EventType.CREATED
+
+
+def _missed_child(node: Znode | None, since: int) -> EventType | None:
+    if node is None:
+        return EventType.DELETED
+    return EventType.CHILD if node.pzxid > since else None
+
+
+def _missed_nothing(node: Znode | None, since: int) -> EventType | None:
+    return None
 
 
 def _watcher_type(value: int) -> WatcherType:

@@ -236,12 +236,16 @@ class _Loader:
 
     session_id: int
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
+    close_expected: bool = False
 
     def notify(self, notification: Notification) -> None:
         """It watches nothing."""
 
     def abort(self, reason: str) -> None:
         """There is nothing to end."""
+
+    def turn_is_over(self) -> bool:
+        return False
 
 
 def load(engine: Engine, nodes: Flat, now: float) -> None:

@@ -269,7 +269,7 @@ class Controls(TreeControls, HistoryControls, Observer):
         clock = self._jumping_clock
         until = clock.now() + seconds
         while keep_alive:
-            due = min(self._service.next_deadline(), until)
+            due = min(max(self._service.next_deadline(), clock.now()), until)
             for session in self._engine.sessions:
                 client = self._engine.client_of(session)
                 if isinstance(client, Connection) and client not in self._held:

@@ -59,15 +59,12 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         """Have handled what was sent, as far as the connection allows."""
         connection = self.connection
         while connection is not None and not connection.close_expected:
-            handled = connection.received
             if self._outbox and connection.may_read:
                 data = bytes(self._outbox)
                 self._outbox.clear()
                 connection.receive_data(data, self._now())
-            elif connection.has_work:  # one turn handles a bounded number of requests
+            elif connection.has_work and not connection.is_full:  # one turn does a bounded amount of work
                 connection.proceed(self._now())
-                if connection.received == handled:
-                    return  # too much output waits
             else:
                 return
             self._settle_others()

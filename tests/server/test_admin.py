@@ -6,6 +6,7 @@ import json
 import random
 from typing import Any
 
+import attrs
 import pytest
 
 from pyzk.protocol.constants import AddWatchMode
@@ -21,7 +22,8 @@ def ask(
     world: World, target: str, method: str = "GET", body: bytes = b"", auth: str | None = None
 ) -> Response:
     headers = {} if auth is None else {"authorization": auth}
-    return answer(Request(method, target, headers, body), world.service, world.now)
+    response = answer(Request(method, target, headers, body), world.service, world.now)
+    return attrs.evolve(response, body=response.body + b"".join(response.rest))
 
 
 def command(world: World, name: str) -> dict[str, Any]:
@@ -81,7 +83,9 @@ def test_the_format() -> None:
         '{\n  "num_connections" : 1,\n  "num_paths" : 1,\n  "num_total_watches" : 1,\n'
         '  "command" : "watch_summary",\n  "error" : null\n}'
     )
-    assert admin._pretty({"a": [{"b": [1, 2]}, {}], "c": [], "d": {"e": 1e-4, "f": float("nan")}}) == (
+    assert "".join(
+        admin._texts({"a": [{"b": [1, 2]}, {}], "c": [], "d": {"e": 1e-4, "f": float("nan")}})
+    ) == (
         '{\n  "a" : [ {\n    "b" : [ 1, 2 ]\n  }, { } ],\n  "c" : [ ],\n'
         '  "d" : {\n    "e" : 1.0E-4,\n    "f" : "NaN"\n  }\n}'
     )
@@ -358,3 +362,29 @@ def test_connections_are_shed(percentage: int, left: int, monkeypatch: pytest.Mo
     }
     assert len(world.service.connections) == left
     assert len(world.engine.sessions) == 4  # their clients may come back to them
+
+
+# --- large state -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["watches", "watches_by_path", "watch_summary", "dump", "connections", "stats", "ruok"]
+)
+def test_a_long_answer_is_made_piece_by_piece(name: str) -> None:
+    world = World(max_client_connections=0)
+    for i in range(400):
+        client = world.connect()
+        client.create(f"/e{i}", flags=1)
+        client.exists(f"/{'x' * 100}{i}", watch=True)
+        client.exists("/common", watch=True)
+    response = answer(Request("GET", f"/commands/{name}"), world.service, world.now)
+    first = next(response.rest, None)
+    assert (first is None) == (name == "ruok")
+    client.create("/common")  # whatever goes and comes meanwhile
+    next(iter(world.service.connections)).abort("no reason")
+    world.connect().exists("/late", watch=True)
+    pieces = [response.body, first or b"", *response.rest]
+    assert all(len(piece) < 100_000 for piece in pieces)
+    found = json.loads(b"".join(pieces))
+    assert admin._BY_NAME[name].names.split()[0] == found["command"]
+    assert found["error"] is None

@@ -202,6 +202,10 @@ def test_a_connection_tells_who_it_is(client: Peer) -> None:
     assert repr(client.connection) == f"<Connection 127.0.0.1:40000 session=0x{client.session_id:x}>"
 
 
+def test_connections_share_the_names_of_their_attributes(client: Peer) -> None:
+    assert len(vars(client.connection)) <= 29, "with more each would keep a dict of 1.6 kB for itself"
+
+
 def test_a_small_multi_read_cannot_ask_for_any_amount_of_data() -> None:
     # wire.md section 15 lets a reply be of any size; but a short request may not ask for gigabytes
     world = World(max_unsent=10 * BIG)

@@ -395,3 +395,60 @@ def test_one_turn_reads_a_request_of_any_usual_size(scene: Scene, size: int) -> 
     client.ask(request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"x" * size, r.OPEN_ACL, 0)))
     scene.hub.turn()
     assert scene.handled == [client.session_id]
+
+
+# --- what has arrived counts before anybody's time is up ----------------------------------------------------
+
+
+class FewAtATime:
+    """A poller that tells of three sockets at once, unless it is asked for more."""
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+
+    def poll(self, timeout: float, most: int = 3) -> list[tuple[int, int]]:
+        events: list[tuple[int, int]] = self._poller.poll(timeout, most)
+        return events
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+
+def test_a_look_reads_every_socket_however_many_are_ready(scene: Scene) -> None:
+    clients = [scene.connect() for _ in range(20)]
+    scene.hub._poller = FewAtATime(scene.hub._poller)  # type: ignore[assignment]
+    for client in clients:
+        client.ask(GET)
+    scene.hub.look()
+    assert set(scene.handled) == {client.session_id for client in clients}
+
+
+def test_a_look_lets_in_and_reads_whoever_waits_at_the_door(scene: Scene) -> None:
+    owner = scene.connect()
+    session = scene.service.engine.sessions.get(owner.session_id)
+    assert session is not None
+    scene.hub._poller = FewAtATime(scene.hub._poller)  # type: ignore[assignment]
+    again = frame(r.ConnectRequest(0, 0, 40_000, session.id, session.password).encode() + b"\0")
+    newcomers = []
+    for hello in [HELLO] * 15 + [again]:
+        newcomers.append(socket.create_connection(scene.listener.getsockname(), timeout=PATIENCE))
+        newcomers[-1].sendall(hello)
+    wait_until(lambda: scene.listener.waiting == 16)
+    time.sleep(0.01)  # what the loopback has taken is there at once, as a rule
+    scene.hub.look()
+    assert len(scene.service.engine.sessions) == 16
+    assert scene.service.engine.client_of(session) in scene.service.connections
+    assert len(scene.service.connections) == 16, "the owner's old connection has ended"
+    for newcomer in newcomers:
+        newcomer.close()
+
+
+@pytest.mark.parametrize(("count", "slice_"), [(1, 0.005), (8, 0.005), (20, 0.002)])
+def test_the_more_clients_are_ready_the_shorter_are_their_turns(
+    scene: Scene, count: int, slice_: float
+) -> None:
+    clients = [scene.connect() for _ in range(count)]
+    for client in clients:
+        client.ask(GET)
+    scene.hub.turn()
+    assert scene.service.slice == pytest.approx(slice_)

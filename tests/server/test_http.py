@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -170,6 +170,33 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
     assert len(served) == 1
 
 
+async def test_other_tasks_run_while_a_long_answer_is_made() -> None:
+    rounds = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal rounds
+        for number in range(50):
+            assert rounds >= number - 1
+            yield b"x" * 10
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await trio.lowlevel.checkpoint()
+
+    async with (
+        answering(lambda request: Response(200, b"first", rest=pieces())) as address,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(count_rounds)
+        answered = await talk(address, b"GET / HTTP/1.1\r\n" + CLOSE)
+        assert rounds >= 50
+        nursery.cancel_scope.cancel()
+    assert b"\r\ncontent-length: 505\r\n" in answered
+    assert answered.endswith(b"first" + b"x" * 500)
+
+
 async def test_there_is_a_limit_to_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_MAX_CLIENTS", 2)
     async with served(admin_port=0) as server:
@@ -208,5 +235,19 @@ async def test_a_bug_is_answered_with_500(monkeypatch: pytest.MonkeyPatch) -> No
 
     async with answering(broken) as address:
         answered = await talk(address, b"GET /a?b HTTP/1.1\r\n" + CLOSE)
+    assert answered.endswith(b"500 Internal Server Error\n")
+    assert logged == ["GET /a failed; this is a bug of the server"]
+
+
+async def test_a_bug_half_way_is_answered_with_500_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(http.logger, "exception", lambda message, *args: logged.append(message % args))
+
+    def broken() -> Iterator[bytes]:
+        yield b"x"
+        raise BugError
+
+    async with answering(lambda request: Response(200, b"first", rest=broken())) as address:
+        answered = await talk(address, b"GET /a HTTP/1.1\r\n" + CLOSE)
     assert answered.endswith(b"500 Internal Server Error\n")
     assert logged == ["GET /a failed; this is a bug of the server"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -123,3 +124,54 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
         with trio.fail_after(PATIENCE):
             while hub._links or hub._lingering or hub._partings:
                 await trio.sleep(0.001)
+
+
+async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened_to_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its sign of life may have arrived meanwhile."""
+    async with running(min_session_timeout=4000) as server:
+        service = server.service
+        connection = service.accept(("127.0.0.1", 1), server.clock.now(), lambda: None)
+        assert connection is not None
+        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        connection.receive_data(hello, server.clock.now())
+        [session] = service.engine.sessions
+        look, looks = server._hub.look, 0
+
+        def slow_look() -> None:
+            nonlocal looks
+            looks += 1
+            look()
+            if looks == 1:  # while this goes on the time of the session runs out, and a ping arrives
+                autojump_clock.jump(30)
+            elif looks == 2:
+                connection.receive_data(PING, server.clock.now())
+
+        server._hub.look = slow_look
+        while looks < 3:
+            await trio.sleep(1)
+        assert not session.closed
+
+
+async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running(min_session_timeout=4000, max_client_connections=0) as server:
+        service = server.service
+        service.stopwatch = itertools.count(0.0, 1.0).__next__
+        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        for port in range(100):
+            connection = service.accept(("127.0.0.1", port), server.clock.now(), lambda: None)
+            assert connection is not None
+            connection.receive_data(hello, server.clock.now())
+        look, left = server._hub.look, []
+
+        def noting_look() -> None:
+            left.append(len(service.engine.sessions))
+            look()
+
+        server._hub.look = noting_look
+        await trio.sleep(10)
+        assert len(service.engine.sessions) == 0
+        assert set(left) == set(range(101)), "all who are ready are served between two expired sessions"

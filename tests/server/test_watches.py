@@ -346,3 +346,62 @@ def test_removal_takes_the_exact_path_of_this_watcher(path: str, who: str) -> No
     watches.add_recursive("/a", "anne")
     assert not watches.remove(path, who, WatcherType.ANY)
     assert watches.count() == 1
+
+
+# --- what it costs -----------------------------------------------------------------------------------------
+
+
+class Counted(str):
+    """A path that counts the characters that are copied out of it by slices."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Counted:
+        piece = Counted(super().__getitem__(key))
+        Counted.copied += len(piece)
+        return piece
+
+
+@pytest.mark.parametrize("nested", [1, 50])
+def test_a_deep_path_below_recursive_watches_is_read_only_once(
+    monkeypatch: pytest.MonkeyPatch, nested: int
+) -> None:
+    monkeypatch.setattr(Counted, "copied", 0)
+    watches = Watches()
+    deep = "/a" * 2000
+    for i in range(nested):
+        watches.add_recursive(deep[: 2 * i] or "/", "anne")
+    for i in range(3000):
+        watches.add_recursive(f"/b{i}", "bert")
+    assert watches.data_changed(Counted(deep)) == [(CHANGED, deep, ["anne"])]
+    assert Counted.copied <= len(deep)
+
+
+ODD_PATHS = ["", "//", "/a/", "a", "a/b", "/a//b", "///"]
+
+
+@pytest.mark.parametrize("path", ODD_PATHS)
+def test_a_recursive_watch_at_a_path_that_no_znode_can_have_sees_nothing(path: str) -> None:
+    watches = Watches()
+    watches.add_recursive(path, "anne")
+    watches.add_recursive(path, "bert")
+    for real in ("/", "/a", "/a/b", "/b"):
+        assert watches.data_changed(real) == []
+    assert watches.has(path, "anne", WatcherType.PERSISTENT_RECURSIVE)
+    assert watches.remove(path, "anne", WatcherType.PERSISTENT_RECURSIVE)
+    watches.forget("bert")
+    assert vars(watches) == vars(Watches())
+
+
+def test_paths_with_the_same_mark_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyzk.server.watches.hash", lambda value: 1, raising=False)
+    watches = Watches()
+    watches.add_recursive("/a", "anne")
+    watches.add_recursive("/b", "bert")
+    watches.add_recursive("/", "carl")
+    assert set(watches.data_changed("/a/x")[0][2]) == {"anne", "carl"}
+    assert set(watches.data_changed("/ab/x")[0][2]) == {"carl"}
+    watches.forget("anne")
+    watches.forget("carl")
+    assert watches.data_changed("/a/x") == []
+    assert watches.data_changed("/b/x") == [(CHANGED, "/b/x", ["bert"])]

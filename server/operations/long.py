@@ -1,0 +1,36 @@
+"""Operations that may take long, and are therefore done in steps.
+
+Everybody waits while one request is processed. An operation that reads or registers very many things is a
+generator: it yields after each bounded piece of work, and returns the body of the reply. The engine goes on
+with it until the turn of its client is over; the rest follows in the client's next turns, before any further
+request of that client. Requests of others are processed in between, so each part of such a reply was true
+when it was read, and the whole need not have been true at any one moment. Apache ZooKeeper, which locks the
+tree for none of these operations either, promises no more. Nothing that writes is done in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import Any, NoReturn, TypeAlias
+
+Steps: TypeAlias = Generator[None, None, bytes]
+"""An operation in progress."""
+
+
+class Unfinished(Exception):
+    """Raised for an operation that is not done: :meth:`.engine.Engine.resume` goes on with ``steps``."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self.steps = steps
+
+
+def in_steps(operation: Callable[[Any, Any, Any], Steps]) -> Callable[[Any, Any, Any], NoReturn]:
+    """Make an operation of a generator function."""
+
+    @wraps(operation)
+    def begin(engine: Any, client: Any, request: Any) -> NoReturn:
+        raise Unfinished(operation(engine, client, request))
+
+    return begin
