@@ -59,6 +59,7 @@ _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""
 _STMK = b"stmk"
 _PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
+_SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records.ConnectRequest
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
 _PLAIN = KNOWN - {_PING}
@@ -321,6 +322,11 @@ class Connection:
             if word != _STMK or len(self._input) >= 12:
                 self._answer(word, now)
             return False
+        observer = self._service.observer
+        if observer is not None and len(self._input) >= 28:
+            observer.asked(self, *_SESSION_ASKED(self._input.peek(28)))
+            if self._held:
+                return False
         payloads = self._input.take(1)
         if not payloads:
             return False

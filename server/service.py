@@ -38,6 +38,9 @@ class Observer:
     def opened(self, connection: Connection) -> None:
         """A client has connected."""
 
+    def asked(self, connection: Connection, session_id: int) -> None:
+        """It asks for a session, 0 being a new one; if it is held now, this comes again after its release."""
+
     def attached(self, connection: Connection, resumed: bool) -> None:
         """It has its session: a new one, or one ``resumed``."""
 
