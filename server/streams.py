@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import trio
 
@@ -37,7 +39,17 @@ async def serve_stream(
         if connection is not None:
             await link.run(connection, handshake)
     finally:
+        transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+        if isinstance(transport, trio.SocketStream):
+            hang_up(transport.socket)
         await trio.aclose_forcefully(stream)
+
+
+def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Close a socket, and have its other end told even while a fork of this process has it open, too."""
+    with suppress(OSError):  # it is not connected any more
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
 
 
 class _StreamLink:
@@ -75,12 +87,12 @@ class _StreamLink:
                     nursery.start_soon(self._read, connection)
                     await self._write(connection)
                     nursery.cancel_scope.cancel()
-                await self._stream.aclose()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
             self._flush()
+            self._connection = None  # which knows of this link: no work for the garbage collector
 
     async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
         """Do the TLS handshake; where it fails the connection is aborted."""

@@ -293,11 +293,11 @@ class Controls(TreeControls, HistoryControls, Observer):
                 if isinstance(client, Connection) and client not in self._held:
                     self._engine.sessions.touch(session, due)
             clock.jump(max(0.0, due - clock.now()))
-            self._server.advance()
+            self._server.advance(clock.now())
             if due >= until:
                 break
         clock.jump(max(0.0, until - clock.now()))
-        self._server.advance()
+        self._server.advance(clock.now())
         clock.wake()  # deadlines are nearer than was thought
 
     # --- faults ------------------------------------------------------------------------------------------
