@@ -19,6 +19,8 @@ import attrs
 import h11
 import trio
 
+from .streams import hang_up, listener_of
+
 logger = logging.getLogger("pyzk.server")
 
 _MAX_HEAD: Final = 16 * 1024  # bytes
@@ -101,9 +103,9 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float) ->
             logger.debug("an HTTP client has gone away: %s", error)
         finally:
             clients.discard(stream)
-            await trio.aclose_forcefully(stream)
+            hang_up(stream.socket)
 
-    await trio.serve_listeners(serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+    await trio.serve_listeners(serve, [listener_of(listener)])
 
 
 class _Exchange:

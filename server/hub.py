@@ -22,6 +22,7 @@ import trio
 
 from .connection import Connection
 from .service import Service
+from .streams import hang_up
 
 logger = logging.getLogger("pyzk.server")
 
@@ -95,11 +96,11 @@ class Hub:
     def close(self) -> None:
         """Close every socket, without a word."""
         for listener in (*self._listeners.values(), *self._deaf):
-            listener.close()
+            hang_up(listener)
         for link in self._links.values():
             link.connection.receive_eof()
         for link in (*self._links.values(), *self._lingering.values()):
-            link.sock.close()
+            hang_up(link.sock)
         self._links.clear()
         self._lingering.clear()
         self._poller.close()
@@ -212,7 +213,7 @@ class Hub:
         link = _Link(sock)
         connection = self._service.accept((address[0], address[1]), now, partial(self._dirty.append, link))
         if connection is None:
-            sock.close()
+            hang_up(sock)
             return
         sock.setblocking(False)
         link.connection = connection
@@ -309,7 +310,7 @@ class Hub:
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:
             self._partings.pop(link.fd, None)
-            link.sock.close()  # all was read just now, and nothing can follow: no need to wait
+            hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
             return
         self._lingering[link.fd] = link
         self._partings[link.fd] = self._now() + _LINGER

@@ -19,7 +19,7 @@ from ..protocol.records import Id
 from .clock import Clock
 from .service import Service
 from .settings import Settings
-from .streams import hang_up, serve_stream
+from .streams import hang_up, listener_of, serve_stream
 
 if TYPE_CHECKING:
     from .http import Request, Response
@@ -166,7 +166,7 @@ class Server:
             else:
                 await serve(stream, peer)
 
-        await trio.serve_listeners(handle, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+        await trio.serve_listeners(handle, [listener_of(listener)])
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
         await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
