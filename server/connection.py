@@ -230,6 +230,11 @@ class Connection:
 
     # --- bytes out ---------------------------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """How many bytes of output wait to be taken."""
+        return self._waiting
+
     def data_to_send(self) -> bytes:
         """Take the bytes that wait to be sent."""
         output = self._output
@@ -258,6 +263,8 @@ class Connection:
         stats = self._engine.stats
         stats.more_sent += 1
         stats.watch_bytes += len(event)
+        if self._waiting > _HIGH_WATER:
+            self._service.unread.grew(self, len(event))
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 

@@ -272,9 +272,11 @@ class Hub:
                 sent = len(data)
                 connection.abort("it has gone away")
             if sent < len(data):
-                link.unsent = memoryview(data)[sent:]
+                link.unsent = rest = memoryview(data)[sent:]
+                self._service.unread.note(connection, memoryview(rest.obj).nbytes, progress=sent > 0)
             elif link.unsent:
                 link.unsent = _NOTHING
+                self._service.unread.forget(connection)
                 self._flush(link)  # more may have come to wait meanwhile
                 return
         if connection.may_read and not link.unsent:
@@ -306,6 +308,7 @@ class Hub:
         del self._links[link.fd]
         self._busy.pop(link, None)
         session_over = link.connection.session_over
+        self._service.unread.forget(link.connection)
         link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:
@@ -341,6 +344,7 @@ class Hub:
         if link is None:  # it has not even taken what was left
             link = self._links.pop(fd)
             self._busy.pop(link, None)
+            self._service.unread.forget(link.connection)
             del link.connection
         link.sock.close()  # which takes it out of the poller too
 

@@ -112,6 +112,7 @@ class Settings:
     max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
     sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
     max_unsent: int = _number(32 * 2**20, 1)  # bytes one slow client may pile up
+    max_unread: int = _number(256 * 2**20, 1)  # maxUnreadBytes: what all of them together may
     large_request_threshold: int = _number(-1, 1, -1)  # largeRequestThreshold, bytes; -1: off
     large_request_max_bytes: int = _number(100 * 2**20, 1)  # largeRequestMaxBytes
     throttled_op_wait_time: int = 0  # throttled_op_wait_time; 0: off

@@ -16,6 +16,8 @@ from .service import Service
 logger = logging.getLogger("pyzk.server")
 
 _RECEIVE = 64 * 1024  # bytes
+_SEND = 64 * 1024
+"""Bytes that are sent at once: whoever reads is known by taking one such piece after the other."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left when the server closes."""
 
@@ -69,6 +71,7 @@ class _StreamLink:
         self._scope = trio.CancelScope()
         self._output = trio.Event()  # output waits, or the connection is over
         self._taken = trio.Event()  # output was taken
+        self._sending = 0  # bytes
 
     def wake(self) -> None:
         self._output.set()
@@ -96,6 +99,7 @@ class _StreamLink:
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
+            self._service.unread.forget(connection)
             self._flush()
             self._connection = None  # which knows of this link: no work for the garbage collector
 
@@ -114,13 +118,15 @@ class _StreamLink:
 
     async def _read(self, connection: Connection) -> None:
         while not connection.close_expected:
-            if connection.may_read:
+            if connection.may_read and self._sending == 0:
                 try:
                     data = await self._stream.receive_some(_RECEIVE)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
                 if data:
                     connection.receive_data(bytes(data), self._now())
+                    if self._sending:  # that was still on its way when the sending began
+                        self._service.unread.note(connection, self._sending, progress=False)
                 else:
                     connection.receive_eof()
             else:
@@ -131,11 +137,17 @@ class _StreamLink:
             self._flush()
 
     async def _write(self, connection: Connection) -> None:
+        unread = self._service.unread
         while True:
             await self._output.wait()
             self._output = trio.Event()
             while data := connection.data_to_send():
-                await self._stream.send_all(data)
+                self._sending = len(data)
+                for start in range(0, len(data), _SEND):
+                    unread.note(connection, self._sending, progress=True)
+                    await self._stream.send_all(memoryview(data)[start : start + _SEND])
+                self._sending = 0
+                unread.forget(connection)
             self._taken.set()
             if connection.close_expected:
                 return

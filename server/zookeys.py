@@ -128,6 +128,7 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
     "jute.maxbuffer": ("max_buffer", _java_integer),
+    "maxUnreadBytes": ("max_unread", _java_integer),
     "nio.sessionlessCnxnTimeout": ("sessionless_timeout", _java_integer),
     "largeRequestThreshold": ("large_request_threshold", _java_integer),
     "largeRequestMaxBytes": ("large_request_max_bytes", _java_integer),

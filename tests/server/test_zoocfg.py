@@ -89,6 +89,7 @@ HONOURED = [
     ("jute.maxbuffer=0x400000", "max_buffer", 4194304),
     ("jute.maxbuffer=#ff", "max_buffer", 255),
     ("jute.maxbuffer=010", "max_buffer", 8),
+    ("maxUnreadBytes=1000", "max_unread", 1000),
     ("nio.sessionlessCnxnTimeout=500", "sessionless_timeout", 500),
     ("largeRequestThreshold=1000", "large_request_threshold", 1000),
     ("largeRequestMaxBytes=2000", "large_request_max_bytes", 2000),
