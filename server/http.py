@@ -6,14 +6,15 @@ bounded number of clients. Whatever is wrong with one ends its own connection, w
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import attrs
 import h11
@@ -27,6 +28,7 @@ _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
 _RECEIVE: Final = 16 * 1024  # bytes
+_SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """Seconds that a client has to close its side when we close ours."""
 
@@ -64,6 +66,9 @@ class Response:
     headers: Mapping[str, str] = attrs.field(factory=dict)
 
 
+_PAGE: Final = frozenset(("origin", "referer", "sec-fetch-site"))
+"""The headers by which browsers say where the page behind a request is from."""
+
 Answer: TypeAlias = Callable[[Request], Response]
 
 
@@ -78,6 +83,48 @@ def method_refused(method: str, *allowed: str) -> Response | None:
     if method in allowed:
         return None
     return plain(403) if method == "TRACE" else plain(405, allow=", ".join(allowed))
+
+
+def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
+    """What shows that a request may have been made by a web page of whomever; None where nothing does.
+
+    A browser says where the page is from. But somebody may point a name of his own at this machine, and then
+    his page is from here: so the request must be for an address, or for one of the ``names``.
+
+    :param strict: whether a browser must say it: without TLS, and for an address, a page can prevent it.
+    """
+    host = request.headers.get("host", "").lower()
+    name = (_split(f"//{host}").hostname or "").rstrip(".")
+    if name and "*" not in names and name not in names and not _is_address(name):
+        return f"it is for {host[:_SHOWN]!r}"
+    for header in ("origin", "referer"):
+        page = request.headers.get(header)
+        if page is not None and _split(page).netloc.lower() != host:
+            return f"it comes from {page[:_SHOWN]!r}"
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return "it comes from another site"
+    if strict and not _PAGE & request.headers.keys():
+        return "a browser does not say where it comes from" if _is_browser(request) else None
+    return None
+
+
+def _is_browser(request: Request) -> bool:
+    return request.headers.get("user-agent", "").startswith("Mozilla/")
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("//invalid")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 async def serve_http(listener: socket.socket, answer: Answer, timeout: float) -> None:

@@ -140,6 +140,7 @@ class Settings:
     admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
     admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
+    admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
     admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
     metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
     metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort

@@ -151,6 +151,7 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "admin.serverAddress": ("admin_host", address),
     "admin.serverPort": ("admin_port", _java_integer),
     "admin.commandURL": ("admin_url", str),
+    "admin.allowedHosts": ("admin_allowed_hosts", _names),
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),

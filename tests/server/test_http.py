@@ -19,7 +19,8 @@ from .network import served, talk
 
 pytestmark = pytest.mark.trio
 
-CLOSE = b"host: x\r\nconnection: close\r\n\r\n"
+CLOSE = b"host: localhost\r\nconnection: close\r\n\r\n"
+OPERATORS = (r.ACL(31, r.Id("world", "anyone")), r.ACL(31, r.Id("ip", "127.0.0.1")))
 RUOK = b'{\n  "command" : "ruok",\n  "error" : null\n}'
 
 
@@ -51,7 +52,7 @@ async def test_a_command_over_http() -> None:
 
 async def test_connections_are_kept_alive_and_requests_may_be_sent_ahead() -> None:
     async with served(admin_port=0) as server:
-        request = b"GET /commands/ruok HTTP/1.1\r\nhost: x\r\n\r\n"
+        request = b"GET /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\n"
         head = b"HEAD /commands/ruok HTTP/1.1\r\n" + CLOSE
         answered = await talk(admin_address(server), request * 2, request[:20], request[20:] + head)
         assert answered.count(b"200 OK") == 4
@@ -61,7 +62,9 @@ async def test_connections_are_kept_alive_and_requests_may_be_sent_ahead() -> No
 async def test_a_client_that_closes_its_side_is_answered() -> None:
     async with served(admin_port=0) as server:
         address = admin_address(server)
-        answered = await talk(address, b"GET /commands/ruok HTTP/1.1\r\nhost: x\r\n\r\n", half_close=True)
+        answered = await talk(
+            address, b"GET /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\n", half_close=True
+        )
         assert answered.endswith(RUOK)
         assert (await talk(address, b"GET /commands/ruok HTTP/1.0\r\n\r\n")).endswith(RUOK)
         assert await talk(address, half_close=True) == b""
@@ -69,6 +72,7 @@ async def test_a_client_that_closes_its_side_is_answered() -> None:
 
 async def test_a_body_is_asked_for() -> None:
     async with served(admin_port=0) as server:
+        server.service.engine.tree.nodes["/"].acl = OPERATORS
         request = (
             b"POST /commands/shed HTTP/1.1\r\nauthorization: ip\r\nexpect: 100-continue\r\n"
             b"content-length: 17\r\n"
@@ -83,6 +87,7 @@ async def test_a_body_is_asked_for() -> None:
 
 async def test_shedding_reaches_the_clients_at_once() -> None:
     async with served(admin_port=0) as server:
+        server.service.engine.tree.nodes["/"].acl = OPERATORS
         with trio.fail_after(10):
             async with await trio.open_tcp_stream(*server.address) as client:
                 await client.send_all(frame(r.ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode() + b"\0"))
@@ -100,9 +105,12 @@ async def test_shedding_reaches_the_clients_at_once() -> None:
         (b"nonsense\r\n\r\n", b"400"),
         (b"\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\r\n\r\n", b"400"),
         (b"GET /commands HTTP/1.1\r\n\r\n", b"400"),  # no host
-        (b"GET /commands HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 20_000, b"431"),
-        (b"POST /commands HTTP/1.1\r\nhost: x\r\ncontent-length: 70000\r\n\r\n" + bytes(70_000), b"413"),
-        (b"POST /commands HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
+        (b"GET /commands HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 20_000, b"431"),
+        (
+            b"POST /commands HTTP/1.1\r\nhost: localhost\r\ncontent-length: 70000\r\n\r\n" + bytes(70_000),
+            b"413",
+        ),
+        (b"POST /commands HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
     ],
 )
 async def test_a_bad_request(sent: bytes, status: bytes, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,7 +124,7 @@ async def test_a_bad_request(sent: bytes, status: bytes, caplog: pytest.LogCaptu
 
 async def test_a_broken_request_after_a_head_gets_its_answer_with_a_body() -> None:
     async with served(admin_port=0) as server:
-        request = b"HEAD /commands/ruok HTTP/1.1\r\nhost: x\r\n\r\nnonsense\r\n\r\n"
+        request = b"HEAD /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\nnonsense\r\n\r\n"
         assert (await talk(admin_address(server), request)).endswith(b"400 Bad Request\n")
 
 
@@ -136,7 +144,7 @@ async def said_at_once(address: tuple[str, int], said: bytes) -> AsyncIterator[t
     [
         (b"", 0),  # a connection that was kept for later, and is not needed
         (b"GET /comm", 1),
-        (b"POST /commands HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nx", 1),
+        (b"POST /commands HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nx", 1),
     ],
 )
 async def test_a_client_that_goes_silent_is_given_up(

@@ -121,6 +121,7 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.serverPort=0", "admin_port", 0),
     ("admin.enableServer=true\nadmin.serverAddress=0.0.0.0", "admin_host", "0.0.0.0"),
     ("admin.enableServer=true\nadmin.commandURL=/zk", "admin_url", "/zk"),
+    ("admin.enableServer=true\nadmin.allowedHosts=zk1, zk2", "admin_allowed_hosts", {"zk1", "zk2"}),
     ("admin.enableServer=true\nadmin.idleTimeout=500", "admin_idle_timeout", 500),
     ("admin.enableServer=true\nadmin.forceHttps=false", "admin_port", 8080),
     ("admin.enableServer=false", "admin_port", None),
