@@ -132,55 +132,80 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float) ->
 
     :param timeout: the seconds that a client has for each request and its answer, idle time included.
     """
-    clients: set[trio.SocketStream] = set()
-    refusing = False
+    exchanges: dict[_Exchange, None] = {}
+    crowded = False
 
     async def serve(stream: trio.SocketStream) -> None:
-        nonlocal refusing
-        clients.add(stream)
+        nonlocal crowded
         try:
-            host = stream.socket.getpeername()[0]
-            if len(clients) <= _MAX_CLIENTS:
-                refusing = False
-                await _Exchange(stream, host, answer).run(timeout)
-            elif not refusing:
-                refusing = True
-                logger.warning("refusing HTTP clients, such as %s: there are %d already", host, _MAX_CLIENTS)
+            exchange = _Exchange(stream, stream.socket.getpeername()[0], answer)
+            if len(exchanges) < _MAX_CLIENTS:
+                crowded = False
+            else:
+                # Who makes no request gives way first; a new client has most likely made his already.
+                oldest = min(exchanges, key=lambda found: (found.answering, found.asked))
+                del exchanges[oldest]
+                oldest.scope.cancel()
+                if not crowded:
+                    crowded = True
+                    logger.warning(
+                        "more than %d HTTP clients, such as %s; those go that made no request for longest",
+                        _MAX_CLIENTS,
+                        oldest.peer,
+                    )
+            exchanges[exchange] = None
+            try:
+                await exchange.run(timeout)
+            finally:
+                exchanges.pop(exchange, None)
         except (OSError, trio.BrokenResourceError) as error:
             logger.debug("an HTTP client has gone away: %s", error)
         finally:
-            clients.discard(stream)
             hang_up(stream.socket)
 
     await trio.serve_listeners(serve, [listener_of(listener)])
 
 
 class _Exchange:
-    """One client's requests, one after the other."""
+    """One client's requests, one after the other.
+
+    :ivar scope: ends it when it is cancelled.
+    :ivar answering: whether a request is whole, and its answer is not sent yet.
+    :ivar asked: when the last request was whole, or the client came; in seconds of trio's clock.
+    """
 
     def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer) -> None:
+        self.peer = peer
+        self.scope = trio.CancelScope()
+        self.answering = False
+        self.asked = trio.current_time()
         self._stream = stream
-        self._peer = peer
         self._answer = answer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self._method = b""
 
     async def run(self, timeout: float) -> None:
+        with self.scope:
+            await self._run(timeout)
+
+    async def _run(self, timeout: float) -> None:
         http = self._http
         while True:
             with trio.move_on_after(timeout) as scope:
                 try:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
-                    logger.info("HTTP from %s: %s", self._peer, error)
+                    logger.info("HTTP from %s: %s", self.peer, error)
                     await self._send(plain(error.error_status_hint))
                     break
                 if request is None:
                     break
+                self.answering, self.asked = True, trio.current_time()
                 await self._send(self._respond(request))
+                self.answering = False
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
-                    logger.info("HTTP from %s: no whole request and answer in %g s", self._peer, timeout)
+                    logger.info("HTTP from %s: no whole request and answer in %g s", self.peer, timeout)
                 return
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
                 break
@@ -210,7 +235,7 @@ class _Exchange:
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
             bytes(body),
-            self._peer,
+            self.peer,
         )
 
     async def _next_event(self) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.trio
 
 CLOSE = b"host: localhost\r\nconnection: close\r\n\r\n"
 OPERATORS = (r.ACL(31, r.Id("world", "anyone")), r.ACL(31, r.Id("ip", "127.0.0.1")))
+RUOK_REQUEST = b"GET /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\n"
 RUOK = b'{\n  "command" : "ruok",\n  "error" : null\n}'
 
 
@@ -178,21 +179,49 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
     assert len(served) == 1
 
 
-async def test_there_is_a_limit_to_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_is_kept_out_by_clients_that_make_no_request(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(http, "_MAX_CLIENTS", 2)
     async with served(admin_port=0) as server:
         address = admin_address(server)
-        async with await trio.open_tcp_stream(*address) as one, await trio.open_tcp_stream(*address):
-            assert await talk(address, half_close=True) == b""
-            await one.send_all(b"GET /commands/ruok HTTP/1.1\r\n" + CLOSE)
-            with trio.fail_after(10):
-                assert await one.receive_some()
-                assert await one.receive_some() == b""
         with trio.fail_after(10):
-            answered = b""
-            while not answered.endswith(RUOK):
-                with suppress(trio.BrokenResourceError):  # turned away: those before are not gone yet
-                    answered = await talk(address, b"GET /commands/ruok HTTP/1.1\r\n" + CLOSE)
+            async with (
+                await trio.open_tcp_stream(*address) as second,
+                await trio.open_tcp_stream(*address) as first,
+            ):
+                await second.send_all(RUOK_REQUEST)  # that it made one is to its credit: the other one goes
+                assert (await second.receive_some()).endswith(RUOK)
+                await first.send_all(b"GET /comm")
+                await second.send_all(b"GET /comm")
+                for _ in range(3):
+                    assert (await talk(address, b"GET /commands/ruok HTTP/1.1\r\n" + CLOSE)).endswith(RUOK)
+                assert await first.receive_some() == b""
+                await second.send_all(b"ands/ruok HTTP/1.1\r\n" + CLOSE)
+                assert (await second.receive_some()).endswith(RUOK)
+    told = [record.message for record in caplog.records if "HTTP clients" in record.message]
+    assert told
+    assert "such as 127.0.0.1; those go that made no request for longest" in told[0]
+
+
+async def test_who_is_being_answered_gives_way_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MAX_CLIENTS", 2)
+    large = 20_000_000
+
+    def answer(request: Request) -> Response:
+        return Response(200, bytes(large) if request.path == "/large" else b"small")
+
+    async with answering(answer) as address:
+        with trio.fail_after(10):
+            async with await trio.open_tcp_stream(*address) as slow:
+                await slow.send_all(b"GET /large HTTP/1.1\r\n" + CLOSE)
+                received = len(await slow.receive_some())
+                for _ in range(4):
+                    async with await trio.open_tcp_stream(*address):
+                        assert (await talk(address, b"GET / HTTP/1.1\r\n" + CLOSE)).endswith(b"small")
+                while data := await slow.receive_some():
+                    received += len(data)
+        assert received > large
 
 
 async def test_a_client_that_is_gone_already() -> None:
