@@ -165,10 +165,14 @@ class Connection:
         engine = self._engine
         before = engine.zxid
         zxid, err, body = engine.handle(self, op, data[4:], now)
-        reply = _REPLY(16 + len(body), xid, zxid, err) + body
+        answer_size = 16 + len(body)
+        reply = _REPLY(answer_size, xid, zxid, err) + body
         stats = engine.stats
+        stats.last_response = answer_size
+        if answer_size not in stats.response_sizes:
+            stats.new_response_size(answer_size)
         stats.bytes_received += size + 4
-        if engine.zxid == before:
+        if zxid == before:
             stats.read_latency.zeros += 1
         else:
             stats.update_latency.zeros += 1
@@ -186,7 +190,7 @@ class Connection:
                 if op == _CLOSE:
                     self._end_session()
             return b""
-        stats.bytes_sent += len(reply)
+        stats.bytes_sent += answer_size + 4
         return reply
 
     def receive_eof(self) -> None:
@@ -253,18 +257,22 @@ class Connection:
         observer = self._service.observer
         if observer is not None:
             observer.event(self, notification)
+        stats = self._engine.stats
         event = notification.encoded
         if event is None:  # the first of all who are told
             event = notification.encoded = _event_frame(notification)
+            stats.new_response_size(len(event) - 4)
         if not self._output:
             self._wake()
-        self._send(event)
+        size = len(event)
+        self._output.append(event)
+        self._waiting += size
         self._more_sent += 1
-        stats = self._engine.stats
         stats.more_sent += 1
-        stats.watch_bytes += len(event)
+        stats.watch_bytes += size
+        stats.last_response = size - 4
         if self._waiting > _HIGH_WATER:
-            self._service.unread.grew(self, len(event))
+            self._service.unread.grew(self, size)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
@@ -391,6 +399,8 @@ class Connection:
         service, output = self._service, self._output
         handle, engine = service.handle, service.engine
         handled = xid = op = zxid = err = 0
+        stats = engine.stats
+        sizes = stats.response_sizes
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER:
@@ -423,6 +433,9 @@ class Connection:
             if self.close_expected:
                 break
             size = 16 + len(body)
+            stats.last_response = size
+            if size not in sizes:
+                stats.new_response_size(size)
             self._waiting += size + 4
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
@@ -492,7 +505,11 @@ class Connection:
         return True
 
     def _reply(self, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
-        self._send(_REPLY(16 + len(body), xid, zxid, err) + body)
+        size = 16 + len(body)
+        stats = self._engine.stats
+        stats.last_response = size
+        stats.new_response_size(size)
+        self._send(_REPLY(size, xid, zxid, err) + body)
 
     def _account(self, handled: int, writes: int, now: float) -> None:
         self.last_response = now
