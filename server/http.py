@@ -196,6 +196,7 @@ class _Exchange:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
                     logger.info("HTTP from %s: %s", self.peer, error)
+                    error.__traceback__ = None  # in which it is itself: no work for the garbage collector
                     await self._send(plain(error.error_status_hint))
                     break
                 if request is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -247,3 +248,26 @@ async def test_a_bug_is_answered_with_500(monkeypatch: pytest.MonkeyPatch) -> No
         answered = await talk(address, b"GET /a?b HTTP/1.1\r\n" + CLOSE)
     assert answered.endswith(b"500 Internal Server Error\n")
     assert logged == ["GET /a failed; this is a bug of the server"]
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /comm", b"nonsense\r\n\r\n", RUOK_REQUEST, b"GET / HTTP/1.1\r\n" + CLOSE]
+)
+async def test_nothing_of_a_client_is_left_to_the_garbage_collector(said: bytes) -> None:
+    """In the command it looks at young objects only: what it does not find then stays for ever."""
+
+    def left() -> int:
+        return sum(type(found) is http._Exchange for found in gc.get_objects())
+
+    async with served(admin_port=0) as server:
+        gc.collect()
+        before = left()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await talk(admin_address(server), said, half_close=True)
+            with trio.fail_after(10):
+                while left() != before:
+                    await trio.sleep(0.001)
+        finally:
+            gc.enable()
