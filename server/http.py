@@ -20,7 +20,8 @@ import attrs
 import h11
 import trio
 
-from .streams import hang_up, listener_of
+from .streams import hang_up, listener_of, send_counted
+from .unread import UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
 
@@ -127,10 +128,11 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def serve_http(listener: socket.socket, answer: Answer, timeout: float) -> None:
+async def serve_http(listener: socket.socket, answer: Answer, timeout: float, unread: UnreadOutput) -> None:
     """Serve until cancelled.
 
     :param timeout: the seconds that a client has for each request and its answer, idle time included.
+    :param unread: counts what clients leave unread.
     """
     exchanges: dict[_Exchange, None] = {}
     crowded = False
@@ -138,7 +140,7 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float) ->
     async def serve(stream: trio.SocketStream) -> None:
         nonlocal crowded
         try:
-            exchange = _Exchange(stream, stream.socket.getpeername()[0], answer)
+            exchange = _Exchange(stream, stream.socket.getpeername()[0], answer, unread)
             if len(exchanges) < _MAX_CLIENTS:
                 crowded = False
             else:
@@ -174,15 +176,24 @@ class _Exchange:
     :ivar asked: when the last request was whole, or the client came; in seconds of trio's clock.
     """
 
-    def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer) -> None:
+    def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer, unread: UnreadOutput) -> None:
         self.peer = peer
-        self.scope = trio.CancelScope()
         self.answering = False
+        self.aborted = False
+        self.waiting = 0  # nothing but the answer that is being sent
         self.asked = trio.current_time()
         self._stream = stream
         self._answer = answer
+        self._unread = unread
+        self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self._method = b""
+
+    def abort(self, reason: str) -> None:
+        """End it at once."""
+        logger.info("HTTP from %s: closed, %s", self.peer, reason)
+        self.aborted = True
+        self.scope.cancel()
 
     async def run(self, timeout: float) -> None:
         with self.scope:
@@ -263,7 +274,8 @@ class _Exchange:
         if self._method != b"HEAD":
             events.append(h11.Data(data=response.body))
         events.append(h11.EndOfMessage())
-        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+        data = b"".join(self._http.send(event) or b"" for event in events)
+        await send_counted(self._stream, data, self, self._unread)
 
     async def _part(self) -> None:
         """Close our side, then wait for the client's: closing with unread input could destroy the answer."""

@@ -12,12 +12,13 @@ import trio
 from ..protocol.records import Id
 from .connection import Connection
 from .service import Service
+from .unread import Reader, UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
 
 _RECEIVE = 64 * 1024  # bytes
 _SEND = 64 * 1024
-"""Bytes that are sent at once: whoever reads is known by taking one such piece after the other."""
+"""Bytes of a piece that is sent at once."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left when the server closes."""
 
@@ -45,6 +46,16 @@ async def serve_stream(
         if isinstance(transport, trio.SocketStream):
             hang_up(transport.socket)
         await trio.aclose_forcefully(stream)
+
+
+async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
+    """Send everything, counted as unread until then; in pieces, so that it shows whether the client reads."""
+    try:
+        for start in range(0, len(data), _SEND):
+            unread.note(reader, len(data), progress=True)
+            await stream.send_all(memoryview(data)[start : start + _SEND])
+    finally:
+        unread.forget(reader)
 
 
 def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
@@ -99,7 +110,6 @@ class _StreamLink:
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
-            self._service.unread.forget(connection)
             self._flush()
             self._connection = None  # which knows of this link: no work for the garbage collector
 
@@ -137,17 +147,13 @@ class _StreamLink:
             self._flush()
 
     async def _write(self, connection: Connection) -> None:
-        unread = self._service.unread
         while True:
             await self._output.wait()
             self._output = trio.Event()
             while data := connection.data_to_send():
                 self._sending = len(data)
-                for start in range(0, len(data), _SEND):
-                    unread.note(connection, self._sending, progress=True)
-                    await self._stream.send_all(memoryview(data)[start : start + _SEND])
+                await send_counted(self._stream, data, connection, self._service.unread)
                 self._sending = 0
-                unread.forget(connection)
             self._taken.set()
             if connection.close_expected:
                 return

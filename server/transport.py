@@ -214,7 +214,7 @@ class Server:
             self.flush()
             return response
 
-        await serve_http(listener, respond, timeout)
+        await serve_http(listener, respond, timeout, self.service.unread)
 
 
 async def serve(

@@ -9,10 +9,24 @@ be as large as it is: the connection that was noted last is left alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .connection import Connection
+
+class Reader(Hashable, Protocol):
+    """What is to be known of a connection.
+
+    :ivar aborted: it was disconnected, and its transport is about to throw away what it holds.
+    :ivar waiting: bytes of output that the transport was not given yet.
+    """
+
+    aborted: bool
+
+    @property
+    def waiting(self) -> int: ...
+
+    def abort(self, reason: str) -> None:
+        """Disconnect it at once."""
 
 
 class UnreadOutput:
@@ -23,10 +37,10 @@ class UnreadOutput:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[Connection, int] = {}  # in bytes; whose client has read nothing for longest, first
+        self._held: dict[Reader, int] = {}  # in bytes; whose client has read nothing for longest, first
         self.total = 0
 
-    def note(self, connection: Connection, size: int, *, progress: bool) -> None:
+    def note(self, connection: Reader, size: int, *, progress: bool) -> None:
         """The transport holds ``size`` bytes, beside those that wait in the connection.
 
         :param progress: whether the client has read something since the last time.
@@ -41,7 +55,7 @@ class UnreadOutput:
         if self.total > self._limit:
             self._make_room()
 
-    def grew(self, connection: Connection, size: int) -> None:
+    def grew(self, connection: Reader, size: int) -> None:
         """So many bytes more wait in a connection, which counts if the transport holds something, too."""
         if connection in self._held:
             self._held[connection] += size
@@ -49,7 +63,7 @@ class UnreadOutput:
             if self.total > self._limit:
                 self._make_room()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Reader) -> None:
         """The client has read everything, or the transport has thrown it away."""
         self.total -= self._held.pop(connection, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
@@ -15,6 +15,7 @@ from pyzk.protocol.framing import frame
 from pyzk.server import http
 from pyzk.server.http import Answer, Request, Response, serve_http
 from pyzk.server.transport import Server
+from pyzk.server.unread import UnreadOutput
 
 from .network import served, talk
 
@@ -32,12 +33,14 @@ def admin_address(server: Server) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def answering(answer: Answer, timeout: float = 5.0) -> AsyncIterator[tuple[str, int]]:
+async def answering(
+    answer: Answer, timeout: float = 5.0, unread: UnreadOutput | None = None
+) -> AsyncIterator[tuple[str, int]]:
     """The address of a server that gives these answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, listener, answer, timeout)
+            nursery.start_soon(serve_http, listener, answer, timeout, unread or UnreadOutput(2**30))
             yield listener.getsockname()
             nursery.cancel_scope.cancel()
 
@@ -223,6 +226,25 @@ async def test_who_is_being_answered_gives_way_last(monkeypatch: pytest.MonkeyPa
                 while data := await slow.receive_some():
                     received += len(data)
         assert received > large
+
+
+async def test_answers_that_are_not_read_are_counted() -> None:
+    size = 20_000_000
+    unread = UnreadOutput(2 * size + size // 2)
+    large = b"GET / HTTP/1.1\r\n" + CLOSE
+    async with answering(lambda request: Response(200, bytes(size)), unread=unread) as address:
+        with trio.fail_after(20):
+            async with AsyncExitStack() as clients:
+                silent = []
+                for _ in range(4):
+                    stream = await clients.enter_async_context(await trio.open_tcp_stream(*address))
+                    await stream.send_all(large)
+                    assert await stream.receive_some(1)
+                    silent.append(stream)
+                assert 2 * size < unread.total < 2 * size + size // 2
+                assert len(await talk(address, large)) > size, "who reads is served"
+            while unread.total:
+                await trio.sleep(0.001)
 
 
 async def test_a_client_that_is_gone_already() -> None:
