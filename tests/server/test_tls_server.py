@@ -377,7 +377,7 @@ class BlockingClient:
         self._sock.sendall(self._outgoing.read())
 
 
-@pytest.mark.parametrize("size", [8, 300_000])
+@pytest.mark.parametrize("size", [8, 50_000])  # the latter: several TLS records, and what a socket takes
 async def test_signs_of_life_that_have_arrived_count_after_a_stall(
     secured: Any, trusting: ssl.SSLContext, size: int
 ) -> None:
