@@ -10,6 +10,7 @@ import json
 import logging
 import random
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from ..protocol.errors import AuthFailedError, NoAuthError
-from .http import Request, Response, method_refused, plain
+from .http import Request, Response, method_refused, plain, web_page_behind
 from .metrics import java_double
 from .service import java_address
 from .words import VERSION_TEXT, environment, in_pieces, monitored, operation_name
@@ -27,6 +28,7 @@ from .zookeys import KEY_OF, is_secret
 if TYPE_CHECKING:
     from .connection import Connection
     from .service import Service
+    from .settings import Settings
 
 logger = logging.getLogger("pyzk.server")
 
@@ -62,13 +64,15 @@ class _Ask:
 class _Command:
     """
     :ivar names: the primary one, then the aliases, with blanks between.
-    :ivar guarded: only for those who hold every permission on the root.
+    :ivar guarded: only for those to whom the root's ACL gives every permission by name, and the super user.
+    :ivar changes: it changes something although its method is GET.
     """
 
     names: str
     run: Callable[[_Ask], Data | _Rows]
     method: str = "GET"
     guarded: bool = False
+    changes: bool = False
 
 
 # --- the request (sections 2.2 and 2.3) -------------------------------------------------------------------
@@ -83,11 +87,20 @@ def answer(request: Request, service: Service, now: float) -> Response:
     if refusal := method_refused(request.method, "GET", "HEAD", "POST"):
         return refusal
     name = path[len(url) + 1 :]
+    command = _BY_NAME.get(name)
+    strict = command is not None and command.changes
+    if page := web_page_behind(request, _own_names(service.settings), strict=strict):
+        logger.warning(
+            "the admin server refused a request from %s that a web page may have made: %s; "
+            "admin.allowedHosts adds names of this machine",
+            request.peer,
+            page,
+        )
+        return plain(403)
     if not name:
         names = sorted(command.names.split()[0] for command in _COMMANDS)
         links = (f'<a href="{url}/{name}">{name}</a>\n<br/>\n' for name in names)
         return Response(200, "".join(links).encode())
-    command = _BY_NAME.get(name)
     if command is None:
         return _json(200, name, {}, f"Unknown command: {name}")
     if command.guarded and (refused := _unauthorized(request, service)):
@@ -104,6 +117,11 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return _json(error.status, primary, error.data)
 
 
+def _own_names(settings: Settings) -> frozenset[str]:
+    own = ("localhost", socket.gethostname(), settings.admin_host, *settings.admin_allowed_hosts)
+    return frozenset(name.lower() for name in own)
+
+
 def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
     """Why this client may not, as status and error."""
     credentials = request.headers.get("authorization")
@@ -117,8 +135,14 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
             raise AuthFailedError
         secret = auth[0].encode("latin-1") if auth else None
         identities = access.authenticate(scheme, secret, java_address(request.peer))
+        if any(identity.scheme == "super" for identity in identities):
+            return None
+        # What is open to everybody names nobody: it would make any digest an operator's.
+        named = tuple(entry for entry in root.acl if entry.id.scheme != "world")
+        if not named or service.settings.skip_acl:
+            raise NoAuthError
         for bit in range(5):  # every single one: any would do for allows() (section 9, trap 30)
-            access.check(root.acl, 1 << bit, identities, "/")
+            access.check(named, 1 << bit, identities, "/")
     except AuthFailedError:
         return 401, "Not authenticated"
     except NoAuthError:
@@ -399,7 +423,7 @@ def _disabled(ask: _Ask) -> Data:
 
 _COMMANDS: Final[Iterable[_Command]] = (
     _Command("configuration conf config", _configuration),
-    _Command("connection_stat_reset crst", _reset_connections),
+    _Command("connection_stat_reset crst", _reset_connections, changes=True),
     _Command("connections cons", _connections),
     _Command("dirs", _constant(datadir_size=0, logdir_size=0)),
     _Command("dump", _dump),
@@ -411,15 +435,15 @@ _COMMANDS: Final[Iterable[_Command]] = (
     _Command("last_snapshot lsnp", _constant(zxid="0", timestamp=-1)),
     _Command("leader lead", _constant(error="server is not initialized")),
     _Command("monitor mntr", _monitor),
-    _Command("observer_connection_stat_reset orst", _constant()),
+    _Command("observer_connection_stat_reset orst", _constant(), changes=True),
     _Command("observers obsr", _constant(synced_observers=0, observers=[])),
     _Command("restore rest", _disabled, method="POST", guarded=True),
     _Command("ruok", _constant()),
     _Command("server_stats srvr", _server_stats),
-    _Command("set_trace_mask stmk", _set_trace_mask),
+    _Command("set_trace_mask stmk", _set_trace_mask, changes=True),
     _Command("shed_connections shed", _shed_connections, method="POST", guarded=True),
     _Command("snapshot snap", _disabled, guarded=True),
-    _Command("stat_reset srst", _reset_stats),
+    _Command("stat_reset srst", _reset_stats, changes=True),
     _Command("stats stat", _stats),
     _Command("system_properties sysp", _system_properties),
     _Command("voting_view", _constant(current_config={})),

@@ -62,6 +62,7 @@ _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""
 _STMK = b"stmk"
 _PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
+_SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records.ConnectRequest
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
 _PLAIN = KNOWN - {_PING}
@@ -175,10 +176,14 @@ class Connection:
             self._unfinished = unfinished.steps
             self._handle_requests(session, [data[4:]], now)
             return b""
-        reply = _REPLY(16 + len(body), xid, zxid, err) + body
+        answer_size = 16 + len(body)
+        reply = _REPLY(answer_size, xid, zxid, err) + body
         stats = engine.stats
+        stats.last_response = answer_size
+        if answer_size not in stats.response_sizes:
+            stats.new_response_size(answer_size)
         stats.bytes_received += size + 4
-        if engine.zxid == before:
+        if zxid == before:
             stats.read_latency.zeros += 1
         else:
             stats.update_latency.zeros += 1
@@ -196,7 +201,7 @@ class Connection:
                 if op == _CLOSE:
                     self._end_session()
             return b""
-        stats.bytes_sent += len(reply)
+        stats.bytes_sent += answer_size + 4
         return reply
 
     def receive_eof(self) -> None:
@@ -245,6 +250,11 @@ class Connection:
 
     # --- bytes out ---------------------------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """How many bytes of output wait to be taken."""
+        return self._waiting
+
     def data_to_send(self) -> bytes:
         """Take the bytes that wait to be sent."""
         output = self._output
@@ -269,9 +279,12 @@ class Connection:
         output = self._output
         if not output:
             self._wake()
+        size = len(event)
         output.append(event)
-        self._waiting += len(event)
+        self._waiting += size
         self._more_sent += 1
+        if self._waiting > _HIGH_WATER:
+            self._service.unread.grew(self, size)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
@@ -339,6 +352,11 @@ class Connection:
             if word != _STMK or len(self._input) >= 12:
                 self._answer_word(word, now)
             return False
+        observer = self._service.observer
+        if observer is not None and len(self._input) >= 28:
+            observer.asked(self, *_SESSION_ASKED(self._input.peek(28)))
+            if self._held:
+                return False
         payloads = self._input.take(1)
         if not payloads:
             return False
@@ -407,6 +425,8 @@ class Connection:
         handle = service.handle if self._unfinished is None else self._resume
         clock, end = service.stopwatch, self._start_turn()
         handled = xid = op = zxid = err = 0
+        stats = engine.stats
+        sizes = stats.response_sizes
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
             if self._waiting > _HIGH_WATER or (clock() > end and handled):
@@ -443,6 +463,9 @@ class Connection:
             if self.close_expected:
                 break
             size = 16 + len(body)
+            stats.last_response = size
+            if size not in sizes:
+                stats.new_response_size(size)
             self._waiting += size + 4
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
@@ -534,7 +557,11 @@ class Connection:
         return True
 
     def _reply(self, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
-        self._send(_REPLY(16 + len(body), xid, zxid, err) + body)
+        size = 16 + len(body)
+        stats = self._engine.stats
+        stats.last_response = size
+        stats.new_response_size(size)
+        self._send(_REPLY(size, xid, zxid, err) + body)
 
     def _account(self, handled: int, writes: int, now: float) -> None:
         self.last_response = now

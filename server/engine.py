@@ -322,6 +322,11 @@ class Engine:
         """Queue a watch event on each of these."""
         for client in clients:
             client.notify(notification)
+        event = notification.encoded
+        if event is None:  # nobody was there to be told
+            return
         stats = self.stats
         stats.more_sent += len(clients)
-        stats.watch_bytes += len(clients) * len(notification.encoded or b"")
+        stats.watch_bytes += len(clients) * len(event)
+        stats.last_response = len(event) - 4
+        stats.new_response_size(len(event) - 4)

@@ -6,18 +6,22 @@ bounded number of clients. Whatever is wrong with one ends its own connection, w
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import attrs
 import h11
 import trio
+
+from .streams import hang_up, listener_of, send_counted
+from .unread import UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
 
@@ -25,6 +29,7 @@ _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
 _RECEIVE: Final = 16 * 1024  # bytes
+_SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """Seconds that a client has to close its side when we close ours."""
 
@@ -68,6 +73,9 @@ class Response:
     rest: Iterator[bytes] = attrs.field(factory=lambda: iter(()))
 
 
+_PAGE: Final = frozenset(("origin", "referer", "sec-fetch-site"))
+"""The headers by which browsers say where the page behind a request is from."""
+
 Answer: TypeAlias = Callable[[Request], Response]
 
 
@@ -84,60 +92,138 @@ def method_refused(method: str, *allowed: str) -> Response | None:
     return plain(403) if method == "TRACE" else plain(405, allow=", ".join(allowed))
 
 
-async def serve_http(listener: socket.socket, answer: Answer, timeout: float) -> None:
+def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
+    """What shows that a request may have been made by a web page of whomever; None where nothing does.
+
+    A browser says where the page is from. But somebody may point a name of his own at this machine, and then
+    his page is from here: so the request must be for an address, or for one of the ``names``.
+
+    :param strict: whether a browser must say it: without TLS, and for an address, a page can prevent it.
+    """
+    host = request.headers.get("host", "").lower()
+    name = (_split(f"//{host}").hostname or "").rstrip(".")
+    if name and "*" not in names and name not in names and not _is_address(name):
+        return f"it is for {host[:_SHOWN]!r}"
+    for header in ("origin", "referer"):
+        page = request.headers.get(header)
+        if page is not None and _split(page).netloc.lower() != host:
+            return f"it comes from {page[:_SHOWN]!r}"
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return "it comes from another site"
+    if strict and not _PAGE & request.headers.keys():
+        return "a browser does not say where it comes from" if _is_browser(request) else None
+    return None
+
+
+def _is_browser(request: Request) -> bool:
+    return request.headers.get("user-agent", "").startswith("Mozilla/")
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("//invalid")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def serve_http(listener: socket.socket, answer: Answer, timeout: float, unread: UnreadOutput) -> None:
     """Serve until cancelled.
 
     :param timeout: the seconds that a client has for each request and its answer, idle time included.
+    :param unread: counts what clients leave unread.
     """
-    clients: set[trio.SocketStream] = set()
-    refusing = False
+    exchanges: dict[_Exchange, None] = {}
+    crowded = False
 
     async def serve(stream: trio.SocketStream) -> None:
-        nonlocal refusing
-        clients.add(stream)
+        nonlocal crowded
         try:
-            host = stream.socket.getpeername()[0]
-            if len(clients) <= _MAX_CLIENTS:
-                refusing = False
-                await _Exchange(stream, host, answer).run(timeout)
-            elif not refusing:
-                refusing = True
-                logger.warning("refusing HTTP clients, such as %s: there are %d already", host, _MAX_CLIENTS)
+            exchange = _Exchange(stream, stream.socket.getpeername()[0], answer, unread)
+            if len(exchanges) < _MAX_CLIENTS:
+                crowded = False
+            else:
+                # Who makes no request gives way first; a new client has most likely made his already.
+                oldest = min(exchanges, key=lambda found: (found.answering, found.asked))
+                del exchanges[oldest]
+                oldest.scope.cancel()
+                if not crowded:
+                    crowded = True
+                    logger.warning(
+                        "more than %d HTTP clients, such as %s; those go that made no request for longest",
+                        _MAX_CLIENTS,
+                        oldest.peer,
+                    )
+            exchanges[exchange] = None
+            try:
+                await exchange.run(timeout)
+            finally:
+                exchanges.pop(exchange, None)
         except (OSError, trio.BrokenResourceError) as error:
             logger.debug("an HTTP client has gone away: %s", error)
         finally:
-            clients.discard(stream)
-            await trio.aclose_forcefully(stream)
+            hang_up(stream.socket)
 
-    await trio.serve_listeners(serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+    await trio.serve_listeners(serve, [listener_of(listener)])
 
 
 class _Exchange:
-    """One client's requests, one after the other."""
+    """One client's requests, one after the other.
 
-    def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer) -> None:
+    :ivar scope: ends it when it is cancelled.
+    :ivar answering: whether a request is whole, and its answer is not sent yet.
+    :ivar asked: when the last request was whole, or the client came; in seconds of trio's clock.
+    """
+
+    def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer, unread: UnreadOutput) -> None:
+        self.peer = peer
+        self.answering = False
+        self.aborted = False
+        self.waiting = 0  # nothing but the answer that is being sent
+        self.asked = trio.current_time()
         self._stream = stream
-        self._peer = peer
         self._answer = answer
+        self._unread = unread
+        self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self._method = b""
 
+    def abort(self, reason: str) -> None:
+        """End it at once."""
+        logger.info("HTTP from %s: closed, %s", self.peer, reason)
+        self.aborted = True
+        self.scope.cancel()
+
     async def run(self, timeout: float) -> None:
+        with self.scope:
+            await self._run(timeout)
+
+    async def _run(self, timeout: float) -> None:
         http = self._http
         while True:
             with trio.move_on_after(timeout) as scope:
                 try:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
-                    logger.info("HTTP from %s: %s", self._peer, error)
+                    logger.info("HTTP from %s: %s", self.peer, error)
+                    error.__traceback__ = None  # in which it is itself: no work for the garbage collector
                     await self._send(plain(error.error_status_hint))
                     break
                 if request is None:
                     break
+                self.answering, self.asked = True, trio.current_time()
                 await self._send(await self._respond(request))
+                self.answering = False
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
-                    logger.info("HTTP from %s: no whole request and answer in %g s", self._peer, timeout)
+                    logger.info("HTTP from %s: no whole request and answer in %g s", self.peer, timeout)
                 return
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
                 break
@@ -172,7 +258,7 @@ class _Exchange:
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
             bytes(body),
-            self._peer,
+            self.peer,
         )
 
     async def _next_event(self) -> object:
@@ -199,7 +285,8 @@ class _Exchange:
         if self._method != b"HEAD":
             events.append(h11.Data(data=response.body))
         events.append(h11.EndOfMessage())
-        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+        data = b"".join(self._http.send(event) or b"" for event in events)
+        await send_counted(self._stream, data, self, self._unread)
 
     async def _part(self) -> None:
         """Close our side, then wait for the client's: closing with unread input could destroy the answer."""

@@ -23,6 +23,7 @@ import trio
 
 from .connection import Connection
 from .service import SLICE, Service
+from .streams import hang_up
 
 logger = logging.getLogger("pyzk.server")
 
@@ -101,11 +102,11 @@ class Hub:
     def close(self) -> None:
         """Close every socket, without a word."""
         for listener in (*self._listeners.values(), *self._deaf):
-            listener.close()
+            hang_up(listener)
         for link in self._links.values():
             link.connection.receive_eof()
         for link in (*self._links.values(), *self._lingering.values()):
-            link.sock.close()
+            hang_up(link.sock)
         self._links.clear()
         self._lingering.clear()
         self._poller.close()
@@ -233,7 +234,7 @@ class Hub:
         link = _Link(sock)
         connection = self._service.accept((address[0], address[1]), now, partial(self._dirty.append, link))
         if connection is None:
-            sock.close()
+            hang_up(sock)
             return
         sock.setblocking(False)
         link.connection = connection
@@ -292,9 +293,11 @@ class Hub:
                 sent = len(data)
                 connection.abort("it has gone away")
             if sent < len(data):
-                link.unsent = memoryview(data)[sent:]
+                link.unsent = rest = memoryview(data)[sent:]
+                self._service.unread.note(connection, memoryview(rest.obj).nbytes, progress=sent > 0)
             elif link.unsent:
                 link.unsent = _NOTHING
+                self._service.unread.forget(connection)
                 self._flush(link)  # more may have come to wait meanwhile
                 return
         if connection.may_read and not link.unsent:
@@ -326,11 +329,12 @@ class Hub:
         del self._links[link.fd]
         self._busy.pop(link, None)
         session_over = link.connection.session_over
+        self._service.unread.forget(link.connection)
         link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:
             self._partings.pop(link.fd, None)
-            link.sock.close()  # all was read just now, and nothing can follow: no need to wait
+            hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
             return
         self._lingering[link.fd] = link
         self._partings[link.fd] = self._now() + _LINGER
@@ -361,6 +365,7 @@ class Hub:
         if link is None:  # it has not even taken what was left
             link = self._links.pop(fd)
             self._busy.pop(link, None)
+            self._service.unread.forget(link.connection)
             del link.connection
         link.sock.close()  # which takes it out of the poller too
 

@@ -20,6 +20,7 @@ from ..protocol.records import Id
 from .connection import Connection
 from .engine import Engine
 from .settings import Settings
+from .unread import UnreadOutput
 from .watches import Notification
 
 logger = logging.getLogger("pyzk.server")
@@ -39,6 +40,9 @@ class Observer:
 
     def opened(self, connection: Connection) -> None:
         """A client has connected."""
+
+    def asked(self, connection: Connection, session_id: int) -> None:
+        """It asks for a session, 0 being a new one; if it is held now, this comes again after its release."""
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         """It has its session: a new one, or one ``resumed``."""
@@ -66,6 +70,7 @@ class Service:
         :meth:`.engine.Engine.handle` does it may raise :class:`.connection.NoReply` or ``NotYet``.
     :ivar direct: whether that is the engine; if so, lone requests go to it without asking here.
     :ivar observer: told of connections and events, if set.
+    :ivar unread: what transports hold for clients that do not read.
     :ivar refusing: whether new connections are turned away.
     :ivar guarded: whether requests must pass checks that are off by default.
     """
@@ -92,6 +97,7 @@ class Service:
         self.handle = self.engine.handle
         self.observer: Observer | None = None
         self.refusing = False
+        self.unread = UnreadOutput(settings.max_unread)
         self.guarded = bool(
             settings.required_auth_schemes
             or settings.throttled_op_wait_time > 0

@@ -112,6 +112,7 @@ class Settings:
     max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
     sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
     max_unsent: int = _number(32 * 2**20, 1)  # bytes one slow client may pile up
+    max_unread: int = _number(256 * 2**20, 1)  # maxUnreadBytes: what all of them together may
     large_request_threshold: int = _number(-1, 1, -1)  # largeRequestThreshold, bytes; -1: off
     large_request_max_bytes: int = _number(100 * 2**20, 1)  # largeRequestMaxBytes
     throttled_op_wait_time: int = 0  # throttled_op_wait_time; 0: off
@@ -139,6 +140,7 @@ class Settings:
     admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
     admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
+    admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
     admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
     metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
     metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort

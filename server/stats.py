@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..protocol.constants import EventType
 
+_SIZES = 1000
+"""Sizes of replies that are remembered, so that nobody need compare them with the extremes again."""
+
 
 class Summary:
     """Count, sum, least and greatest of some whole numbers."""
@@ -77,6 +80,7 @@ class ServerStats:
 
     :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
     :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
+    :ivar response_sizes: some that came already; whoever has another one calls :meth:`new_response_size`.
     """
 
     def __init__(self) -> None:
@@ -98,9 +102,18 @@ class ServerStats:
         self.sessions_expired = 0
         self.auth_failed = 0
         self.throttled = 0
-        self.last_response = -1  # bytes of a reply; -1 while there was none
+        self.last_response = -1  # bytes of a reply or an event, header included; -1 while there was none
         self.min_response = -1
         self.max_response = -1
+        self.response_sizes: set[int] = set()
+
+    def new_response_size(self, size: int) -> None:
+        """Take note of a size that is not among the ``response_sizes``."""
+        if len(self.response_sizes) == _SIZES:
+            self.response_sizes.clear()
+        self.response_sizes.add(size)
+        self.max_response = max(self.max_response, size)
+        self.min_response = size if self.min_response < 0 else min(self.min_response, size)
 
     @property
     def requests(self) -> int:

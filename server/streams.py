@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import trio
 
 from ..protocol.records import Id
 from .connection import Connection
 from .service import Service
+from .unread import Reader, UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
 
 _RECEIVE = 64 * 1024  # bytes
+_SEND = 64 * 1024
+"""Bytes of a piece that is sent at once."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left when the server closes."""
 
@@ -37,7 +42,32 @@ async def serve_stream(
         if connection is not None:
             await link.run(connection, handshake)
     finally:
+        transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+        if isinstance(transport, trio.SocketStream):
+            hang_up(transport.socket)
         await trio.aclose_forcefully(stream)
+
+
+async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
+    """Send everything, counted as unread until then; in pieces, so that it shows whether the client reads."""
+    try:
+        for start in range(0, len(data), _SEND):
+            unread.note(reader, len(data), progress=True)
+            await stream.send_all(memoryview(data)[start : start + _SEND])
+    finally:
+        unread.forget(reader)
+
+
+def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Close a socket, and have its other end told even while a fork of this process has it open, too."""
+    with suppress(OSError):  # it is not connected any more
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
+
+
+def listener_of(sock: socket.socket) -> trio.SocketListener:
+    """A listener for trio, which closes it as it likes: the socket itself is left to :func:`hang_up`."""
+    return trio.SocketListener(trio.socket.from_stdlib_socket(sock.dup()))
 
 
 class _StreamLink:
@@ -52,6 +82,7 @@ class _StreamLink:
         self._scope = trio.CancelScope()
         self._output = trio.Event()  # output waits, or the connection is over
         self._taken = trio.Event()  # output was taken
+        self._sending = 0  # bytes
 
     def wake(self) -> None:
         self._output.set()
@@ -75,12 +106,12 @@ class _StreamLink:
                     nursery.start_soon(self._read, connection)
                     await self._write(connection)
                     nursery.cancel_scope.cancel()
-                await self._stream.aclose()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
             self._flush()
+            self._connection = None  # which knows of this link: no work for the garbage collector
 
     async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
         """Do the TLS handshake; where it fails the connection is aborted."""
@@ -97,13 +128,15 @@ class _StreamLink:
 
     async def _read(self, connection: Connection) -> None:
         while not connection.close_expected:
-            if connection.may_read:
+            if connection.may_read and self._sending == 0:
                 try:
                     data = await self._stream.receive_some(_RECEIVE)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
                 if data:
                     connection.receive_data(bytes(data), self._now())
+                    if self._sending:  # that was still on its way when the sending began
+                        self._service.unread.note(connection, self._sending, progress=False)
                 else:
                     connection.receive_eof()
             else:
@@ -118,7 +151,9 @@ class _StreamLink:
             await self._output.wait()
             self._output = trio.Event()
             while data := connection.data_to_send():
-                await self._stream.send_all(data)
+                self._sending = len(data)
+                await send_counted(self._stream, data, connection, self._service.unread)
+                self._sending = 0
             self._taken.set()
             if connection.close_expected:
                 return

@@ -21,7 +21,7 @@ from ..protocol.records import Id
 from .clock import Clock
 from .service import SLICE, Service
 from .settings import Settings
-from .streams import serve_stream
+from .streams import hang_up, listener_of, serve_stream
 
 if TYPE_CHECKING:
     from .http import Request, Response
@@ -31,6 +31,10 @@ logger = logging.getLogger("pyzk.server")
 _BACKLOG = 2048
 _METRICS_TIMEOUT = 30.0
 """Seconds that a client of the metrics has for a request and its answer."""
+_QUIET_ROUNDS = 2
+"""After so many rounds of trio's tasks without a byte nothing waits at the sockets of their clients."""
+_ROUNDS = 100
+"""Rounds that sessions which are due may live on while bytes come in."""
 _HAS_HUB = hasattr(select, "epoll")
 
 
@@ -72,7 +76,8 @@ class Server:
         with ExitStack() as sockets:
 
             def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
-                listener = sockets.enter_context(_listen(host, port, settings.listen_backlog))
+                listener = _listen(host, port, settings.listen_backlog)
+                sockets.callback(hang_up, listener)
                 return listener, listener.getsockname()[:2]
 
             tasks = [self._keep_time]
@@ -114,14 +119,13 @@ class Server:
             self._hub.look()
             self._hub.tidy(self.clock.now())
 
-    def advance(self, now: float | None = None, within: float = math.inf) -> None:
-        """Do what has fallen due by the clock.
+    def advance(self, now: float, within: float = math.inf) -> None:
+        """Do what has fallen due until ``now``, in seconds of the clock.
 
-        :param now: the clock's time, if what falls due after it is to wait.
         :param within: seconds of work after which the rest is left to the next call.
         """
         self.service.engine.epoch_offset = self.clock.epoch_offset()
-        self.service.advance(self.clock.now() if now is None else now, within)
+        self.service.advance(now, within)
         self.flush()
 
     async def _keep_time(self) -> None:
@@ -134,8 +138,25 @@ class Server:
                 next_tick += tick
             await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
             now = self.clock.now()
-            self.receive()  # what has arrived until now counts as a sign of life
+            self.receive()  # what has arrived already counts as a sign of life
+            await self._receive_in_tasks(now)
             self.advance(now, SLICE)
+
+    async def _receive_in_tasks(self, now: float) -> None:
+        """Have handled what has arrived for clients with tasks of their own, if something is due at ``now``.
+
+        In one round trio sees which sockets are readable, in the next one their tasks read; a large request
+        takes a round for each TLS record.
+        """
+        service, stats = self.service, self.service.engine.stats
+        rounds = quiet = 0
+        while (service.secure or self._hub is None) and service.next_deadline() <= now:
+            if rounds == _ROUNDS or quiet == _QUIET_ROUNDS:
+                return
+            received = stats.bytes_received
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+            quiet = quiet + 1 if stats.bytes_received == received else 0
 
     # --- a task per client -------------------------------------------------------------------------------
 
@@ -150,7 +171,7 @@ class Server:
             else:
                 await serve(stream, peer)
 
-        await trio.serve_listeners(handle, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+        await trio.serve_listeners(handle, [listener_of(listener)])
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
         await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
@@ -168,7 +189,10 @@ class Server:
                 return ()
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
-        await serve_stream(self.service, secure, peer, self.clock.now, self.flush, identities)
+        try:
+            await serve_stream(self.service, secure, peer, self.clock.now, self.flush, identities)
+        finally:
+            vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
 
     # --- for operators -----------------------------------------------------------------------------------
 
@@ -195,7 +219,7 @@ class Server:
             self.flush()
             return response
 
-        await serve_http(listener, respond, timeout)
+        await serve_http(listener, respond, timeout, self.service.unread)
 
 
 async def serve(

@@ -74,34 +74,42 @@ def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
     :raises BadArgumentsError: for a path that is none, or not at or below ``base``.
     :raises TypeError: for a value that cannot be a znode.
     """
-    given: Flat = {}
-    _flatten(tree, base, base, given)
+    given = _by_path(tree, base)
     flat: Flat = {}
     for path, value in given.items():
-        for parent in _ancestors(path, base):
-            flat.setdefault(parent, given.get(parent, ...))
+        if path[: path.rindex("/")] not in flat:
+            for parent in _ancestors(path, base):
+                flat.setdefault(parent, given.get(parent, ...))
         flat.setdefault(path, value)
     return flat
 
 
-def _flatten(tree: Mapping[str, Any], at: str, base: str, given: Flat) -> None:
-    for name, value in tree.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a znode is named by a str, not {name!r}")
-        path = name if name.startswith("/") else f"{at.rstrip('/')}/{name}"
-        validate_path(path)
-        if not f"{path}/".startswith(f"{base.rstrip('/')}/"):
-            raise BadArgumentsError(path, f"not at or below {base}")
-        if isinstance(value, Mapping):
-            given.setdefault(path, ...)
-            _flatten(value, path, base, given)
-        elif isinstance(value, Node):
-            given[path] = value
-            _flatten(value.children, path, base, given)
-        elif value is ... or value is None or isinstance(value, bytes | str):
+def _by_path(tree: Mapping[str, Any], base: str) -> Flat:
+    given: Flat = {}
+    waiting = [(base, iter(tree.items()))]  # not by recursion: a tree may be deeper than Python's stack
+    while waiting:
+        at, items = waiting[-1]
+        for name, value in items:
+            if not isinstance(name, str):
+                raise TypeError(f"a znode is named by a str, not {name!r}")
+            path = name if name.startswith("/") else f"{at.rstrip('/')}/{name}"
+            validate_path(path)
+            if not f"{path}/".startswith(f"{base.rstrip('/')}/"):
+                raise BadArgumentsError(path, f"not at or below {base}")
+            if isinstance(value, Mapping):
+                given.setdefault(path, ...)
+                waiting.append((path, iter(value.items())))
+                break
+            if isinstance(value, Node):
+                given[path] = value
+                waiting.append((path, iter(value.children.items())))
+                break
+            if value is not ... and value is not None and not isinstance(value, bytes | str):
+                raise TypeError(f"{path}: data is bytes, str or None, not {type(value).__name__}")
             given[path] = _as_bytes(value) if value is not ... else ...
         else:
-            raise TypeError(f"{path}: data is bytes, str or None, not {type(value).__name__}")
+            waiting.pop()
+    return given
 
 
 def _ancestors(path: str, base: str) -> Iterator[str]:
@@ -145,19 +153,25 @@ def kind_of(node: Znode) -> NodeKind:
 
 
 def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """The nested form: data at the leaves; where there are children a dict or, with data, a :class:`Node`."""
-    below: dict[str, dict[str, Any]] = {}
-    for path in nodes:
-        below.setdefault(path[: path.rindex("/")], {})[path] = None
+    """The nested form: data at the leaves; where there are children a dict or, with data, a :class:`Node`.
 
-    def value(path: str) -> Any:
-        children = {child[child.rindex("/") + 1 :]: value(child) for child in below.get(path, ())}
-        node = nodes[path]
-        if not children:
-            return node.data
-        return Node(data=node.data, children=children) if node.data else children
-
-    return {path[1:]: value(path) for path in below.get("", ()) if path != "/"}
+    :param nodes: one znode and all below it, parents before children.
+    """
+    below: dict[str, dict[str, Any]] = {}  # by path: the names of its children, the last one first
+    parent = ""
+    for path, node in reversed([*nodes.items()]):
+        if path == "/":
+            continue
+        children = dict(reversed(below.pop(path, {}).items()))
+        value: Any = children or node.data
+        if children and node.data:
+            value = Node(data=node.data, children=children)
+        parent, _, name = path.rpartition("/")
+        below.setdefault(parent, {})[name] = value
+    tree = dict(reversed(below.get(parent, {}).items()))
+    for name in reversed(parent.split("/")[1:]):
+        tree = {name: tree}
+    return tree
 
 
 def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:

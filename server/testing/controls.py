@@ -47,7 +47,8 @@ class Controls(TreeControls, HistoryControls, Observer):
         self.thread = threading.get_ident()
         self.run: Run = _call
         self._paused = False
-        self._held: dict[Connection, None] = {}  # by pause
+        self._held: dict[Connection, int] = {}  # by pause; 0, or the session that is paused
+        self._cut_off: set[int] = set()  # sessions whose clients get through by no connection
         self._streams: dict[Connection, MemoryStream] = {}
         self._memory_ports = 0
         self._restarts = 0
@@ -63,7 +64,7 @@ class Controls(TreeControls, HistoryControls, Observer):
         handle = self._engine.handle if self._recorder is None else self._recorder.handle
         self._faults.inner = handle
         self._service.handle = self._faults.handle if self._faults.needed else handle
-        listening = self._recorder is not None or self._paused or self._streams
+        listening = self._recorder is not None or self._paused or self._cut_off or self._streams
         self._service.observer = self if listening else None
 
     def _schedule(self, when: float, callback: Callable[[], object]) -> None:
@@ -91,6 +92,10 @@ class Controls(TreeControls, HistoryControls, Observer):
             self._recorder.opened(connection)
         if self._paused:
             self._hold(connection)
+
+    def asked(self, connection: Connection, session_id: int) -> None:
+        if session_id in self._cut_off and self._engine.sessions.get(session_id) is not None:
+            self._hold(connection, session_id)
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         if self._recorder is not None:
@@ -217,15 +222,18 @@ class Controls(TreeControls, HistoryControls, Observer):
 
         The clock goes on, so sessions may expire meanwhile.
 
-        :param session: pause only the connection that serves this session now, as if its client were cut off
-            from the server without noticing. Raises :class:`UnknownSessionError`.
+        :param session: cut off one client only, without its noticing: the connection that serves this session
+            is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
+            is over. Raises :class:`UnknownSessionError`.
         """
         if session is not None:
             found = self._find(session)
             client = self._engine.client_of(found)
             self._note(f"pause 0x{found.id:x}", found.id)
+            self._cut_off.add(found.id)
+            self._wire()
             if isinstance(client, Connection):
-                self._hold(client)
+                self._hold(client, found.id)
             return
         self._server.receive()
         self._note("pause")
@@ -234,21 +242,31 @@ class Controls(TreeControls, HistoryControls, Observer):
         for connection in list(self._service.connections):  # of which some may turn out to be gone
             self._hold(connection)
 
-    def _hold(self, connection: Connection) -> None:
+    def _hold(self, connection: Connection, session_id: int = 0) -> None:
         if connection not in self._held:
             self._settle(connection)
             if not connection.close_expected:
-                self._held[connection] = None
+                self._held[connection] = session_id
                 connection.hold()
 
-    def resume(self) -> None:
-        """The end of every :meth:`pause`: what has arrived meanwhile is handled now."""
-        self._note("resume")
-        self._paused = False
-        held, self._held = self._held, {}
+    def resume(self, session: SessionRef | None = None) -> None:
+        """The end of every :meth:`pause`: what has arrived meanwhile is handled now.
+
+        :param session: let this one client through only. Does nothing if its session is not paused, or over.
+        """
+        if session is None:
+            self._note("resume")
+            self._paused = False
+            self._cut_off.clear()
+        else:
+            session_id = session_id_of(session)
+            self._note(f"resume 0x{session_id:x}", session_id)
+            self._cut_off.discard(session_id)
         now = self._jumping_clock.now()
-        for connection in held:
-            if not connection.close_expected:
+        for connection, held_for in list(self._held.items()):
+            if self._paused or held_for in self._cut_off:
+                continue
+            if self._held.pop(connection, None) is not None:  # one that was released may have closed it
                 connection.release(now)
         self._wire()
         self._go_on()
@@ -275,11 +293,11 @@ class Controls(TreeControls, HistoryControls, Observer):
                 if isinstance(client, Connection) and client not in self._held:
                     self._engine.sessions.touch(session, due)
             clock.jump(max(0.0, due - clock.now()))
-            self._server.advance()
+            self._server.advance(clock.now())
             if due >= until:
                 break
         clock.jump(max(0.0, until - clock.now()))
-        self._server.advance()
+        self._server.advance(clock.now())
         clock.wake()  # deadlines are nearer than was thought
 
     # --- faults ------------------------------------------------------------------------------------------
@@ -349,6 +367,7 @@ class Controls(TreeControls, HistoryControls, Observer):
         self._abort_all("the server restarts")
         self._service.refusing = False
         self._paused = False
+        self._cut_off.clear()
         now = self._jumping_clock.now()
         if keep_data:
             for session in self._engine.sessions:

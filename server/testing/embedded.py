@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import traceback
 from collections.abc import Callable
@@ -47,6 +48,8 @@ class EmbeddedServer:
     they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
     :class:`ServerDied` if it came to grief. What each of them does is told at :class:`.controls.Controls`.
 
+    In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.
+
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
@@ -65,6 +68,7 @@ class EmbeddedServer:
         **settings: Any,
     ) -> None:
         self._launch = Launch(clock, record, history_limit, settings)
+        self._process = 0  # where it was started
         self._thread: threading.Thread | None = None
         self._controls: Controls | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -90,8 +94,9 @@ class EmbeddedServer:
         :raises RuntimeError: if it runs.
         :raises OSError: if the address cannot be had.
         """
-        if self._thread is not None:
+        if self._thread is not None and not self._is_forked:
             raise RuntimeError("the server runs already")
+        self._process, self._lock, self._waiting = os.getpid(), threading.Lock(), set()
         self._error, self._ending = None, False
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="pyzk-server", daemon=True)
@@ -105,12 +110,13 @@ class EmbeddedServer:
         return self
 
     def stop(self) -> None:
-        """Stop it: every connection is closed, its thread has ended. Does nothing if it does not run.
+        """Stop it: every connection is closed, its thread has ended. Does nothing if it does not run, nor in
+        a fork of the process in which it runs.
 
         :raises ServerDied: if it had died.
         """
         thread, scope, token = self._thread, self._scope, self._token
-        if thread is None:
+        if thread is None or self._is_forked:
             return
         if scope is not None and token is not None:
             with suppress(trio.RunFinishedError):
@@ -162,6 +168,11 @@ class EmbeddedServer:
 
     def _call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call something in the server's thread."""
+        if self._is_forked:
+            raise ServerStopped(
+                f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
+                "there, or start another server here"
+            )
         future: Future[T] = Future()
 
         def run() -> None:
@@ -189,6 +200,11 @@ class EmbeddedServer:
         finally:
             with self._lock:
                 self._waiting.discard(future)
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether the server's thread is that of another process, of which this one is a copy."""
+        return self._process not in (0, os.getpid())
 
     def _running(self) -> Controls:
         controls = self._controls

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 from ...protocol.constants import OpCode
 from ...protocol.errors import ZooKeeperError
 from ..connection import Connection, NoReply, NotYet
+from ..operations import WRITES
 from ..service import Handler, Service
 from ..txn import Refused
 from .describe import describe_reply, error_name
@@ -39,20 +40,6 @@ _WORDS: dict[tuple[str, str], str] = {
     ("after", "error"): "APPLIED{result}, but answered {error}",
     ("after", "delay"): "APPLIED{result}, the reply comes in {seconds:g} s",
 }
-_CONSUMES = frozenset(
-    op.value
-    for op in (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        OpCode.DELETE,
-        OpCode.SET_DATA,
-        OpCode.SET_ACL,
-        OpCode.MULTI,
-        OpCode.RECONFIG,
-    )
-)
 _SEEN = 8  # other requests that are listed when a fault never fired
 
 
@@ -273,7 +260,7 @@ class Faults:
         self._note(fault, connection, op, frame)
         self._lose(fault, connection)
         engine = self._service.engine
-        if op in _CONSUMES:  # a refused write takes a zxid all the same (semantics.md section 2)
+        if op in WRITES:  # a refused write takes a zxid all the same (semantics.md section 2)
             engine.zxid += 1
             engine.record(Refused(fault.code), connection.session_id)
         result = engine.zxid, fault.code, b""

@@ -38,7 +38,7 @@ class Snapshot:
         It takes one zxid, and watches fire for what differs.
         """
         tree = engine.tree
-        watched = bool(engine.watches)
+        watched = bool(engine.watches.watchers)
         before = dict(tree.items_below("/")) if watched else {}
         sessions = engine.sessions
         tree.replace(_copy(self._root, lambda node: node.owner <= 0 or sessions.get(node.owner) is not None))

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import Connect, poll
 from .servers import Server, four_letter_word
-from .wire_client import WireClient
+from .wire_client import WireClient, delete_op
 
 
 def ask(server: Server, word: str, extra: bytes = b"", *, half_close: bool = False) -> str:
@@ -327,6 +327,47 @@ def test_hash(server: Server, client: WireClient, top: str) -> None:
     assert re.fullmatch(r"([0-9a-f]+: -?\d+\n)*", answer), answer
     if server.kind == "real":
         assert f"{client.ping().zxid:x}: " in answer
+
+
+def test_mntr_response_sizes(server: Server, connect: Connect, top: str) -> None:
+    """Of replies and events, headers included; not of handshakes and four-letter words."""
+
+    def sizes() -> tuple[int, ...]:
+        numbers = dict(line.split("\t") for line in lines(server, "mntr"))
+        return tuple(int(numbers[f"zk_{which}_client_response_size"]) for which in ("last", "min", "max"))
+
+    client, other = connect(), connect()
+    ask(server, "srst")
+    assert sizes() == (-1, -1, -1)
+    connect()
+    assert sizes() == (-1, -1, -1)
+    path = f"{top}/a"
+    client.create(path, b"x" * 100)
+    created = 16 + 4 + len(path)
+    assert sizes() == (created, created, created)
+    client.get(path)
+    got = 16 + 4 + 100 + 68
+    assert sizes() == (got, created, got)
+    client.exists(f"{top}/missing")
+    assert sizes() == (16, 16, got)
+    client.exists(path, watch=True)
+    assert sizes() == (16 + 68, 16, got)
+    client.ping()
+    assert sizes() == (16, 16, got)
+    ask(server, "srst")
+    watched = f"{top}/{'n' * 100}"
+    client.exists(watched, watch=True)
+    other.create(watched)
+    assert client.wait_event().path == watched
+    created, event = 16 + 4 + len(watched), 16 + 4 + 4 + 4 + len(watched)
+    assert sizes() == (created, 16, event)
+    other.multi(delete_op(watched), delete_op(f"{top}/missing"))
+    assert sizes() == (16 + 2 * (4 + 1 + 4 + 4) + 9, 16, event)
+    ask(server, "srst")
+    client.auth("digest", b"a:b")
+    assert sizes() == (16, 16, 16)
+    client.close_session()
+    assert sizes() == (16, 16, 16)
 
 
 # --- transport (operations.md 1.1, wire.md section 3) ------------------------------------------------------

@@ -12,7 +12,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -23,7 +23,7 @@ from trio.testing import MockClock
 from pyzk.client import ZooKeeper, connect
 from pyzk.protocol.constants import OpCode
 from pyzk.recipes import LockLost
-from pyzk.server.testing import Controls, open_server
+from pyzk.server.testing import Controls, UnknownSessionError, open_server
 
 SESSION_TIMEOUT = 10.0
 TICK = 0.1
@@ -81,6 +81,9 @@ class Lab:
     def let_through(self, zk: ZooKeeper) -> None:
         """The end of :meth:`cut_off`. What the client had sent meanwhile is lost with its old connection."""
         self._cut_off.discard(self._numbers[zk])
+        with suppress(UnknownSessionError):  # it is over
+            self.server.disconnect(zk.session.id)
+        self.server.resume(zk.session.id)
 
     def outlive(self, zk: ZooKeeper) -> None:
         """Have a client told that its session has expired, while the session lives on until its time is up:

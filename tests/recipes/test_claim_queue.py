@@ -393,8 +393,9 @@ async def test_f14_if_the_session_survives_the_item_is_free_again(
     await queue.put(b"x")
     with pytest.raises(LockLost):
         async with queue.claim():
-            lab.server.pause(zk.session.id)
+            lab.cut_off(zk)
             await trio.sleep_forever()
+    lab.let_through(zk)
     await trio.sleep(SESSION_TIMEOUT)
     assert zk.session.generation == 1
     assert await contents(other) == [b"x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 from typing import Any
 
 import attrs
@@ -15,7 +16,18 @@ from pyzk.server import admin
 from pyzk.server.admin import answer
 from pyzk.server.http import Request, Response
 
-from .helpers import START, World
+from .helpers import START, World, acl, digest_id
+
+OPERATORS = [acl(31), acl(31, "ip", "127.0.0.1")]
+
+
+def operated() -> World:
+    """A world with clients at 127.0.0.1 as its operators."""
+    world = World()
+    client = world.connect()
+    client.set_acl("/", OPERATORS)
+    client.close_session()
+    return world
 
 
 def ask(
@@ -288,14 +300,28 @@ def test_connection_stats_can_be_reset() -> None:
         ("digest a:b c", 401, "Not authenticated"),
         ("x509", 401, "Not authenticated"),
         ("ip", 200, None),
-        ("digest any:body", 200, None),
+        ("digest root:test", 200, None),
+        ("digest any:body", 403, "Not authorized"),
     ],
 )
 def test_authentication(auth: str | None, status: int, error: str | None) -> None:
-    response = ask(World(), "/commands/shed", "POST", b'{"percentage": 0}', auth)
+    world = World()
+    world.connect().set_acl("/", [*OPERATORS, acl(31, "digest", digest_id("root:test"))])
+    response = ask(world, "/commands/shed", "POST", b'{"percentage": 0}', auth)
     assert response.status == status
     data = json.loads(response.body)
     assert (data["error"], data["command"]) == (error, "shed" if error else "shed_connections")
+
+
+@pytest.mark.parametrize("auth", ["ip", "digest any:body"])
+@pytest.mark.parametrize("settings", [{}, {"skip_acl": True}])
+def test_a_root_that_is_open_to_everybody_makes_nobody_an_operator(
+    auth: str, settings: dict[str, Any]
+) -> None:
+    world = World(super_digest=digest_id("super:test"), **settings)
+    body = b'{"percentage": 0}'
+    assert ask(world, "/commands/shed", "POST", body, auth).status == 403
+    assert ask(world, "/commands/shed", "POST", body, "digest super:test").status == 200
 
 
 def test_every_single_permission_on_the_root_is_needed() -> None:
@@ -312,7 +338,7 @@ def test_every_single_permission_on_the_root_is_needed() -> None:
 
 @pytest.mark.parametrize(("name", "method"), [("snapshot", "GET"), ("snap", "GET"), ("rest", "POST")])
 def test_snapshots_are_disabled(name: str, method: str) -> None:
-    world = World()
+    world = operated()
     assert ask(world, f"/commands/{name}", method).status == 401
     response = ask(world, f"/commands/{name}", method, auth="ip")
     assert response.status == 503
@@ -338,7 +364,7 @@ def test_snapshots_are_disabled(name: str, method: str) -> None:
     ],
 )
 def test_connections_are_not_shed_for_nonsense(body: bytes, error: str) -> None:
-    world = World()
+    world = operated()
     world.connect()
     response = ask(world, "/commands/shed", "POST", body, "ip")
     assert response.status == 400
@@ -348,7 +374,7 @@ def test_connections_are_not_shed_for_nonsense(body: bytes, error: str) -> None:
 
 @pytest.mark.parametrize(("percentage", "left"), [(0, 4), (100, 0), (50, 2)])
 def test_connections_are_shed(percentage: int, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = operated()
     for _ in range(4):
         world.connect()
     draws = iter([0.1, 0.6, 0.4, 0.9])
@@ -388,3 +414,61 @@ def test_a_long_answer_is_made_piece_by_piece(name: str) -> None:
     found = json.loads(b"".join(pieces))
     assert admin._BY_NAME[name].names.split()[0] == found["command"]
     assert found["error"] is None
+
+
+# --- web pages -------------------------------------------------------------------------------------------
+
+CURL = {"host": "127.0.0.1:8080", "user-agent": "curl/8.5.0", "accept": "*/*"}
+BROWSER = {**CURL, "user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+READ, CHANGE = "/commands/cons", "/commands/crst"
+
+
+@pytest.mark.parametrize(
+    ("headers", "read", "change"),
+    [
+        ({}, 200, 200),
+        (CURL, 200, 200),
+        (CURL | {"host": "LOCALHOST"}, 200, 200),
+        (CURL | {"host": "localhost.:8080"}, 200, 200),
+        (CURL | {"host": "[::1]:8080"}, 200, 200),
+        (CURL | {"host": "zk1.example:8080"}, 200, 200),  # admin.serverAddress
+        (CURL | {"host": "zk2.example:8080"}, 200, 200),  # admin.allowedHosts
+        (CURL | {"host": socket.gethostname()}, 200, 200),
+        (CURL | {"host": "rebound.example:8080"}, 403, 403),
+        (CURL | {"host": "127.0.0.1.rebound.example"}, 403, 403),
+        (CURL | {"host": "["}, 403, 403),
+        (BROWSER | {"sec-fetch-site": "none"}, 200, 200),  # its address was typed
+        (BROWSER | {"sec-fetch-site": "same-origin"}, 200, 200),  # a link of our own list
+        (BROWSER | {"sec-fetch-site": "same-site"}, 403, 403),
+        (BROWSER | {"sec-fetch-site": "cross-site"}, 403, 403),
+        (BROWSER | {"referer": "http://127.0.0.1:8080/commands"}, 200, 200),
+        (BROWSER | {"referer": "http://127.0.0.1:3000/"}, 403, 403),
+        (BROWSER | {"origin": "http://127.0.0.1:8080"}, 200, 200),
+        (BROWSER | {"origin": "http://127.0.0.1"}, 403, 403),
+        (BROWSER | {"origin": "null"}, 403, 403),
+        (BROWSER | {"origin": "http://["}, 403, 403),
+        (BROWSER, 200, 403),  # an <img> that sends no referrer
+    ],
+)
+def test_no_web_page_reads_or_changes_anything(headers: dict[str, str], read: int, change: int) -> None:
+    world = World(admin_host="zk1.example", admin_allowed_hosts=frozenset(["ZK2.example"]))
+    client = world.connect()
+    client.ping()
+    for target, status in ((READ, read), (CHANGE, change)):
+        assert answer(Request("GET", target, headers), world.service, world.now).status == status
+    assert (client.connection.received == 0) == (change == 200)
+
+
+def test_any_name_may_be_allowed() -> None:
+    world = World(admin_allowed_hosts=frozenset("*"))
+    assert answer(Request("GET", READ, {"host": "any.example"}), world.service, world.now).status == 200
+
+
+@pytest.mark.parametrize("target", ["/commands", "/commands/nonsense", "/commands/shed"])
+def test_what_is_refused_to_a_web_page_says_nothing(target: str, caplog: pytest.LogCaptureFixture) -> None:
+    host = "rebound.example" + "x" * 10_000
+    response = answer(Request("POST", target, {"host": host}), World().service, START)
+    assert (response.status, response.body) == (403, b"403 Forbidden\n")
+    [record] = caplog.records
+    assert "admin.allowedHosts adds names of this machine" in record.message
+    assert len(record.message) < 400

@@ -359,6 +359,7 @@ def populated(znodes: int, *quotas: str) -> Peer:
 
 def cost(client: Peer, *requests: list[MultiOp]) -> int:
     """Bytecode instructions of some multis, which must succeed."""
+    client.world.engine.stats.response_sizes.update(range(1000))  # a new size costs some more
 
     def action() -> None:
         for request in requests:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import attrs
 import pytest
 import trio
+import trio.testing
 import trustme
 
 from pyzk.protocol import records as r
@@ -22,6 +24,8 @@ from pyzk.protocol.errors import NoAuthError
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
+from pyzk.server.connection import Connection
+from pyzk.server.streams import _StreamLink
 from pyzk.server.testing.clock import JumpingClock
 from pyzk.server.transport import Server
 
@@ -341,3 +345,104 @@ async def test_no_certificate_where_one_is_needed(
         with pytest.raises((AssertionError, trio.BrokenResourceError)):
             async with connected(server, trusting) as client:
                 await client.open()
+
+
+# --- what a stall of the server must not cost -------------------------------------------------------------
+
+
+class BlockingClient:
+    """A TLS client whose :meth:`send` lets no task of the server run."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self._sock = sock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        while True:
+            try:
+                return function(*arguments)
+            except ssl.SSLWantReadError:
+                self._sock.sendall(self._outgoing.read())
+                await trio.lowlevel.wait_readable(self._sock)
+                self._incoming.write(self._sock.recv(65536))
+
+    async def open(self, timeout: int) -> None:
+        await self.call(self._tls.do_handshake)
+        self.send(frame(r.ConnectRequest(0, 0, timeout, 0, bytes(16)).encode()))
+        assert len(await self.call(self._tls.read, 100)) == 40
+
+    def send(self, data: bytes) -> None:
+        self._tls.write(data)
+        self._sock.sendall(self._outgoing.read())
+
+
+@pytest.mark.parametrize("size", [8, 50_000])  # the latter: several TLS records, and what a socket takes
+async def test_signs_of_life_that_have_arrived_count_after_a_stall(
+    secured: Any, trusting: ssl.SSLContext, size: int
+) -> None:
+    clock = JumpingClock(frozen=True)
+    sign = request_frame(-2, OpCode.PING, bytes(size - 8))
+    async with secured(clock=clock, tick_time=100) as server:
+        with trio.fail_after(10), ExitStack() as sockets:
+            clients = []
+            for _ in range(10):
+                sock = sockets.enter_context(socket.create_connection(secure_address(server), timeout=10))
+                clients.append(BlockingClient(sock, trusting))
+                await clients[-1].open(timeout=1000)
+            for _ in range(10):  # trio runs the tasks of a round in one of two orders
+                for client in clients:
+                    client.send(sign)
+                clock.jump(1.2)
+                clock.wake()
+                await trio.testing.wait_all_tasks_blocked()
+                assert len(server.service.engine.sessions) == len(clients)
+            clock.jump(1.2)
+            clock.wake()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(server.service.engine.sessions) == 0
+
+
+# --- what is left of clients ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["silent", "gone", "nonsense", "cut off", "closing its session"])
+async def test_nothing_of_a_client_is_left_to_the_garbage_collector(
+    secured: Any, trusting: ssl.SSLContext, client: str
+) -> None:
+    """In the command it looks at young objects only: what it does not find then stays for ever."""
+    hello = client_hello(trusting)
+
+    def come_and_go(address: tuple[str, int]) -> None:
+        with socket.create_connection(address, timeout=10) as plain:
+            if client == "silent":
+                assert plain.recv(1) == b""
+            elif client == "gone":
+                plain.sendall(hello[:50])
+            elif client == "nonsense":
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                while plain.recv(100):
+                    pass
+            else:
+                with trusting.wrap_socket(plain, server_hostname="localhost") as tls:
+                    tls.sendall(frame(r.ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+                    assert len(tls.recv(100)) == 40
+                    if client == "closing its session":
+                        tls.sendall(request_frame(1, OpCode.CLOSE_SESSION))
+                        assert len(tls.recv(100)) == 20
+
+    def left() -> int:
+        return sum(type(found) in (Connection, _StreamLink, trio.SSLStream) for found in gc.get_objects())
+
+    async with secured(sessionless_timeout=100 if client == "silent" else 10_000) as server:
+        before = left()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await trio.to_thread.run_sync(come_and_go, secure_address(server))
+            while server.service.connections:
+                await trio.sleep(0.001)
+            await trio.testing.wait_all_tasks_blocked()
+            assert left() == before
+        finally:
+            gc.enable()

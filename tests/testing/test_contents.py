@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.protocol.errors import BadArgumentsError, NoChildrenForEphemeralsError, UnimplementedError
 from pyzk.server import open_server
-from pyzk.server.testing import Node
+from pyzk.server.testing import Node, snapshots
 
 from .helpers import Event, RawClient
 
@@ -32,6 +33,31 @@ async def test_nested_flat_and_mixed() -> None:
             server.assert_tree(expected)
             nested = server.dump(form="nested")
             assert nested == {"a": {"b": b"1", "c": None}, "d": "é".encode()}
+
+
+@pytest.mark.parametrize("base", ["/", "/a", "/a/b", "/a/b/c"])
+async def test_a_part_of_the_tree_in_nested_form(base: str) -> None:
+    async with open_server() as server:
+        server.load({"a": {"b": {"c": "1", "d": "2"}}})
+        nested = server.dump(base, form="nested")
+        assert nested == {"a": {"b": {"c": b"1"} if base == "/a/b/c" else {"c": b"1", "d": b"2"}}}
+        assert list(server.dump(form="nested")["a"]["b"]) == ["c", "d"]
+        assert server.dump("/nowhere", form="nested") == {}
+
+
+async def test_a_deep_tree_can_be_dumped_loaded_and_compared() -> None:
+    path = "/x" * 3000
+    async with open_server() as server, open_server() as other:
+        server.load({path: b"deep"})
+        nested = server.dump(form="nested")
+        inner = nested
+        for _ in range(2999):
+            [(name, inner)] = inner.items()
+            assert name == "x"
+        assert inner == {"x": b"deep"}
+        other.load(nested)
+        other.assert_tree(nested)
+        assert other.dump() == server.dump()
 
 
 async def test_what_is_dumped_can_be_loaded() -> None:
@@ -169,6 +195,26 @@ async def test_snapshot_and_restore() -> None:
         assert other.dump() == {p: d for p, d in before.items() if p != "/mine"}
         late = await RawClient(other.open_stream()).connect(seen=snapshot.zxid)
         assert (await late.create("/x")).zxid > snapshot.zxid
+
+
+async def test_a_restore_looks_for_changes_only_where_somebody_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_server() as server:
+        a = await RawClient(server.open_stream()).connect()
+        compared: list[int] = []
+        changes = snapshots._changes
+
+        def count(before: Any, after: Any) -> Any:
+            compared.append(len(after))
+            return changes(before, after)
+
+        monkeypatch.setattr(snapshots, "_changes", count)
+        server.restore(server.snapshot())
+        assert compared == []
+        await a.exists("/x", watch=True)
+        server.restore(server.snapshot())
+        assert len(compared) == 1
 
 
 async def test_snapshots_are_fast() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -169,6 +170,61 @@ async def test_pausing_one_client() -> None:
         with pytest.raises(Closed):
             await a.next()
         assert [s.id for s in server.sessions()] == [b.session]
+
+
+async def test_a_paused_client_gets_through_by_no_new_connection_either(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with frozen(tick_time=1000) as server:
+        a = await client(server).connect()
+        b = await client(server).connect()
+        server.pause(a.session)
+        again = client(server)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(again.connect, session=a.session, password=a.password))
+            assert await b.silent()
+            assert not again.session
+            assert (await b.create("/b")).err == 0, "others are served"
+            server.clock.advance(9)
+            server.resume(b.session)  # which is not paused: nothing happens
+            assert await a.silent()
+            server.resume(a.session)
+        assert again.session == a.session
+        with pytest.raises(Closed):
+            await a.next()
+
+
+async def test_a_paused_clients_attempts_to_come_back_are_no_signs_of_life(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with frozen(tick_time=1000) as server:
+        a = await client(server).connect(timeout=10_000)
+        server.pause(a.session)
+        server.clock.advance(6)
+        again = client(server)
+        with trio.move_on_after(1):
+            await again.connect(session=a.session, password=a.password)
+        server.clock.advance(6)
+        assert server.sessions() == []
+        told = await client(server).connect(session=a.session, password=a.password)
+        assert told.session == 0, "the pause has ended with the session"
+
+
+async def test_one_of_two_paused_clients_is_let_through() -> None:
+    async with frozen() as server:
+        a = await client(server).connect()
+        b = await client(server).connect()
+        server.pause(a.session)
+        server.pause(b.session)
+        for each in (a, b):
+            await each.send(OpCode.PING)
+        server.resume(a.session)
+        assert isinstance(await a.next(), Reply)
+        server.pause()
+        server.resume(b.session)
+        assert len(server._held) == 2
+        server.resume()
+        assert isinstance(await b.next(), Reply)
 
 
 async def test_replies_said_before_a_pause_arrive() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import ssl
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -210,6 +212,90 @@ def test_calls_that_wait_while_it_stops_do_not_hang() -> None:
         thread.join(10)
         assert not thread.is_alive()
         assert outcomes
+
+
+@pytest.fixture
+def fork() -> Iterator[Callable[[Callable[[], object]], int]]:
+    """Run something in a fork of this process, and give its id; its exit status is 99 after an error."""
+    children: list[int] = []
+
+    def run(action: Callable[[], object]) -> int:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            try:
+                action()
+                os._exit(0)
+            finally:
+                os._exit(99)
+        children.append(child)
+        return child
+
+    yield run
+    for child in children:
+        with suppress(ChildProcessError):  # the test has waited for it
+            if os.waitpid(child, os.WNOHANG) == (0, 0):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_call_in_a_fork_is_refused_at_once(
+    server: EmbeddedServer, fork: Callable[[Callable[[], object]], int]
+) -> None:
+    def use_it() -> None:
+        for use in (server.sessions, server.clock.now, server.dump, lambda: server.expire(1)):
+            with pytest.raises(ServerStopped, match=f"runs in process {parent}.*start another server"):
+                use()
+        with socket.create_connection((server.host, server.port), timeout=10) as sock:
+            sock.sendall(b"ruok")
+            assert sock.recv(4) == b"imok"
+        server.stop()
+        with server:
+            server.load({"a": "1"})
+            assert server.dump() == {"/a": b"1"}
+
+    parent = os.getpid()
+    with server._lock:  # as another thread may have it just then
+        child = fork(use_it)
+    assert os.waitpid(child, 0)[1] == 0
+    assert server.dump() == {}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[[], object]], int]) -> None:
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    server = EmbeddedServer(secure_port=0, ssl_context=context, admin_port=0).start()
+    ports = (server.port, server.secure_port or 0, server._call(_admin_port, server))
+    with ExitStack() as sockets:
+
+        def connect(port: int) -> socket.socket:
+            return sockets.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+
+        waiting = [connect(port) for port in ports]
+        closing = connect(server.port)
+        closing.sendall(frame(ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+        assert len(closing.recv(40)) == 40
+        fork(signal.pause)
+        closing.sendall(frame(RequestHeader(1, OpCode.CLOSE_SESSION).encode()))
+        assert len(closing.recv(20)) == 20
+        assert closing.recv(1) == b""
+        server.refuse_connections()
+        assert connect(server.port).recv(1) == b""
+        server.stop()
+        for client in waiting:
+            assert client.recv(1) == b""
+        for port in ports:
+            with pytest.raises(ConnectionRefusedError):
+                connect(port)
+
+
+def _admin_port(server: EmbeddedServer) -> int:
+    address = server._running()._server.admin_address
+    assert address is not None
+    return address[1]
 
 
 def test_nothing_is_left_behind(connect: Callable[..., KazooClient]) -> None:

@@ -15,7 +15,9 @@ from pyzk.protocol.errors import NoNodeError, OperationTimeoutError, QuotaExceed
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.server import open_server
+from pyzk.server.operations import KNOWN, WRITES
 from pyzk.server.testing import Controls, FaultNeverFired
+from pyzk.server.testing.operations import name_of
 
 from .helpers import Closed, Event, RawClient, Reply, create
 
@@ -74,6 +76,17 @@ async def test_an_error_instead(error: Any, code: int) -> None:
             assert (await a.exists("/")).zxid == before + 1, "a read takes no zxid"
         assert server.dump() == {}
         assert (await a.create("/a")).err == 0
+
+
+async def test_every_write_that_is_refused_takes_a_zxid() -> None:
+    for op in OpCode:
+        if op not in KNOWN or op == OpCode.PING:
+            continue
+        async with world() as (server, a):
+            before = server._engine.zxid
+            with server.fault(name_of(op), action="error", error=OperationTimeoutError):
+                reply = await a.call(op)
+            assert (reply.err, reply.zxid) == (-7, before + (op in WRITES)), op.name
 
 
 async def test_applied_but_answered_with_an_error() -> None:
