@@ -15,7 +15,7 @@ class LossReason(enum.Enum):
     """Why something that was held may belong to another by now."""
 
     SESSION_EXPIRED = "the session expired"
-    LEASE_EXPIRED = "the server may have ended the session: it has acknowledged nothing for too long"
+    LEASE_EXPIRED = "the session may have ended: the leader has not answered for too long"
     SUSPENDED = "the connection was lost"
     NODE_DELETED = "its znode was deleted"
     CLIENT_CLOSED = "the client was closed"
