@@ -219,7 +219,7 @@ def grace(grant: Grant, kill_after: float) -> float:
 def _start(options: Options, grant: Grant) -> Child:
     environment = os.environ | {
         "PYZK_LOCK_PATH": options.path,
-        "PYZK_LOCK_NODE": grant.path,
+        "PYZK_LOCK_NODE": "\n".join(grant.paths),
         "PYZK_LOCK_TOKEN": str(grant.token),
         "PYZK_LOCK_SESSION": f"0x{grant.session_id:x}",
     }

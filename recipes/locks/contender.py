@@ -29,6 +29,7 @@ from ..base.creating import Parents, create_identified, split
 from ..base.hold import Hold, Suspended
 from ..errors import SequenceExhausted, WouldBlock
 from .acquiring import Acquirable
+from .bridge import BridgeHold, parts
 from .grant import Grant, OnRevoke, delete
 from .names import DEFAULT_KINDS, OURS, Kind, Naming, Place, Purpose, parse, queue
 from .strategy import PREDECESSOR, Strategy
@@ -147,8 +148,8 @@ class _Contender:
         self._paths: tuple[str, ...] = ()
         self._sequence = -1
         self._stat: Stat | None = None
-        self._data: bytes | None = None
-        self._node: Watch | None = None  # on the own znode
+        self._data: dict[str, bytes | None] = {}  # of the own znodes, by path
+        self._nodes: dict[str, Watch] = {}  # on the own znodes, by path
         self._watch: Watch | None = None  # on what it waits for
 
     async def enter(self) -> None:
@@ -177,15 +178,17 @@ class _Contender:
             # A reconnect is no reason to look: the client arms the watches again, relative to the last zxid
             # that it has seen, and the server then reports what has changed meanwhile.
             waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
-            waits += [watch.wait for watch in (self._watch, self._node) if watch is not None]
+            waits += [watch.wait for watch in self._nodes.values()]
+            if self._watch is not None:
+                waits.append(self._watch.wait)
             with trio.move_on_after(self.terms.strategy.period):
                 await first_of(*waits)
-            if self._node is not None and self._node.event is not None:
-                self._node = None
+            self._nodes = {path: watch for path, watch in self._nodes.items() if watch.event is None}
             self.bound.check()
 
     async def _look(self, *, monitor: bool) -> list[str]:
-        """List the queue; at the first time also arm the watch on the own znode, in the same round trip."""
+        """List the queue; at the first time also arm the watch on the own znode, in the same round trip (on
+        both halves of a bridge: in two)."""
         zk, path = self.terms.zk, self.terms.path
 
         async def look() -> list[str]:
@@ -205,8 +208,12 @@ class _Contender:
             raise _Displaced from None
 
     async def _monitor_own(self, monitor: bool) -> None:
-        if monitor and self.terms.monitor and self._node is None:
-            self._data, self._stat, self._node = await self.terms.zk.get(self._paths[0], watch=True)
+        if not (monitor and self.terms.monitor):
+            return
+        for path in self._paths:
+            if path not in self._nodes:
+                read = await self.terms.zk.get(path, watch=True)
+                self._data[path], self._stat, self._nodes[path] = read
 
     def _blocker(self, names: list[str]) -> Place | None:
         """The nearest of those for whom we have to wait."""
@@ -275,7 +282,8 @@ class _Contender:
             raise _Displaced from None
         if self._stat is None or self._stat.ephemeralOwner != terms.zk.session.id:
             raise _Displaced
-        hold = Hold(self.bound, self._paths[0], suspended=terms.suspended, margin=terms.margin)
+        watches = [self._watch] if self._watch is not None else []
+        hold = self._hold(watches)
         grant = terms.grant_type(
             token=self._stat.czxid,
             paths=self._paths,
@@ -286,11 +294,19 @@ class _Contender:
             hold=hold,
             bound=self.bound,
             terms=terms,
-            watches=[self._watch] if self._watch is not None else [],
+            watches=watches,
         )
-        hold.guard(self._node, grant.data_changed)
-        grant.data_changed(self._data)
+        for part in parts(hold):
+            part.guard(self._nodes.get(part.path), grant.data_changed)
+        for data in self._data.values():
+            grant.data_changed(data)
         return grant
+
+    def _hold(self, watches: list[Watch]) -> Hold:
+        terms, paths = self.terms, self._paths
+        if len(paths) == 1:
+            return Hold(self.bound, paths[0], suspended=terms.suspended, margin=terms.margin)
+        return BridgeHold(self.bound, paths, watches, suspended=terms.suspended, margin=terms.margin)
 
     async def leave(self) -> None:
         """Give up the place."""
@@ -300,5 +316,5 @@ class _Contender:
             if self._paths:
                 await delete(self.bound, self._paths, self.terms.cleanup_grace)
         finally:
-            if self._node is not None:
-                self._node.cancel()
+            for watch in self._nodes.values():
+                watch.cancel()

@@ -13,6 +13,7 @@ from ...client import Check, Job, SessionState, Watch, ZooKeeper
 from ..base.bound import Bound
 from ..base.hold import Hold
 from ..errors import LockLost, LockRevoked, LossReason
+from .bridge import parts
 
 if TYPE_CHECKING:
     from .contender import Terms
@@ -95,9 +96,23 @@ class Grant:
         """An operation that fails unless the lock is still held: put it first into a transaction, and the
         transaction is carried out by the holder or not at all.
 
-        await zk.multi([grant.fence(), SetData("/guarded", b"...")])
+            await zk.multi([grant.fence(), SetData("/guarded", b"...")])
+
+        Raises ValueError for a bridge (``naming="both"``), whose znodes have to be checked both:
+        :meth:`fences`.
         """
+        if len(self.paths) > 1:
+            raise ValueError(
+                f"{self.path} is one of two znodes that hold this lock: check both, with *grant.fences()"
+            )
         return Check(self.path)
+
+    def fences(self) -> list[Check]:
+        """The operations that together fail unless the lock is still held: one for each of its znodes.
+
+        await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+        """
+        return [Check(path) for path in self.paths]
 
     async def verify(self) -> None:
         """Ask the server whether it is still held.
@@ -145,7 +160,8 @@ class Grant:
         """The same lock for another task of this process; this grant is over."""
         self._depth = 0
         grant = attrs.evolve(self, depth=1, on_release=None)
-        self.hold.on_data = grant.data_changed
+        for part in parts(self.hold):
+            part.on_data = grant.data_changed
         return grant
 
     async def surrender(self) -> None:

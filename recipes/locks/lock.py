@@ -83,8 +83,8 @@ class Lock(Contested):
     :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
     :param on_session_loss: whether one who waits begins anew when its session expires, or raises
         :class:`SessionExpiredError`.
-    :param monitor: watch the own znode (of a bridge, the one that Curator sees), so that the holder learns
-        when somebody deletes it or asks for the lock back; costs one request.
+    :param monitor: watch the own znode (of ``naming="both"``, both), so that the holder learns when somebody
+        deletes it or asks for the lock back; costs one request for each.
     :param on_revoke: what the holder does when asked for the lock back (:func:`revoke`): nothing but setting
         ``grant.revoked``, or being cancelled with :class:`LockRevoked`; or a function to call with the grant.
         What that raises cancels the body, which raises it.

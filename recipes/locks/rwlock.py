@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import attrs
@@ -17,11 +18,14 @@ from ...client import (
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
+    Stat,
+    Watch,
     ZooKeeper,
 )
 from ...protocol.paths import join
 from ..base.creating import split
 from ..errors import Deadlock, LockLost, LossReason
+from .bridge import parts
 from .grant import Grant
 from .lock import Lock
 from .names import Kind, Purpose, parse
@@ -58,26 +62,37 @@ class WriteGrant(Grant):
             await self.end()
 
     async def _become_reader(self) -> None:
-        zk, hold, writers = self.zk, self.hold, self.paths
+        hold, writers = self.hold, self.paths
         readers = tuple(map(_reader_path, writers))
         watched = await hold.end() is not None
-        hold.guard()  # without a watch: the exchange deletes the znode
+        for part in parts(hold):
+            part.guard()  # without a watch: the exchange deletes the znode
         # Whatever comes of this, all of it is deleted in the end.
         self.paths = readers + writers
         with hold.scope():
             try:
                 await self._exchange(writers, readers)
                 self.paths, self.shared = readers, True
-                hold.path = self.path
+                for part, path in zip(parts(hold), readers, strict=True):
+                    part.path = path
                 if watched:
-                    data, _, node = await self._bound.repeat(lambda: zk.get(self.path, watch=True))
-                    await hold.end()
-                    hold.guard(node, self.data_changed)
-                    self.data_changed(data)
+                    await self._watch_readers()
             except NoNodeError:
                 hold.lose(LockLost(LossReason.NODE_DELETED, hold.path))
             except SessionExpiredError:
                 hold.lose(LockLost(LossReason.SESSION_EXPIRED, hold.path))
+
+    async def _watch_readers(self) -> None:
+        zk, hold = self.zk, self.hold
+
+        async def read(path: str) -> tuple[bytes | None, Stat, Watch]:
+            return await zk.get(path, watch=True)
+
+        found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
+        await hold.end()
+        for part, (data, _, node) in zip(parts(hold), found, strict=True):
+            part.guard(node, self.data_changed)
+            self.data_changed(data)
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by the reader's, in one transaction."""

@@ -363,6 +363,14 @@ def test_kazoo_and_we_wait_for_each_other(server: EmbeddedServer, start: Start, 
     assert other.Lock("/x").acquire(blocking=False)
 
 
+def test_a_command_is_told_of_both_znodes_of_a_bridge(start: Start) -> None:
+    status, output, _ = start("--naming", "both", "/x", "--", "sh", "-c", 'echo "$PYZK_LOCK_NODE"').end()
+    curator, kazoo = output.splitlines()
+    assert status == 0
+    assert curator.startswith("/x/_c_")
+    assert kazoo.startswith("/x/z")
+
+
 # --- losing it ----------------------------------------------------------------------------------------------
 
 
