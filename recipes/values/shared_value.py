@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
 import attrs
@@ -24,15 +23,15 @@ from ...client import (
     SetData,
     Stat,
     ZooKeeper,
-    ZooKeeperError,
 )
-from ...protocol.paths import join, validate_path
+from ...protocol.paths import validate_path
 from ..base.bound import Bound
 from ..base.creating import Parents, split
 from ..base.running import steady
 from ..caches.watching import Latest, watch_node
 from ..errors import AmbiguousResult
 from .codecs import RAW, Codec
+from .markers import Markers
 
 T = TypeVar("T")
 
@@ -83,7 +82,8 @@ class SharedValue(Generic[T]):
     :param codec: how the value is written, see :mod:`pyzk.recipes.values.codecs`; raw bytes by default.
     :param exactly_once: have :meth:`compare_and_set` always know what has become of it. Each one then also
         creates a znode ``<path>.ops/<uuid>`` in the same transaction, by which it is recognised when the
-        reply was lost, and which is deleted afterwards; a process that dies in between leaves it behind.
+        reply was lost, and which is deleted afterwards. What a process that dies in between leaves behind is
+        deleted by others who write so, an hour later or more. Who comes back only then may find it gone.
     :param parents: how missing parents are created: as containers, which the server removes again some time
         after their last child has gone, or persistent.
     :param acl: of what is created; everything for everyone if None.
@@ -124,9 +124,9 @@ class SharedValue(Generic[T]):
         self.zk = zk
         self.path = path
         self._codec: Codec[T] = codec
-        self._markers = f"{path}.ops" if exactly_once else None
         self._parents = Parents(parents == "container", acl)
         self._acl = OPEN_ACL if acl is None else acl
+        self._markers = Markers(zk, path, self._acl) if exactly_once else None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -175,8 +175,8 @@ class SharedValue(Generic[T]):
         being none. Returns whether it was replaced.
 
         Raises what the codec raises for a value that it cannot write; :class:`.AmbiguousResult` if the reply
-        was lost and the value has been written since, unless ``exactly_once``; :class:`SessionExpiredError`
-        if the session has expired and nothing was replaced.
+        was lost and the value has been written since, with ``exactly_once`` only if it took more than an hour
+        to reconnect; :class:`SessionExpiredError` if the session has expired and nothing was replaced.
         """
         zk, data = self.zk, self._codec.encode(value)
         write: Create | SetData
@@ -184,10 +184,11 @@ class SharedValue(Generic[T]):
             write = Create(self.path, data, self._acl)
         else:
             write = SetData(self.path, data, expected.version)
-        marker = None if self._markers is None else join(self._markers, str(uuid.uuid4()))
-        operation: Operation[Any] = write if marker is None else Multi([write, Create(marker, acl=self._acl)])
+        marker = None if self._markers is None else self._markers.new()
+        operation: Operation[Any] = write if marker is None else Multi([write, marker])
         bound = Bound(zk)
         while True:
+            seen = zk.session.last_zxid  # what this write creates is younger
             try:
                 await self._submit(bound, operation, marker)
                 return True
@@ -196,68 +197,58 @@ class SharedValue(Generic[T]):
             except NoNodeError as error:
                 if error.index == 1:
                     assert self._markers is not None
-                    await self._parents.create(bound, self._markers)
+                    await self._parents.create(bound, self._markers.path)
                 elif expected is None:
                     await self._parents.create(bound, split(self.path)[0])
                 else:
                     return False
             except UNANSWERED as error:
                 lost = not isinstance(error, ConnectionLossError) or error.sent
-                if lost and await self._was_applied(expected, marker):
+                if lost and await self._was_applied(expected, marker, seen):
                     return True
 
-    async def _submit(self, bound: Bound, operation: Operation[Any], marker: str | None) -> None:
+    async def _submit(self, bound: Bound, operation: Operation[Any], marker: Create | None) -> None:
         """Submit a write and wait for it. Its marker is deleted unless it is known not to be there."""
         bound.check()
         pending = self.zk.submit(operation)
         try:
             await pending.wait()
         except trio.Cancelled:
-            if not self.zk.withdraw(pending) and marker is not None:
+            if not self.zk.withdraw(pending):
                 self._delete(marker)
             raise
-        if marker is not None:
-            self._delete(marker)
+        self._delete(marker)
+        if self._markers is not None:
+            self._markers.sweep()
 
-    async def _was_applied(self, expected: Versioned[T] | None, marker: str | None) -> bool:
+    async def _was_applied(self, expected: Versioned[T] | None, marker: Create | None, seen: int) -> bool:
         """What has become of a write whose reply was lost. It cannot arrive later: a request of a session
         that goes on elsewhere, or is over, is refused (recipes.md 0.11)."""
-        zk = self.zk
+        zk, markers = self.zk, self._markers
 
-        async def look() -> Stat | None:
+        async def look() -> tuple[Stat | None, bool]:
             # The server that we are connected to now may be behind the one that has lost the reply.
             await zk.sync(self.path)
-            return await zk.exists(marker or self.path)
+            stat = await zk.exists(self.path if marker is None else marker.path)
+            if markers is None:
+                return stat, (stat and stat.mzxid) != (expected and expected.mzxid)
+            return stat, stat is None and await markers.may_be_swept(seen)
 
         try:
-            stat = await steady(zk, look)
+            stat, ambiguous = await steady(zk, look)
         except trio.Cancelled:
-            if marker is not None:
-                self._delete(marker)
+            self._delete(marker)
             raise
-        if marker is not None:
-            if stat is not None:
-                self._delete(marker)
-            return stat is not None
-        if (stat and stat.mzxid) == (expected and expected.mzxid):
+        if ambiguous:
+            raise AmbiguousResult(f"the write to {self.path}")
+        if marker is None or stat is None:
             return False
-        raise AmbiguousResult(f"the write to {self.path}")
+        self._delete(marker)
+        return True
 
-    def _delete(self, marker: str) -> None:
-        """Delete a marker. It is persistent, so that it tells what was done even after the session is over;
-        therefore the next session has to go on where the janitor of this one stops."""
-        zk = self.zk
-
-        async def go_on(bound: Bound, done: trio.Event) -> None:
-            await done.wait()
-            if bound.over:
-                with suppress(ZooKeeperError):
-                    await zk.session.wait_connected()
-                    self._delete(marker)
-
-        bound, job = Bound(zk), zk.janitor.delete(marker)
-        if not zk.closing:
-            zk.start_soon(go_on, bound, job.done)
+    def _delete(self, marker: Create | None) -> None:
+        if self._markers is not None and marker is not None:
+            self._markers.delete(marker.path)
 
 
 def _versioned(path: str, codec: Codec[T], data: bytes | None, stat: Stat) -> Versioned[T]:

@@ -384,6 +384,110 @@ async def test_markers_go_before_the_client_does(autojump_clock: MockClock, lab:
     await no_marker_is_left(lab)
 
 
+# --- markers of processes that were killed ------------------------------------------------------------------
+
+AGE = 100.0
+"""Seconds instead of an hour, which is 36,000 ticks of the server."""
+
+
+@pytest.fixture
+def short_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyzk.recipes.values.markers._ABANDONED_AFTER", AGE)
+
+
+async def add_and_be_killed(lab: Lab) -> str:
+    """Returns the path of the marker that stays."""
+    before = set(lab.server.dump())
+    async with lab.connect(close_grace=0) as own:
+        with lab.server.fault(op="delete", session=own.session.id, when="before", action="drop_reply"):
+            await Counter(own, PATH, exactly_once=True).add(1)
+            await trio.sleep(1)
+            lab.cut_off(own)
+    [marker] = [path for path in lab.server.dump() if path.startswith(f"{MARKERS}/") and path not in before]
+    return marker
+
+
+async def test_a_marker_that_was_left_behind_is_deleted_by_those_who_come_later(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None
+) -> None:
+    note = f"{MARKERS}/swept"
+    for _ in range(3):
+        marker = await add_and_be_killed(lab)
+        stat = await zk.exists(marker)
+        assert stat is not None
+        await Counter(zk, PATH, exactly_once=True).add(1)
+        await trio.sleep(0.8 * AGE)
+        assert marker in lab.server.dump(), "whoever has made it may still ask for it"
+        await trio.sleep(0.4 * AGE)
+        await Counter(zk, PATH, exactly_once=True).add(1)
+        await trio.sleep(1)
+        assert lab.server.dump(MARKERS) == {MARKERS: b"", note: b"%d" % stat.czxid}
+    assert await Counter(zk, PATH).get() == 9
+
+
+async def test_an_object_that_lives_long_looks_again_and_again(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None
+) -> None:
+    counter = Counter(zk, PATH, exactly_once=True)
+    await counter.add(1)
+    marker = await add_and_be_killed(lab)
+    lists = lab.requests(zk)["get_children"]
+    for _ in range(10):
+        await counter.add(1)
+        await trio.sleep(AGE / 4)
+    assert marker not in lab.server.dump()
+    assert lab.requests(zk)["get_children"] == lists + 2
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_who_comes_back_late_is_told_that_his_marker_may_be_gone(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None, when: Any, swept: bool
+) -> None:
+    """What was left behind before he wrote tells him nothing; what was left after that may be his own."""
+    other = await lab.client()
+    await add_and_be_killed(lab)
+    await trio.sleep(0.2 * AGE)
+    counter, outcome = Counter(zk, PATH, exactly_once=True), []
+    await counter.get()
+
+    async def add() -> None:
+        try:
+            outcome.append(await counter.add(1))
+        except (AmbiguousResult, SessionExpiredError) as error:
+            outcome.append(type(error))
+
+    with lab.server.fault(op="multi", session=zk.session.id, when=when, action="drop_reply"):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(add)
+            await trio.sleep(1)
+            lab.cut_off(zk)
+            if swept:
+                await add_and_be_killed(lab)
+            await trio.sleep(1.1 * AGE if swept else 0.9 * AGE)
+            await Counter(other, PATH, exactly_once=True).add(1)
+            await trio.sleep(1)
+            lab.let_through(zk)
+    if swept:
+        assert outcome == [AmbiguousResult]
+    else:
+        assert outcome == [(1, 2) if when == "after" else SessionExpiredError]
+
+
+@pytest.mark.parametrize("data", [b"", b"?"])
+async def test_a_note_that_nobody_can_read_says_that_any_may_be_gone(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, data: bytes
+) -> None:
+    counter = Counter(zk, PATH, exactly_once=True)
+    await counter.add(1)
+    await zk.create(f"{MARKERS}/swept", data)
+    with (
+        lab.server.fault(op="multi", when="before", action="disconnect"),
+        pytest.raises(AmbiguousResult, match=PATH),
+    ):
+        await counter.add(1)
+
+
 # --- cancellation, refusals ---------------------------------------------------------------------------------
 
 
