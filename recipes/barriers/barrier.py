@@ -40,7 +40,7 @@ class Barrier:
         validate_path(path)
         self.zk = zk
         self.path = path
-        self._parents = Parents(parents == "container", acl)
+        self._parents = Parents.of(parents, acl)
         self._acl = acl
 
     def __repr__(self) -> str:

@@ -90,7 +90,7 @@ class DoubleBarrier(Blocks[str]):
         if n < 1:
             raise ValueError(f"it takes at least one member, not {n}")
         self.path = path
-        self._terms = _Terms(zk, path, n, data, Parents(parents == "container", acl), acl)
+        self._terms = _Terms(zk, path, n, data, Parents.of(parents, acl), acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"

@@ -7,7 +7,7 @@ out before anything is repeated; and a caller that is cancelled leaves nothing b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import attrs
 import trio
@@ -29,6 +29,9 @@ from ...client import (
 )
 from ...protocol.paths import join
 from .bound import Bound
+from .words import check_word
+
+ParentsMode = Literal["container", "persistent"]
 
 T = TypeVar("T")
 
@@ -43,6 +46,12 @@ class Parents:
 
     container: bool = True
     acl: Sequence[ACL] | None = None
+
+    @classmethod
+    def of(cls, mode: ParentsMode, acl: Sequence[ACL] | None) -> Self:
+        """As an option ``parents`` says. Raises ValueError for another word."""
+        check_word("parents", mode, ParentsMode)
+        return cls(mode == "container", acl)
 
     async def create(self, bound: Bound, path: str) -> None:
         """Create a znode that is to be a parent, and whatever is missing above it."""

@@ -10,6 +10,7 @@ import attrs
 
 from ...client import NoNodeError, SessionExpiredError, Watch, ZooKeeper
 from ...protocol.paths import join
+from ..base.words import check_word
 from ..caches.watching import Latest
 from ..errors import LockLost, LockRevoked
 from ..locks.grant import Grant
@@ -73,6 +74,7 @@ class LeaderElection:
     ) -> None:
         if excess := options.keys() & {"reentrant", "local_queue", "max_handoffs", "monitor", "recognise"}:
             raise TypeError(f"an election has no option {', '.join(sorted(excess))}")
+        check_word("layout", layout, Layout)
         kind, naming = _LAYOUTS[layout]
         self.path = path
         self._candidacy = kind(zk, path, data=id, naming=naming, recognise=CANDIDATES, **options)

@@ -14,8 +14,10 @@ import trio
 
 from ...client import ACL, NodeExistsError, ZooKeeper
 from ...protocol.paths import join, validate_path
+from ..base.creating import ParentsMode
 from ..base.hold import Suspended
 from ..base.running import Running, alongside, steady
+from ..base.words import check_word
 from ..caches.watching import watch_children
 from ..errors import LockLost, Rebalance
 from ..locks.grant import Grant
@@ -67,6 +69,8 @@ class Partitioner(Running):
     ) -> None:
         super().__init__()
         validate_path(path)
+        check_word("parents", parents, ParentsMode)
+        check_word("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
         self.id = id

@@ -16,21 +16,22 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import attrs
 import trio
-from attrs.validators import in_, is_callable, or_
+from attrs.validators import deep_iterable, instance_of
 
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
 from ...protocol.paths import join, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_identified, split
+from ..base.creating import Parents, ParentsMode, create_identified, split
 from ..base.hold import Hold, Suspended
+from ..base.words import check_word, one_of
 from ..errors import SequenceExhausted, WouldBlock
 from .acquiring import Acquirable
 from .bridge import BridgeHold, parts
-from .grant import Grant, OnRevoke, delete
+from .grant import Grant, OnRevoke, OnRevokeWord, delete
 from .names import DEFAULT_KINDS, OURS, Kind, Naming, Place, Purpose, parse, queue
 from .strategy import PREDECESSOR, Strategy
 
@@ -47,7 +48,6 @@ class _Displaced(Exception):
     """The own znode is gone although the session lives."""
 
 
-ParentsMode = Literal["container", "persistent"]
 OnSessionLoss = Literal["requeue", "raise"]
 
 
@@ -58,23 +58,28 @@ class Terms:
     zk: ZooKeeper
     path: str
     purpose: Purpose = Purpose.LOCK
-    naming: Naming = attrs.field(default="curator", validator=in_(get_args(Naming)))
+    naming: Naming = attrs.field(default="curator", validator=one_of(Naming))
     data: bytes = b""
-    parents: ParentsMode = attrs.field(default="container", validator=in_(get_args(ParentsMode)))
+    parents: ParentsMode = attrs.field(default="container", validator=one_of(ParentsMode))
     acl: Sequence[ACL] | None = None
-    suspended: Suspended = attrs.field(default="deadline", validator=in_(get_args(Suspended)))
+    suspended: Suspended = attrs.field(default="deadline", validator=one_of(Suspended))
     margin: float | None = None
-    on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=in_(get_args(OnSessionLoss)))
+    on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=one_of(OnSessionLoss))
     monitor: bool = True
-    on_revoke: OnRevoke = attrs.field(
-        default="ignore", validator=or_(in_(("ignore", "cancel")), is_callable())
+    on_revoke: OnRevoke = attrs.field(default="ignore")
+    recognise: frozenset[Kind] = attrs.field(
+        default=DEFAULT_KINDS, validator=deep_iterable(instance_of(Kind))
     )
-    recognise: frozenset[Kind] = DEFAULT_KINDS
     strategy: Strategy = PREDECESSOR
     cleanup_grace: float = 1.0
     grant_type: type[Grant] = Grant
     warned: set[str] = attrs.field(factory=set, init=False, eq=False)
     """What was said in the log already."""
+
+    @on_revoke.validator
+    def _check_on_revoke(self, attribute: Any, on_revoke: object) -> None:
+        if not callable(on_revoke):
+            check_word(attribute.name, on_revoke, OnRevokeWord)
 
     @property
     def parents_mode(self) -> Parents:

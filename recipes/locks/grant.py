@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 REVOKE = b"__REVOKE__"
 """What Curator writes into the znode of a lock to ask for it back (recipes.md B.3.2)."""
 
-OnRevoke = Literal["ignore", "cancel"] | Callable[["Grant"], object]
+OnRevokeWord = Literal["ignore", "cancel"]
+OnRevoke = OnRevokeWord | Callable[["Grant"], object]
 
 
 @attrs.define(eq=False, repr=False)

@@ -25,6 +25,7 @@ from ...protocol.paths import join
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.hold import Hold, Suspended
+from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
 from ..values.shared_value import SharedValue
 from .acquiring import Grants, held
@@ -109,6 +110,7 @@ class Semaphore(Contested):
         acl: Sequence[ACL] | None = None,
         cleanup_grace: float = 1.0,
     ) -> None:
+        check_word("layout", layout, LayoutName)
         if max_leases < 1:
             raise ValueError(f"a semaphore has at least one lease, not {max_leases}")
         if limit_source is not None and layout == "kazoo":

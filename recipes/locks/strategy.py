@@ -7,6 +7,10 @@ from typing import Literal
 
 import attrs
 
+from ..base.words import one_of
+
+Watched = Literal["predecessor", "parent", "nothing"]
+
 
 @attrs.frozen
 class Strategy:
@@ -15,7 +19,7 @@ class Strategy:
     :ivar period: seconds after which it looks again, whatever happens.
     """
 
-    watches: Literal["predecessor", "parent", "nothing"]
+    watches: Watched = attrs.field(validator=one_of(Watched))
     period: float = math.inf
 
 

@@ -12,7 +12,9 @@ import attrs
 
 from ...client import ACL, GetData, NoNodeError, ZooKeeper
 from ...protocol.paths import join, validate_path
+from ..base.creating import ParentsMode
 from ..base.running import Running, steady
+from ..base.words import check_word
 from ..caches.watching import watch_children
 from .persistent_node import Conflict, PersistentNode
 
@@ -91,6 +93,9 @@ class Party(Running):
     ) -> None:
         super().__init__()
         validate_path(path)
+        check_word("layout", layout, Layout)
+        check_word("conflict", conflict, Conflict)
+        check_word("parents", parents, ParentsMode)
         if layout == "kazoo" and data is not None:
             raise ValueError("a member's data are its id in the layout of kazoo")
         if data is None:

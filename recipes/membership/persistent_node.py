@@ -24,8 +24,9 @@ from ...client import (
 )
 from ...protocol.paths import validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_ephemeral, create_identified, split
+from ..base.creating import Parents, ParentsMode, create_ephemeral, create_identified, split
 from ..base.running import Running, alongside, steady
+from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
 """What to do about a znode that belongs to somebody else: wait until it is gone; delete it; raise
@@ -43,14 +44,14 @@ class KeptNode(Running):
     """Seconds from one :meth:`_beat` to the next."""
 
     def __init__(
-        self, zk: ZooKeeper, path: str, data: bytes, parents: str, acl: Sequence[ACL] | None
+        self, zk: ZooKeeper, path: str, data: bytes, parents: ParentsMode, acl: Sequence[ACL] | None
     ) -> None:
         super().__init__()
         validate_path(path)
         self.path = path
         self._zk = zk
         self._acl = acl
-        self._parents = Parents(container=parents == "container", acl=acl)
+        self._parents = Parents.of(parents, acl)
         self._data = data
         self._revision = 1  # of the data; and the last one that the znode has had
         self._written = 0
@@ -191,6 +192,7 @@ class PersistentNode(KeptNode):
     ) -> None:
         if mode not in (CreateMode.EPHEMERAL, CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL):
             raise ValueError(f"a node of mode {mode.name} cannot be kept")
+        check_word("conflict", conflict, Conflict)
         super().__init__(zk, path, data, parents, acl)
         self._persistent = mode is CreateMode.PERSISTENT
         self._unnumbered = mode is CreateMode.EPHEMERAL_SEQUENTIAL

@@ -13,6 +13,7 @@ from ...protocol.paths import validate_path
 from ..base.creating import Parents
 from ..base.hold import Suspended
 from ..base.running import steady
+from ..base.words import check_word
 from .claims import Claim, HeldClaim, Taking
 from .items import Item, Layout, Place, QueueEmpty
 from .putting import Putting
@@ -75,6 +76,9 @@ class ItemQueue:
         :param marked: see :class:`.Putting`.
         """
         validate_path(path)
+        if excess := options.keys() - QueueOptions.__annotations__.keys():
+            raise TypeError(f"a queue has no option {', '.join(sorted(excess))}")
+        check_word("suspended", options.get("suspended", "deadline"), Suspended)
         self.path = path
         self._zk = zk
         self._place = Place(

@@ -7,6 +7,7 @@ from typing import Literal, Unpack
 
 from ...client import ZooKeeper
 from ...protocol.paths import join
+from ..base.words import check_word
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR, DEFAULT_PRIORITY, KAZOO, kazoo_priority
 
@@ -43,6 +44,7 @@ class ClaimQueue(ItemQueue):
         lock_path: str | None = None,
         **options: Unpack[QueueOptions],
     ) -> None:
+        check_word("layout", layout, ClaimLayout)
         if layout == "curator":
             super().__init__(zk, path, CURATOR, options, claims=lock_path or f"{path}.claims")
         elif lock_path is None:

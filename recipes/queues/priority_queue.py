@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from ...client import ZooKeeper
+from ..base.words import check_word
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR_PRIORITY, KAZOO, curator_priority, kazoo_priority
+
+PriorityLayout = Literal["curator", "kazoo"]
 
 
 class PriorityQueue(ItemQueue):
@@ -29,10 +32,11 @@ class PriorityQueue(ItemQueue):
         zk: ZooKeeper,
         path: str,
         *,
-        layout: Literal["curator", "kazoo"] = "curator",
+        layout: PriorityLayout = "curator",
         lock_path: str | None = None,
         **options: Unpack[QueueOptions],
     ) -> None:
+        check_word("layout", layout, PriorityLayout)
         names = {"curator": CURATOR_PRIORITY, "kazoo": KAZOO}[layout]
         super().__init__(zk, path, names, options, claims=lock_path or f"{path}.claims")
 

@@ -9,11 +9,13 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import trio
 
 from ...client import ACL, NoNodeError, ZooKeeper
+from ..base.words import check_word
 from ..errors import AmbiguousResult
 from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, Codec
 from .shared_value import SharedValue, Versioned
 
 N = TypeVar("N", int, float)
+Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 1.0
@@ -52,7 +54,7 @@ class Counter(Generic[N]):
         *,
         codec: Literal["int32", "int64", "ascii"] = ...,
         default: int = ...,
-        missing: Literal["create", "raise"] = ...,
+        missing: Missing = ...,
         exactly_once: bool = ...,
         parents: Literal["container", "persistent"] = ...,
         acl: Sequence[ACL] | None = ...,
@@ -65,7 +67,7 @@ class Counter(Generic[N]):
         *,
         codec: Literal["ascii"],
         default: float,
-        missing: Literal["create", "raise"] = ...,
+        missing: Missing = ...,
         exactly_once: bool = ...,
         parents: Literal["container", "persistent"] = ...,
         acl: Sequence[ACL] | None = ...,
@@ -77,11 +79,12 @@ class Counter(Generic[N]):
         *,
         codec: Literal["int32", "int64", "ascii"] = "int64",
         default: Any = 0,
-        missing: Literal["create", "raise"] = "raise",
+        missing: Missing = "raise",
         exactly_once: bool = False,
         parents: Literal["container", "persistent"] = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        check_word("missing", missing, Missing)
         chosen = _codec(codec, default)
         chosen.encode(default)
         self.path = path

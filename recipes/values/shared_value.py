@@ -124,7 +124,7 @@ class SharedValue(Generic[T]):
         self.zk = zk
         self.path = path
         self._codec: Codec[T] = codec
-        self._parents = Parents(parents == "container", acl)
+        self._parents = Parents.of(parents, acl)
         self._acl = OPEN_ACL if acl is None else acl
         self._markers = Markers(zk, path, self._acl) if exactly_once else None
 
