@@ -18,6 +18,8 @@ from ..locks.semaphore import LeaseHolder, Semaphore
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
 """Characters of data in the table; znodes may hold a megabyte."""
+_LONGEST = 200
+"""Characters of data in a sentence."""
 
 
 @attrs.frozen
@@ -74,8 +76,11 @@ class Entry:
         return text if text.isprintable() else repr(self.data)
 
     def describe(self, now: float) -> str:
-        """In a few words."""
-        return f"{self.text() or 'one without data'} (session 0x{self.session:x}, for {age(now - self.came)})"
+        """In a few words, on one line."""
+        text = self.text() or "one without data"
+        if len(text) > _LONGEST:
+            text = f"{text[:_LONGEST]}… ({len(self.data):,} bytes)"
+        return f"{text} (session 0x{self.session:x}, for {age(now - self.came)})"
 
 
 @attrs.frozen

@@ -158,7 +158,7 @@ class _Limited(Parents):
         try:
             stored = int(data.decode())
         except ValueError:  # it may serve another purpose
-            self.terms.warn("limit", "%s holds %r, which is no limit of leases; ignoring it", path, data)
+            self.terms.warn("limit", "%s holds %.100r, which is no limit of leases; ignoring it", path, data)
             return
         if stored != self.limit:
             raise InconsistentLimit(path, stored, self.limit)

@@ -21,7 +21,7 @@ class MalformedValue(RecipeError):
 
     def __init__(self, path: str, data: bytes, codec: str, reason: object) -> None:
         shown = repr(data[:40]) + ("..." if len(data) > 40 else "")
-        super().__init__(f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason}")
+        super().__init__(f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason!s:.200}")
         self.path = path
         self.data = data
 

@@ -840,6 +840,24 @@ def test_the_table() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"ann", "ann"),
+        (b"", "one without data"),
+        (b"x" * 200, "x" * 200),
+        (b"x" * 900_000, "x" * 200 + "… (900,000 bytes)"),
+        (b"\x1b[2J\n", r"b'\x1b[2J\n'"),
+        ("\u202egnp".encode(), r"b'\xe2\x80\xaegnp'"),
+        (b"\x1b" * 1000, "b'" + r"\x1b" * 49 + r"\x… (1,000 bytes)"),
+    ],
+)
+def test_a_holder_in_a_few_words(data: bytes, shown: str) -> None:
+    words = entry(data=data).describe(1002.0)
+    assert words == f"{shown} (session 0x1a, for 2 s)"
+    assert words.isprintable()
+
+
 def test_the_table_of_nobody() -> None:
     assert table("/x", Survey([], []), 1000.0) == "/x: nobody holds it"
 

@@ -84,6 +84,16 @@ async def test_what_is_no_number_is_said_plainly(
     assert data_of(lab) == data
 
 
+async def test_what_is_no_number_is_not_repeated_in_full(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    await zk.create("/counters")
+    await zk.create(PATH, b"x" * 100_000)
+    with pytest.raises(MalformedValue) as caught:
+        await Counter(zk, PATH, codec="ascii", default=0.0).get()
+    assert len(str(caught.value)) < 400
+
+
 async def test_comparing_and_setting(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     counter = Counter(zk, PATH)
     assert await counter.compare_and_set(1, 2) is False

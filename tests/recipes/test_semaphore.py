@@ -412,6 +412,15 @@ async def test_data_that_is_no_limit_is_left_alone(
     ]
 
 
+async def test_data_that_is_no_limit_is_not_logged_in_full(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    await zk.create("/pool", b"p" * 100_000)
+    async with Semaphore(zk, "/pool", 2, layout="kazoo"):
+        pass
+    assert len(caplog.records[0].getMessage()) < 200
+
+
 # --- strangers ----------------------------------------------------------------------------------------------
 
 
