@@ -154,7 +154,8 @@ virtual time, per acquisition; connecting, the lock's directory and closing are 
 ![Requests, events and bytes per acquisition](lock-strategies.svg)
 
 - **predecessor**, what `Lock` does: 5N-2 requests and N-1 events for all N together, exactly. Bytes grow
-  with N, as each contender reads the list twice.
+  with N, as each contender reads the list twice. All locks here are made with `monitor=False`; by default
+  each contender also reads its own znode, to watch it, which makes 6N-2 requests and 2N-1 events.
 - **parent**: whoever comes or goes wakes everybody, and everybody reads the whole list: about N requests
   and as many events per acquisition, and N² bytes.
 - **single znode**: every release makes all waiters try to create the znode, and all but one fail; each

@@ -105,8 +105,8 @@ class SingleNodeLock(Contested):
     * There is no queue. Whoever is fastest gets it; one who is far away may wait for ever.
     * Each release wakes all who wait, each of whom then tries to create the znode, and all but one fail. A
       failed create is a write to the ensemble all the same (trap E-63). N contenders cost N + N(N-1)/2
-      creates, up to as many lists, and up to N(N-1) events, where :class:`.Lock` costs 5N-2 requests and N-1
-      events.
+      creates, up to as many lists, and up to N(N-1) events, where :class:`.Lock` costs 6N-2 requests and 2N-1
+      events, or 5N-2 and N-1 with ``monitor=False``.
     * ``grant.fence()`` only tells that the znode is there: it does not notice that an operator has deleted
       it and somebody else has created it since. The token does.
 

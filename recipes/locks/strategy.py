@@ -24,7 +24,8 @@ class Strategy:
 
 
 PREDECESSOR = Strategy("predecessor")
-"""Watch the contender just before: whoever goes wakes one. N contenders cost 5N-2 requests and N-1 events."""
+"""Watch the contender just before: whoever goes wakes one. N contenders cost 5N-2 requests and N-1 events; N
+more of each where they watch their own znodes too (``monitor``)."""
 
 PARENT = Strategy("parent")
 """Watch the directory: whoever comes or goes wakes everybody, and everybody reads the whole list: N(N-1)

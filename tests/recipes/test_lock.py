@@ -104,6 +104,32 @@ async def test_a_fence_keeps_a_former_holder_from_writing(
     assert (await zk.get("/guarded"))[0] == b"mine"
 
 
+@pytest.mark.parametrize("n", [1, 2, 20])
+@pytest.mark.parametrize(
+    ("options", "own"),
+    [({}, 1), ({"monitor": False}, 0), ({"naming": "both"}, 2)],
+)
+async def test_what_it_costs(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, options: dict[str, Any], own: int, n: int
+) -> None:
+    """What the documentation says: ``own`` is how many znodes of its own a contender reads and watches."""
+    clients = [await lab.client(session_timeout=100) for _ in range(n)]
+    await zk.create("/lock")
+
+    async def use(zk: ZooKeeper) -> None:
+        async with Lock(zk, "/lock", **options):
+            await trio.sleep(10)
+
+    async with trio.open_nursery() as nursery:
+        for client in clients:
+            nursery.start_soon(use, client)
+            await trio.sleep(0.1)
+    await trio.sleep(1)
+    requests = sum(lab.requests(client).total() for client in clients)
+    events = sum(client.event_count for client in clients)
+    assert (requests, events) == ((5 + own) * n - 2, (1 + own) * n - 1)
+
+
 async def test_try_acquire(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     async with Lock(zk, "/lock").try_acquire() as grant:
