@@ -39,9 +39,11 @@ from .status import Failure, Status, say
 
 _SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
 _CONNECT_TIMEOUT = 15.0
-_MARGIN = 0.2
-"""Of the session timeout: so long before the session may have expired the command has to go. Half of it is
-its time to do so, and half makes up for clocks that differ (recipes.md D.1.5)."""
+_MARGIN = 0.1
+"""Of the session timeout: so long before the session may have expired the command has to be gone, which makes
+up for clocks that differ."""
+_TIME_TO_GO = 0.1
+"""Of the session timeout: so long before that it is told to go."""
 _LONG_WAIT = 0.5
 """Seconds after which ``--verbose`` tells whom we wait for."""
 _PATIENCE = 1.0
@@ -193,7 +195,7 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
     terms: dict[str, Any] = {
         "data": options.data,
         "suspended": options.suspended,
-        "margin": _MARGIN * zk.session.negotiated_timeout,
+        "margin": (_MARGIN + _TIME_TO_GO) * zk.session.negotiated_timeout,
     }
     lock: Lock | Semaphore
     if options.slots:
@@ -212,7 +214,7 @@ def grace(grant: Grant, kill_after: float) -> float:
         return kill_after
     if grant.reason in (LossReason.SESSION_EXPIRED, LossReason.NODE_DELETED):
         return 0.0
-    lasts = grant.deadline() + _MARGIN / 2 * grant.zk.session.negotiated_timeout
+    lasts = grant.deadline() + _TIME_TO_GO * grant.zk.session.negotiated_timeout
     return min(kill_after, lasts - trio.current_time())
 
 

@@ -70,7 +70,7 @@ class Terms:
     recognise: frozenset[Kind] = attrs.field(
         default=DEFAULT_KINDS, validator=deep_iterable(instance_of(Kind))
     )
-    strategy: Strategy = PREDECESSOR
+    strategy: Strategy = attrs.field(default=PREDECESSOR, validator=instance_of(Strategy))
     cleanup_grace: float = 1.0
     grant_type: type[Grant] = Grant
     warned: set[str] = attrs.field(factory=set, init=False, eq=False)

@@ -78,6 +78,9 @@ class ItemQueue:
         validate_path(path)
         if excess := options.keys() - QueueOptions.__annotations__.keys():
             raise TypeError(f"a queue has no option {', '.join(sorted(excess))}")
+        parents = options.get("parents", Parents())
+        if not isinstance(parents, Parents):
+            raise TypeError(f"parents of a queue is such as Parents(container=False), not {parents!r}")
         check_word("suspended", options.get("suspended", "deadline"), Suspended)
         self.path = path
         self._zk = zk
@@ -86,7 +89,7 @@ class ItemQueue:
             layout,
             path if items is None else items,
             claims,
-            options.get("parents", Parents()),
+            parents,
             options.get("acl", OPEN_ACL),
         )
         self._supply = Supply(self._place, clock)

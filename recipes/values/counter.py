@@ -28,8 +28,8 @@ class Counter(Generic[N]):
         before, after = await counter.add(1)
 
     No addition is lost or made twice: where a lost reply leaves that open, :class:`.AmbiguousResult` is
-    raised, unless ``exactly_once``. A znode that is missing or empty stands for ``default``; ours is created
-    with its first value, never empty.
+    raised; with ``exactly_once`` only after an hour without a connection. A znode that is missing or empty
+    stands for ``default``; ours is created with its first value, never empty.
 
     :param codec: ``"int32"``, as Curator's SharedCount and DistributedAtomicInteger and kazoo's Counter with
         ``support_curator=True`` have it; ``"int64"``, as Curator's DistributedAtomicLong; ``"ascii"``, as

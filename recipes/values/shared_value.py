@@ -80,10 +80,11 @@ class SharedValue(Generic[T]):
     :data:`.INT32`). The znode is persistent.
 
     :param codec: how the value is written, see :mod:`pyzk.recipes.values.codecs`; raw bytes by default.
-    :param exactly_once: have :meth:`compare_and_set` always know what has become of it. Each one then also
+    :param exactly_once: have :meth:`compare_and_set` find out what has become of it. Each one then also
         creates a znode ``<path>.ops/<uuid>`` in the same transaction, by which it is recognised when the
         reply was lost, and which is deleted afterwards. What a process that dies in between leaves behind is
-        deleted by others who write so, an hour later or more. Who comes back only then may find it gone.
+        deleted by others who write so, an hour later or more: whoever is without a connection for longer than
+        that may get :class:`.AmbiguousResult` all the same.
     :param parents: how missing parents are created: as containers, which the server removes again some time
         after their last child has gone, or persistent.
     :param acl: of what is created; everything for everyone if None.

@@ -85,7 +85,7 @@ async def write(zk: ZooKeeper, grant: Grant) -> None:
         try:
             data, stat = await zk.get("/guarded")
             assert int(data or b"0") <= grant.token, "a later holder has written already"
-            fenced = [grant.fence(), SetData("/guarded", b"%d" % grant.token, stat.version)]
+            fenced = [*grant.fences(), SetData("/guarded", b"%d" % grant.token, stat.version)]
             await zk.multi(fenced)
             return
         except UNANSWERED:

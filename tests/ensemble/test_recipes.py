@@ -167,14 +167,14 @@ async def test_a_lock_goes_from_one_to_the_next(clients: Clients, namings: str) 
         with pytest.raises(WouldBlock):
             async with locks[1].try_acquire():
                 pass
-        await clients[0].multi([one.fence(), SetData("/dir", b"0")])
+        await clients[0].multi([*one.fences(), SetData("/dir", b"0")])
         await one.verify()
         assert (second.inside, third.inside) == (False, False)
         await first.leave()
         two = await second.entered()
         assert not third.inside
         with pytest.raises(NoNodeError):
-            await clients[0].multi([one.fence(), SetData("/dir", b"1")])
+            await clients[0].multi([*one.fences(), SetData("/dir", b"1")])
         await second.leave()
         three = await third.entered()
         assert one.token < two.token < three.token

@@ -76,8 +76,9 @@ class Holder:
         await self._released.wait()
 
     async def waits(self) -> None:
-        """Wait until it waits: it watches its own znode and the one before."""
-        await until(lambda: self._zk.watch_count == 2)
+        """Wait until it waits: it watches its own znode, both of a bridge, and the one before."""
+        own = 2 if self._lock._terms.naming == "both" else 1
+        await until(lambda: self._zk.watch_count == own + 1)
         assert not self.granted.is_set()
 
 

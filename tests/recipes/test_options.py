@@ -104,6 +104,18 @@ def test_only_kinds_are_recognised() -> None:
         Lock(ZK, "/x", recognise=kinds)
 
 
+def test_a_strategy_is_no_word() -> None:
+    strategy: Any = "parent"
+    with pytest.raises(TypeError, match="parent"):
+        Lock(ZK, "/x", strategy=strategy)
+
+
+@pytest.mark.parametrize("of", QUEUES)
+def test_the_parents_of_a_queue_are_no_word(of: str) -> None:
+    with pytest.raises(TypeError, match=r"Parents.*'persistent'"):
+        QUEUES[of](parents="persistent")
+
+
 @pytest.mark.parametrize("of", QUEUES)
 def test_an_option_that_no_queue_has(of: str) -> None:
     with pytest.raises(TypeError, match="limt"):

@@ -639,6 +639,21 @@ async def test_f20_a_cancelled_put_leaves_no_marker(
 READ_ONLY = [ACL(Perms.READ, Id("world", "anyone"))]
 
 
+async def test_a_put_of_a_process_that_is_killed_leaves_no_marker(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """It goes with the session: longer than that nobody asks for it."""
+    async with lab.connect(close_grace=0) as own:
+        with lab.server.fault(op="delete", session=own.session.id, when="before", action="drop_reply"):
+            await Queue(own, "/q").put(b"x")
+            await trio.sleep(1)
+            lab.cut_off(own)
+    assert len(await zk.get_children("/q.puts")) == 1
+    await trio.sleep(2 * SESSION_TIMEOUT)
+    assert await zk.get_children("/q.puts") == []
+    assert (await Queue(zk, "/q").get()).data == b"x"
+
+
 @pytest.mark.parametrize("protected", ["/q", "/q.claims"])
 async def test_f21_access_is_denied(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, protected: str
