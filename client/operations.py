@@ -477,7 +477,7 @@ class _Batch(Operation[T]):
                 raise
 
     def decode(self, reply: bytes, prefix: str) -> T:
-        results = decode_results(reply, REPLY_HEADER_SIZE)
+        results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
         if len(results) != len(self.operations):
             raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
         return self._combine(results, prefix)
