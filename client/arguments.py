@@ -102,6 +102,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "scheme": (_is_text, "a str"),
     "credential": (_is_credential, "bytes or a str"),
     "buffer": (_is_count, _COUNT),
+    "function": (callable, "a function"),
     "prefix": _OPTIONAL_TEXT,
     "paths": (bool, "one path or more"),
     # of connect

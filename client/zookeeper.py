@@ -105,6 +105,7 @@ class ZooKeeper:
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run ``function(*args)`` until it ends or the client closes. What it raises ends the client."""
+        check_arguments(function=function)
         self._background.start_soon(function, *args)
 
     # --- the way of every operation ----------------------------------------------------------------------
