@@ -103,6 +103,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "credential": (_is_credential, "bytes or a str"),
     "moved": (callable, "a function without arguments"),
     "buffer": (_is_count, _COUNT),
+    "function": (callable, "a function"),
     "prefix": _OPTIONAL_TEXT,
     "paths": (bool, "one path or more"),
     # of connect

@@ -254,11 +254,11 @@ class Connection:
             self.reason = reason
 
     def _oversized(self, error: FrameLengthError) -> None:
-        if self.phase is Phase.HANDSHAKE:
+        if self.phase is Phase.HANDSHAKE or error.length < 0:
             self.end(f"the peer does not speak ZooKeeper's protocol: {error}")
             return
         reason = f"a reply of {error.length:,} bytes; reply_limit is {error.limit:,}"
-        if error.length > 0 and self.in_flight:
+        if self.in_flight:
             # Nothing but the answer to a request is that large, and repeating it would not make it smaller.
             request = self.in_flight.popleft()
             if not request.settled:

@@ -9,7 +9,7 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -440,11 +440,23 @@ class WhoAmI(Operation[list[ClientInfo]]):
 # --- several at once ------------------------------------------------------------------------------------
 
 
+_CREATED = (CreateResponse, Create2Response)
+_NOTHING = type(None)
+
+
+def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]:
+    try:
+        return tuple(operations)
+    except TypeError:
+        check_arguments(operations=operations)
+        raise
+
+
 @attrs.frozen
 class _Batch(Operation[T]):
     """The common part of a transaction and a batch of reads (wire.md section 10)."""
 
-    operations: Sequence[Operation[Any]]
+    operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
     path: str = "/"
     members: ClassVar[Mapping[int, type[Record]]]
 
@@ -464,7 +476,6 @@ class _Batch(Operation[T]):
 
     def _blame(self, prefix: str) -> None:
         """Encoding has failed: raise the error of the operation that is wrong."""
-        check_arguments(operations=self.operations)
         for index, operation in enumerate(self.operations):
             try:
                 if isinstance(operation, Operation):
@@ -477,7 +488,7 @@ class _Batch(Operation[T]):
                 raise
 
     def decode(self, reply: bytes, prefix: str) -> T:
-        results = decode_results(reply, REPLY_HEADER_SIZE)
+        results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
         if len(results) != len(self.operations):
             raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
         return self._combine(results, prefix)
@@ -487,10 +498,11 @@ class _Batch(Operation[T]):
 
     def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
         """The result of one that succeeded."""
-        response = result.response
-        if isinstance(operation, Create) and isinstance(response, CreateResponse | Create2Response):
+        response: Any = result.response
+        kind = type(response)
+        if kind in _CREATED and isinstance(operation, Create):
             return _created_path(response, prefix)
-        if type(response) is not (operation.response or type(None)):
+        if kind is not (operation.response or _NOTHING):
             raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
         return operation.result(response, prefix)
 

@@ -186,7 +186,7 @@ class WatchRegistry:
             return
         if entry is not None:
             self._deliver(entry, event)
-        for length in sorted(self._recursive, reverse=True):
+        for length in sorted(self._recursive, reverse=True) if self._recursive else ():
             # One step for each length that a path with recursive users has, however deep the event's path.
             if length == len(path) or length == 1 or path[length : length + 1] == "/":
                 above = self._paths.get(path[:length])

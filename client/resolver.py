@@ -44,7 +44,7 @@ class Resolver:
             found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
         except (OSError, ValueError) as error:  # ValueError: it cannot be a name
             if host in self.unresolved:
-                self.unresolved[host] = str(error)
+                self.unresolved[host] = str(error) or type(error).__name__
         else:
             self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
             self.unresolved.pop(host, None)

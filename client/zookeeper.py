@@ -105,6 +105,7 @@ class ZooKeeper:
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run ``function(*args)`` until it ends or the client closes. What it raises ends the client."""
+        check_arguments(function=function)
         self._background.start_soon(function, *args)
 
     def keep_lease(self, moved: Callable[[], object]) -> Callable[[], None]:
@@ -304,8 +305,7 @@ class ZooKeeper:
 
         Raises the error of the operation that failed; its ``index`` says which it was.
         """
-        check_arguments(operations=operations)
-        return await self._call(Multi(tuple(operations)))
+        return await self._call(Multi(operations))
 
     def transaction(self) -> Transaction:
         """Collect operations for :meth:`multi` by method calls."""
@@ -421,8 +421,7 @@ class ZooKeeper:
     async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
         """Several :class:`GetData` and :class:`GetChildren` in one round trip. A result is what the single
         read would have returned, or the error it would have raised. Server 3.6 or later."""
-        check_arguments(operations=operations)
-        return await self._call(MultiRead(tuple(operations)))
+        return await self._call(MultiRead(operations))
 
     async def sync(self, path: str = "/") -> None:
         """Wait until the connected server has everything that was committed when this was asked. A read

@@ -5,6 +5,7 @@ Both are a run of (MultiHeader, record) closed by a terminator, which no declare
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -154,13 +155,15 @@ def encode_results(results: Iterable[MultiResult]) -> bytes:
     return b"".join([*parts, TERMINATOR])
 
 
-def decode_results(data: bytes, pos: int = 0) -> list[MultiResult]:
-    """Decode a response body; raises :class:`.jute.JuteError`."""
+def decode_results(data: bytes, pos: int = 0, most: float = math.inf) -> list[MultiResult]:
+    """Decode a response body; raises :class:`.jute.JuteError`, also for more than ``most`` results."""
     results: list[MultiResult] = []
     while True:
         header, pos = MultiHeader.read(data, pos)
         if header.done:
             return results
+        if len(results) >= most:
+            raise JuteError(f"more than {most} results in a multi")
         response: Record | None = None
         if header.type in _RESULTS:
             response, pos = _RESULTS[header.type].read(data, pos)

@@ -3,22 +3,42 @@ exception in bounded time."""
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
 import trustme
 from trio.testing import MockClock
 
-from pyzk.client import ConnectionLossError, EventType, MarshallingError, WatchEvent, connect
+from pyzk.client import (
+    Check,
+    ConnectionLossError,
+    Create,
+    Delete,
+    EventType,
+    GetChildren,
+    GetData,
+    MarshallingError,
+    Missed,
+    SetData,
+    WatchEvent,
+    ZooKeeper,
+    ZooKeeperError,
+    connect,
+)
 from pyzk.client.runner import Connector
+from pyzk.protocol.constants import WATCH_XID, OpCode
 from pyzk.protocol.framing import frame
-from pyzk.protocol.records import ConnectResponse
+from pyzk.protocol.multi import MultiResult, encode_results
+from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
 from pyzk.server.service import Service
 from pyzk.server.settings import Settings
 from pyzk.server.streams import serve_stream
@@ -171,6 +191,147 @@ async def test_a_write_that_blocks_for_ever(autojump_clock: MockClock) -> None:
                 await zk.set("/a", b"x")
             assert trio.current_time() - started <= 4.1
             assert caught.value.sent
+
+
+async def moody(stream: trio.abc.Stream) -> None:
+    """A handshake that leaves a session timeout of 1 ms."""
+    await stream.receive_some()
+    await stream.send_all(frame(ConnectResponse(0, 1, 7, bytes(16)).encode() + b"\0"))
+    await trio.sleep_forever()
+
+
+async def test_a_session_timeout_of_next_to_nothing_costs_a_few_attempts_a_second(
+    autojump_clock: MockClock,
+) -> None:
+    attempts = 0
+
+    async with peer(moody) as inner:
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            nonlocal attempts
+            attempts += 1
+            return await inner(host, port)
+
+        async with connect(SERVER, connector=connector, close_grace=0) as zk:
+            await trio.sleep(60)
+            assert zk.metrics.connections == attempts
+    assert attempts < 200
+
+
+def event(path: str, type: int = EventType.CREATED) -> bytes:
+    return ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(type, 3, path).encode()
+
+
+async def test_an_event_of_a_relative_path_ends_the_connection_and_not_the_block(
+    autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.connect() as zk, zk.watch("/", recursive=True) as events:
+        await zk.create("/a")
+        assert isinstance(await anext(events), WatchEvent)
+        world.tamper = lambda payload: [event("no-slash"), payload]
+        pending = zk.submit(SetData("/a", b"x"))
+        await zk.session.wait_change()
+        world.tamper = lambda payload: [payload]
+        with pytest.raises(ConnectionLossError, match="without a leading slash"):
+            await pending.wait()
+        assert isinstance(await anext(events), Missed)
+        assert (await zk.get("/a"))[0] == b"x"
+        assert zk.session.generation == 1
+    assert caplog.records == []
+
+
+async def test_results_of_another_kind(autojump_clock: MockClock, world: World) -> None:
+    async with world.connect() as zk:
+        await zk.create("/a")
+        other = encode_results([MultiResult(OpCode.DELETE, 0, None)])
+        world.tamper = lambda payload: [payload[:16] + other]
+        with pytest.raises(MarshallingError, match="a result of type 2 for SetData"):
+            await zk.multi([SetData("/a", b"x")])
+        world.tamper = lambda payload: [payload]
+        assert (await zk.get("/a"))[0] == b"x"
+        assert zk.metrics.connections == 2
+
+
+PATHS = ("", "x", "/", "//", "/n", "/n/x", "n/", "/\0")
+NUMBERS = (-(2**31), -124, -8, -6, -4, -2, -1, 0, 1, 4, 5, 1000, 2**31 - 1)
+
+
+def tampered(payload: bytes, rng: random.Random) -> list[bytes]:
+    """A frame of the server after an accident."""
+    if rng.random() < 0.9:
+        return [payload]
+    position, data = rng.randrange(len(payload) - 3), bytearray(payload)
+    match rng.randrange(8):
+        case 0:
+            data[position] ^= 1 << rng.randrange(8)
+        case 1:
+            del data[position:]
+        case 2:
+            data += rng.randbytes(rng.randrange(40))
+        case 3:
+            data[position : position + 4] = struct.pack(">i", rng.choice(NUMBERS))
+        case 4:
+            data[16:] = rng.randbytes(len(data[16:]))
+        case 5:
+            return [payload, payload]
+        case 6:
+            return [event(rng.choice(PATHS), rng.randrange(-2, 8)), payload]
+        case 7:
+            return [rng.randbytes(rng.randrange(60)), payload]
+    return [bytes(data)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
+    autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    rng = random.Random(seed)
+    world.tamper = lambda payload: tampered(payload, rng)
+    outcomes: Counter[str] = Counter()
+
+    async def follow(zk: ZooKeeper, recursive: bool) -> None:
+        while True:
+            try:
+                async with zk.watch("/n", recursive=recursive) as events:
+                    async for each in events:
+                        outcomes[type(each).__name__] += 1
+            except ZooKeeperError:
+                await trio.sleep(0.5)
+
+    calls: list[Callable[[ZooKeeper], Awaitable[object]]] = [
+        lambda zk: zk.ensure_path("/n/x"),
+        lambda zk: zk.create("/n/s", b"x" * 50, sequential=True),
+        lambda zk: zk.get("/n", watch=True),
+        lambda zk: zk.exists("/n/q", watch=True),
+        lambda zk: zk.get_children("/n", include_stat=True),
+        lambda zk: zk.get_acls("/n"),
+        lambda zk: zk.set("/n", b"z"),
+        lambda zk: zk.multi([Check("/n"), Create("/n/m"), SetData("/n/m", b""), Delete("/n/m")]),
+        lambda zk: zk.multi_read([GetData("/n"), GetChildren("/n"), GetData("/nowhere")]),
+        lambda zk: zk.sync(),
+        lambda zk: zk.who_am_i(),
+        lambda zk: zk.get_ephemerals("/"),
+        lambda zk: zk.get_all_children_number("/"),
+        lambda zk: zk.add_auth("digest", "a:b"),
+        lambda zk: zk.get_config(),
+        lambda zk: zk.delete("/n/x"),
+    ]
+    options: dict[str, Any] = {"on_expired": "new_session", "session_timeout": 4, "connect_timeout": 600}
+    async with world.connect("server/app", **options) as zk, trio.open_nursery() as nursery:
+        nursery.start_soon(follow, zk, True)
+        nursery.start_soon(follow, zk, False)
+        for turn in range(480):
+            with trio.move_on_after(20):  # a reply may have been lost
+                try:
+                    await calls[turn % len(calls)](zk)
+                    outcomes["ok"] += 1
+                except ZooKeeperError as error:
+                    outcomes[type(error).__name__] += 1
+                    await trio.sleep(0.5)
+        nursery.cancel_scope.cancel()
+    assert {"ok", "WatchEvent", "Missed", "ConnectionLossError"} <= outcomes.keys()
+    assert outcomes["ok"] > 300
+    assert [record for record in caplog.records if record.name.startswith("pyzk.client")] == []
 
 
 # --- TLS, over real sockets -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from pyzk.protocol.records import (
     GetDataRequest,
     GetDataResponse,
     GetEphemeralsResponse,
+    MultiHeader,
     SetDataResponse,
     Stat,
 )
@@ -188,6 +189,12 @@ def test_a_batch_with_the_wrong_number_of_results_does_not_decode() -> None:
 def test_results_of_another_kind_are_malformed(operation: Any, result: MultiResult) -> None:
     with pytest.raises(JuteError, match=r"a result of type|not below '/app'"):
         Multi((operation,)).decode(HEADER + encode_results([result]), "/app")
+
+
+def test_results_without_end_are_not_kept() -> None:
+    endless = HEADER + MultiHeader(OpCode.CHECK, False, 0).encode() * 2  # it would go on
+    with pytest.raises(JuteError, match="more than 1 results"):
+        Multi((Check("/a"),)).decode(endless, "")
 
 
 def test_a_batch_of_reads_with_results_of_another_kind() -> None:

@@ -7,7 +7,7 @@ async with open_world() as world, world.connect() as zk:
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, Self
 
@@ -52,6 +52,8 @@ class World:
     connections: int = 0
     opcodes: list[int] = attrs.Factory(list)
     """Every request that was let through, by op code, in order."""
+    tamper: Callable[[bytes], list[bytes]] = lambda payload: [payload]
+    """Makes the frames that a client gets of one that the server sends."""
     _faults: list[Fault] = attrs.Factory(list)
     _lines: set[trio.CancelScope] = attrs.Factory(set)
     _resumed: trio.Event = attrs.Factory(trio.Event)
@@ -166,7 +168,7 @@ class World:
                     break
                 await trio.sleep(fault.delay)
             try:
-                await client.send_all(frame(payload))
+                await client.send_all(b"".join(map(frame, self.tamper(payload))))
             except trio.BrokenResourceError:
                 break
         line.cancel()
