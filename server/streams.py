@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import trio
 
@@ -60,8 +59,10 @@ async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unr
 
 def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
     """Close a socket, and have its other end told even while a fork of this process has it open, too."""
-    with suppress(OSError):  # it is not connected any more
+    try:  # suppress() would cost more than the call: a closed session comes through here
         sock.shutdown(socket.SHUT_RDWR)
+    except OSError as error:
+        logger.debug("a socket was not connected any more: %s", error)
     sock.close()
 
 
@@ -110,6 +111,7 @@ class _StreamLink:
             logger.debug("%s: the stream broke", connection)
         finally:
             connection.receive_eof()
+            self._service.unread.forget(connection)
             self._flush()
             self._connection = None  # which knows of this link: no work for the garbage collector
 
@@ -128,14 +130,14 @@ class _StreamLink:
 
     async def _read(self, connection: Connection) -> None:
         while not connection.close_expected:
-            if connection.may_read and self._sending == 0:
+            if connection.may_read:
                 try:
                     data = await self._stream.receive_some(_RECEIVE)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
                 if data:
                     connection.receive_data(bytes(data), self._now())
-                    if self._sending:  # that was still on its way when the sending began
+                    if self._sending:  # the answers wait behind that
                         self._service.unread.note(connection, self._sending, progress=False)
                 else:
                     connection.receive_eof()

@@ -1,10 +1,10 @@
 """Output that clients do not read: how much memory it may take, of all connections together.
 
-What a socket takes at once is never counted. Where it takes less, nothing more is read from that client, and
-the transport notes here what it holds for it. Above the limit connections are disconnected: each time the one
-whose client has read nothing for longest, among those that hold at least the average. So a client that reads
-is disturbed by nobody who does not, and one that holds little by nobody who holds much. A single reply may
-be as large as it is: the connection that was noted last is left alone.
+What a socket takes at once is never counted; where it takes less, the transport notes here what it holds.
+Above the limit connections are disconnected: each time the one whose client has read nothing for longest,
+among those that hold at least the average. So it is not a client that goes on reading beside one that does
+not, nor one that holds little beside one that holds much. A single reply may be as large as it is: the
+connection that was noted last is left alone.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ async def test_who_reads_is_served_beside_those_who_do_not(
             await receive(reader, 20 + 4 + len("/large"))
             for _ in range(GREEDY):
                 greedy = await nursery.start(stay, client, server)
-                await greedy.send_all(READ_ALL * 2)
+                await greedy.send_all(READ_ALL)
                 await reader.send_all(READ_ALL)
                 await receive(reader, REPLY)
             await trio.testing.wait_all_tasks_blocked()
