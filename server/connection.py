@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import records
@@ -31,8 +31,6 @@ from ..protocol.constants import (
     FOUR_LETTER_WORDS,
     PING_XID,
     TELNET_CLOSE,
-    WATCH_XID,
-    KeeperState,
     OpCode,
 )
 from ..protocol.errors import (
@@ -41,7 +39,7 @@ from ..protocol.errors import (
     ThrottledOpError,
     UnimplementedError,
 )
-from ..protocol.framing import FrameBuffer, FrameLengthError, frame
+from ..protocol.framing import FrameBuffer, FrameLengthError
 from ..protocol.jute import JuteError
 from .operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from .sessions import Session
@@ -256,22 +254,20 @@ class Connection:
         self._engine.stats.bytes_sent += len(data)
         return data
 
-    def notify(self, notification: Notification) -> None:
-        """Queue a watch event."""
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
+        """Queue watch events, which are ``frames`` on the wire."""
         if self.close_expected:
             return
         observer = self._service.observer
         if observer is not None:
-            observer.event(self, notification)
-        event = notification.encoded
-        if event is None:  # the first of all who are told
-            event = notification.encoded = _event_frame(notification)
+            for event in events:
+                observer.event(self, event)
         output = self._output
         if not output:
             self._wake()
-        output.append(event)
-        self._waiting += len(event)
-        self._more_sent += 1
+        output.append(frames)
+        self._waiting += len(frames)
+        self._more_sent += len(events)
         if self._waiting > self._settings.max_unsent:
             self.abort(f"it does not read its events: {self._waiting:,} bytes wait for it")
 
@@ -578,10 +574,3 @@ class Connection:
         self.last_op = self.last_xid = None
         self.last_response = 0.0
         self.last_zxid = 0
-
-
-def _event_frame(notification: Notification) -> bytes:
-    return frame(
-        records.ReplyHeader(WATCH_XID, notification.zxid, 0).encode()
-        + records.WatcherEvent(notification.type, KeeperState.SYNC_CONNECTED, notification.path).encode()
-    )

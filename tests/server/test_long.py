@@ -13,7 +13,7 @@ from pyzk.protocol.multi import encode_multi
 from pyzk.server.service import SLICE
 from pyzk.server.words import in_pieces
 
-from .helpers import Peer, World, acl, children_op, create_op, get_op, kinds, request_frame, set_op
+from .helpers import Peer, World, acl, children_op, create_op, delete_op, get_op, kinds, request_frame, set_op
 from .invariants import check_world_invariants
 
 PING = request_frame(-2, OpCode.PING)
@@ -398,28 +398,6 @@ def test_sessions_expire_in_steps_and_who_speaks_in_between_lives(slow: World) -
     check_world_invariants(slow)
 
 
-def test_candidates_for_deletion_are_looked_up_in_steps() -> None:
-    world = World(extended_types=True, container_check_interval=5000, container_max_per_minute=10**9)
-    client = world.connect(timeout=40_000)
-    for start in range(0, MANY, 1000):
-        ops = [(f"/t{i}", 1) for i in range(start, start + 1000)]
-        for path, ttl in ops:
-            client.create(path, op=OpCode.CREATE_TTL, flags=5, ttl=ttl)
-    world.now += 5
-    world.service.stopwatch = leaping()
-    for steps in range(5):
-        if steps == 2:
-            client.delete("/t10")
-            client.create("/t20/child")
-        assert len(world.tree.ttl_nodes) >= MANY - 1, "nothing is deleted while candidates are looked for"
-        assert world.service.next_deadline() <= world.now
-        world.service.advance(world.now, within=0)
-    world.service.stopwatch = float
-    world.pass_time(1)
-    assert set(world.tree.ttl_nodes) == {"/t20"}
-    check_world_invariants(world)
-
-
 # --- four-letter words -------------------------------------------------------------------------------------
 
 LONG = [b"wchp", b"wchc", b"wchs", b"dump", b"cons", b"stat"]
@@ -527,11 +505,26 @@ def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
     encoded = []
     encode = r.WatcherEvent.encode
     monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
-    writer.multi(*[set_op("/", b"")] * 10)
-    assert len(encoded) == 10
+    writer.multi(*[set_op("/", b"")] * 10, create_op("/a"), delete_op("/a"))
+    assert len(encoded) == 2, "the same event of the same transaction is the same bytes"
     queued = [watcher.connection._output for watcher in watchers]
-    assert all(output == queued[0] and len(output) == 10 for output in queued)
-    assert all(mine is first for output in queued for mine, first in zip(output, queued[0], strict=True))
-    assert world.engine.stats.more_sent == sent + 500
-    assert world.engine.stats.watch_bytes == size + 50 * sum(map(len, queued[0]))
-    assert all(len(watcher.take_events()) == 10 for watcher in watchers)
+    assert all(len(output) == 1 and output[0] is queued[0][0] for output in queued)
+    assert world.engine.stats.more_sent == sent + 50 * 12
+    assert world.engine.stats.watch_bytes == size + 50 * len(queued[0][0])
+    changed, child = (EventType.CHANGED, "/"), (EventType.CHILD, "/")
+    assert all(kinds(watcher.take_events()) == [changed] * 10 + [child] * 2 for watcher in watchers)
+
+
+def test_events_of_one_transaction_to_various_clients_keep_their_order(world: World) -> None:
+    writer = world.connect()
+    for path in ("/a", "/b", "/c"):
+        writer.create(path)
+    watchers = {paths: world.connect() for size in range(4) for paths in itertools.combinations("abc", size)}
+    for names, watcher in watchers.items():
+        for name in names:
+            watcher.add_watch(f"/{name}", AddWatchMode.PERSISTENT)
+    order = "aabcbab"
+    writer.multi(*[set_op(f"/{name}", b"") for name in order])
+    for names, watcher in watchers.items():
+        told = [path for _, path in kinds(watcher.take_events())]
+        assert told == [f"/{name}" for name in order if name in names]
