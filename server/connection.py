@@ -12,10 +12,10 @@ reply. Whatever is wrong with the input ends this connection, with one log line,
 
     connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
 
-A turn ends after some requests or some milliseconds of work, whichever comes first, and while much output
-waits to be taken no request is handled: a client that floods, asks for much, or does not read, delays nobody
-but itself, and holds a bounded amount of memory. What was not done is gone on with in the next turn, and what
-the client sent behind it waits: a request that is done in steps (:mod:`.operations.long`), or the answer to a
+A turn ends after 32 requests or some milliseconds of work, whichever comes first, and while much output waits
+to be taken no request is handled: a client that floods, asks for much, or does not read, delays nobody but
+itself, and holds a bounded amount of memory. What was not done is gone on with in the next turn, and what the
+client sent behind it waits: a request that is done in steps (:mod:`.operations.long`), or the answer to a
 four-letter word.
 """
 
@@ -63,6 +63,21 @@ _PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
 _PLAIN = KNOWN - {_PING}
+_SLOW = frozenset(
+    op.value
+    for op in (
+        OpCode.CLOSE_SESSION,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        OpCode.GET_EPHEMERALS,
+        OpCode.MULTI,
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+    )
+)
+"""After these a turn looks at the time, which itself costs a tenth of a small request. What others cost is
+bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
+_SLOW_IF_WATCHED = _SLOW | WRITES
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
 
 
@@ -401,11 +416,12 @@ class Connection:
         service, output = self._service, self._output
         engine, guarded = service.engine, service.guarded
         handle = service.handle if self._unfinished is None else self._resume
+        slow = _SLOW if not engine.watches.watchers else _SLOW_IF_WATCHED
         clock, end = service.stopwatch, self._start_turn()
         handled = xid = op = zxid = err = 0
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
-            if self._waiting > _HIGH_WATER or (clock() > end and handled):
+            if self._waiting > _HIGH_WATER:
                 break
             handled += 1
             try:
@@ -442,9 +458,12 @@ class Connection:
             self._waiting += size + 4
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
-            if op == _CLOSE:
-                self._end_session()
-                break
+            if op in slow:
+                if op == _CLOSE:
+                    self._end_session()
+                    break
+                if clock() > end:
+                    break
         if handled < len(frames) and not self.close_expected:
             self._frames = frames[handled:]
         self._account(handled, engine.zxid - before, now)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import select
 import socket
@@ -34,8 +33,8 @@ kilobyte in a third of the time. Whoever fills that is read in large pieces."""
 _SERVED_PER_NEW = 8
 """How many clients are served per turn for each one that is let in after the first. To ask for one more than
 there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
-_SHARE = 0.04
-"""Seconds of work that all who are ready may do in one turn together, unless they are too many for that."""
+_FEW = 8
+"""How many clients may each work for a whole slice in one turn; where more are ready they share that."""
 _LEAST_SLICE = 0.0005
 """Seconds that each may work for, however many they are."""
 _LOOKS, _NEWCOMERS = 3, 1000
@@ -142,7 +141,7 @@ class Hub:
         now = self._now()
         self._together = len(events) // _TOGETHER
         ready = len(events) + len(self._busy)
-        self._service.slice = max(_LEAST_SLICE, min(SLICE, _SHARE / ready)) if ready else SLICE
+        self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
                 self._proceed(link, now)
@@ -192,16 +191,17 @@ class Hub:
                     link.unsent = memoryview(reply)[sent:]
                     self._dirty.append(link)
         self._answered.clear()
-        dirty, links = self._dirty, self._links
-        clock, end = self._service.stopwatch, math.inf
-        if len(dirty) > _CROWD:  # an event for many: others need not wait until all of them have it
-            end = clock() + SLICE
+        dirty, links, clock = self._dirty, self._links, self._service.stopwatch
+        if not dirty:
+            return
+        # An event for many: others need not wait until all of them have it
+        end = clock() + SLICE if len(dirty) > _CROWD else None
         count = 0
         for link in dirty:  # which may grow meanwhile
             count += 1
             if links.get(link.fd) is link:
                 self._flush(link)
-            if end < math.inf and clock() > end:
+            if end is not None and clock() > end:
                 break
         del dirty[:count]
 

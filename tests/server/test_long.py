@@ -70,17 +70,46 @@ def ask(peer: Peer, op: int, request: r.Record | bytes, between: Callable[[], ob
 # --- many requests -----------------------------------------------------------------------------------------
 
 
-def test_a_turn_ends_when_its_time_is_up(world: World) -> None:
+def slow_requests(world: World) -> dict[str, bytes]:
+    """Requests that may take long for reasons that neither they nor their replies show."""
+    watches = r.SetWatches(world.zxid, [], [], [])
+    return {
+        "descendants": request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/")),
+        "ephemerals": request_frame(1, OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none")),
+        "multi": request_frame(1, OpCode.MULTI, encode_multi([set_op("/", b"")])),
+        "reads": request_frame(1, OpCode.MULTI_READ, encode_multi([get_op("/none")])),
+        "watches": request_frame(1, OpCode.SET_WATCHES, watches),
+        "set": request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"", -1)),
+    }
+
+
+@pytest.mark.parametrize("kind", ["descendants", "ephemerals", "multi", "reads", "watches", "set"])
+def test_a_turn_ends_when_its_time_is_up(world: World, kind: str) -> None:
     client = world.connect()
+    world.connect().exists("/unrelated", watch=True)
+    request = slow_requests(world)[kind]
+    size = len(client.exchange(request))
     world.service.stopwatch = itertools.count(0.0, SLICE / 4).__next__  # a quarter of it for each request
-    replies = [len(output) // PONG for output in turns(client, PING * 30)]
+    replies = [len(output) // size for output in turns(client, request * 30)]
     assert sum(replies) == 30
     assert max(replies) <= 5
 
 
-def test_a_turn_handles_at_least_one_request_however_long_that_takes(slow: World) -> None:
+@pytest.mark.parametrize("kind", ["descendants", "ephemerals", "multi", "reads", "watches", "set"])
+def test_a_turn_handles_at_least_one_request_however_long_that_takes(slow: World, kind: str) -> None:
     client = slow.connect()
-    assert turns(client, PING * 30) == [client.exchange(PING)] * 30
+    slow.connect().exists("/unrelated", watch=True)
+    request = slow_requests(slow)[kind]
+    size = len(client.exchange(request))
+    assert [len(output) // size for output in turns(client, request * 30)] == [1] * 30
+
+
+@pytest.mark.parametrize("kind", ["ping", "set"])
+def test_small_requests_need_not_look_at_the_time(slow: World, kind: str) -> None:
+    client = slow.connect()
+    request = PING if kind == "ping" else slow_requests(slow)[kind]
+    size = len(client.exchange(request))
+    assert [len(output) // size for output in turns(client, request * 40)] == [32, 8]
 
 
 def test_without_a_stopwatch_a_turn_is_bounded_by_its_requests_alone(world: World) -> None:
