@@ -12,10 +12,10 @@ reply. Whatever is wrong with the input ends this connection, with one log line,
 
     connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
 
-A turn ends after some requests or some milliseconds of work, whichever comes first, and while much output
-waits to be taken no request is handled: a client that floods, asks for much, or does not read, delays nobody
-but itself, and holds a bounded amount of memory. What was not done is gone on with in the next turn, and what
-the client sent behind it waits: a request that is done in steps (:mod:`.operations.long`), or the answer to a
+A turn ends after 32 requests or some milliseconds of work, whichever comes first, and while much output waits
+to be taken no request is handled: a client that floods, asks for much, or does not read, delays nobody but
+itself, and holds a bounded amount of memory. What was not done is gone on with in the next turn, and what the
+client sent behind it waits: a request that is done in steps (:mod:`.operations.long`), or the answer to a
 four-letter word.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import records
@@ -31,8 +31,6 @@ from ..protocol.constants import (
     FOUR_LETTER_WORDS,
     PING_XID,
     TELNET_CLOSE,
-    WATCH_XID,
-    KeeperState,
     OpCode,
 )
 from ..protocol.errors import (
@@ -41,7 +39,7 @@ from ..protocol.errors import (
     ThrottledOpError,
     UnimplementedError,
 )
-from ..protocol.framing import FrameBuffer, FrameLengthError, frame
+from ..protocol.framing import FrameBuffer, FrameLengthError
 from ..protocol.jute import JuteError
 from .operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from .sessions import Session
@@ -66,6 +64,21 @@ _SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
 _PLAIN = KNOWN - {_PING}
+_SLOW = frozenset(
+    op.value
+    for op in (
+        OpCode.CLOSE_SESSION,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        OpCode.GET_EPHEMERALS,
+        OpCode.MULTI,
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+    )
+)
+"""After these a turn looks at the time, which itself costs a tenth of a small request. What others cost is
+bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
+_SLOW_IF_WATCHED = _SLOW | WRITES
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
 
 
@@ -266,23 +279,21 @@ class Connection:
         self._engine.stats.bytes_sent += len(data)
         return data
 
-    def notify(self, notification: Notification) -> None:
-        """Queue a watch event."""
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
+        """Queue watch events, which are ``frames`` on the wire."""
         if self.close_expected:
             return
         observer = self._service.observer
         if observer is not None:
-            observer.event(self, notification)
-        event = notification.encoded
-        if event is None:  # the first of all who are told
-            event = notification.encoded = _event_frame(notification)
+            for event in events:
+                observer.event(self, event)
         output = self._output
         if not output:
             self._wake()
-        size = len(event)
-        output.append(event)
+        size = len(frames)
+        output.append(frames)
         self._waiting += size
-        self._more_sent += 1
+        self._more_sent += len(events)
         if self._waiting > _HIGH_WATER:
             self._service.unread.grew(self, size)
         if self._waiting > self._settings.max_unsent:
@@ -423,13 +434,14 @@ class Connection:
         service, output = self._service, self._output
         engine, guarded = service.engine, service.guarded
         handle = service.handle if self._unfinished is None else self._resume
+        slow = _SLOW if not engine.watches.watchers else _SLOW_IF_WATCHED
         clock, end = service.stopwatch, self._start_turn()
         handled = xid = op = zxid = err = 0
         stats = engine.stats
         sizes = stats.response_sizes
         before = engine.zxid  # every write takes one, and nothing else does
         for payload in frames:
-            if self._waiting > _HIGH_WATER or (clock() > end and handled):
+            if self._waiting > _HIGH_WATER:
                 break
             handled += 1
             try:
@@ -469,9 +481,12 @@ class Connection:
             self._waiting += size + 4
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
-            if op == _CLOSE:
-                self._end_session()
-                break
+            if op in slow:
+                if op == _CLOSE:
+                    self._end_session()
+                    break
+                if clock() > end:
+                    break
         if handled < len(frames) and not self.close_expected:
             self._frames = frames[handled:]
         self._account(handled, engine.zxid - before, now)
@@ -605,10 +620,3 @@ class Connection:
         self.last_op = self.last_xid = None
         self.last_response = 0.0
         self.last_zxid = 0
-
-
-def _event_frame(notification: Notification) -> bytes:
-    return frame(
-        records.ReplyHeader(WATCH_XID, notification.zxid, 0).encode()
-        + records.WatcherEvent(notification.type, KeeperState.SYNC_CONNECTED, notification.path).encode()
-    )

@@ -10,7 +10,7 @@ Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol
 
 from ..protocol.constants import Perms
@@ -27,7 +27,7 @@ from .settings import Settings
 from .stats import ServerStats
 from .tree import DataTree
 from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
-from .watches import Notification, WatchManager
+from .watches import Notification, Step, WatchManager
 from .znode import Znode
 
 logger = logging.getLogger("pyzk.server")
@@ -50,8 +50,11 @@ class Client(Hashable, Protocol):
     identities: list[Id]
     close_expected: bool
 
-    def notify(self, notification: Notification) -> None:
-        """Queue a watch event, before any reply that is still to come."""
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
+        """Queue watch events, before any reply that is still to come.
+
+        :param frames: the same as they go over the wire.
+        """
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
@@ -125,7 +128,7 @@ class Engine:
                 self.expire(session, self._now)
                 if is_over():
                     return
-            for path in self.reaper.due(ms, self.time, is_over):
+            for path in self.reaper.due(ms, self.time):
                 self._reap(path)
                 if is_over():
                     return
@@ -300,33 +303,54 @@ class Engine:
             self.commit(effect, 0)
 
     def fire(self, effect: Effect, own: ACLs, parents: ACLs) -> None:
-        """Tell everybody who watches what ``effect`` has changed, and may read it: the znode's own ACL
-        decides, or its parent's where the event is about that (semantics.md section 10.4)."""
-        path = effect.path
-        if isinstance(effect, SetData):
-            steps = self.watches.data_changed(path)
-        elif isinstance(effect, Create):
-            steps = self.watches.created(path, effect.parent)
-        elif isinstance(effect, Delete):
-            steps = self.watches.deleted(path, effect.parent)
-        else:
-            return
-        for event_type, event_path, watchers in steps:
-            self.stats.watchers[event_type].add(len(watchers))
-            acl = own if event_path == path else parents
-            if acl is not OPEN_ACL:
-                watchers = [each for each in watchers if self.access.allows(acl, _READ, each.identities)]
-            self.tell(Notification(self.zxid, event_type, event_path), watchers)
+        """:meth:`fire_all` for one effect."""
+        self.fire_all(((effect, own, parents),))
 
-    def tell(self, notification: Notification, clients: Sequence[Client]) -> None:
-        """Queue a watch event on each of these."""
-        for client in clients:
-            client.notify(notification)
-        event = notification.encoded
-        if event is None:  # nobody was there to be told
+    def fire_all(self, changes: Iterable[tuple[Effect, ACLs, ACLs]]) -> None:
+        """Tell everybody who watches what effects have changed, and may read it: the znode's own ACL decides,
+        or its parent's where the event is about that (semantics.md section 10.4).
+
+        :param changes: in their order, each effect with the ACLs of its znode and of the parent.
+        """
+        if not self.watches.watchers:
             return
+        events: list[Notification] = []
+        told: list[Client] = []
+        for effect, own, parents in changes:
+            for event_type, path, watchers in self._steps(effect):
+                self.stats.watchers[event_type].add(len(watchers))
+                acl = own if path == effect.path else parents
+                if acl is not OPEN_ACL:
+                    watchers = [each for each in watchers if self.access.allows(acl, _READ, each.identities)]
+                if watchers != told:  # the same clients are told all at once
+                    self.tell(events, told)
+                    events, told = [], watchers
+                last = events[-1] if events else None
+                if last is not None and last.type == event_type and last.path == path:
+                    events.append(last)
+                else:
+                    events.append(Notification(self.zxid, event_type, path))
+        self.tell(events, told)
+
+    def _steps(self, effect: Effect) -> Sequence[Step[Client]]:
+        if isinstance(effect, SetData):
+            return self.watches.data_changed(effect.path)
+        if isinstance(effect, Create):
+            return self.watches.created(effect.path, effect.parent)
+        if isinstance(effect, Delete):
+            return self.watches.deleted(effect.path, effect.parent)
+        return ()
+
+    def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
+        """Queue watch events on each of these."""
+        if not clients:
+            return
+        frames = b"".join([event.frame for event in events])
+        for client in clients:
+            client.notify(events, frames)
         stats = self.stats
-        stats.more_sent += len(clients)
-        stats.watch_bytes += len(clients) * len(event)
-        stats.last_response = len(event) - 4
-        stats.new_response_size(len(event) - 4)
+        stats.more_sent += len(clients) * len(events)
+        stats.watch_bytes += len(clients) * len(frames)
+        for event in events:
+            stats.last_response = len(event.frame) - 4
+            stats.new_response_size(stats.last_response)

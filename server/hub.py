@@ -34,8 +34,8 @@ kilobyte in a third of the time. Whoever fills that is read in large pieces."""
 _SERVED_PER_NEW = 8
 """How many clients are served per turn for each one that is let in after the first. To ask for one more than
 there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
-_SHARE = 0.04
-"""Seconds of work that all who are ready may do in one turn together, unless they are too many for that."""
+_FEW = 8
+"""How many clients may each work for a whole slice in one turn; where more are ready they share that."""
 _LEAST_SLICE = 0.0005
 """Seconds that each may work for, however many they are."""
 _LOOKS, _NEWCOMERS = 3, 1000
@@ -47,6 +47,8 @@ _TOGETHER = 8
 """One in so many of a turn's answers go out together, and wait for each other till then. Who has many
 connections, and is woken by one answer, finds the next one there when it is done: not to be woken for each is
 worth a twentieth of the requests of a thousand clients. In a short turn nobody waits."""
+_CROWD = 16
+"""How many connections have their output sent without a look at the time."""
 _LARGE = 16 * 1024
 """Bytes of an answer that is not kept."""
 _LINGER = 2.0
@@ -84,7 +86,7 @@ class Hub:
         self._links: dict[int, _Link] = {}
         self._answered: list[_Link] = []  # the answer to a lone request is to be sent
         self._together = 0  # how many of them go out at once
-        self._dirty: list[_Link] = []  # output waits, or the connection is over
+        self._dirty: list[_Link] = []  # output waits, maybe till the next turn, or it is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
         self._partings: dict[int, float] = {}  # when those that are to close are given up
@@ -115,7 +117,7 @@ class Hub:
     async def run(self) -> None:
         """Serve until cancelled."""
         while True:
-            if self._busy:
+            if self._busy or self._dirty:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
@@ -127,7 +129,7 @@ class Hub:
     def turn(self) -> bool:
         """Serve the sockets that are ready, once; False if there was nothing to do."""
         events = self._poller.poll(0)
-        if not events and not self._busy:
+        if not (events or self._busy or self._dirty):
             return False
         self._serve(events, 1 + (len(events) + len(self._busy)) // _SERVED_PER_NEW)
         return True
@@ -140,7 +142,7 @@ class Hub:
         now = self._now()
         self._together = len(events) // _TOGETHER
         ready = len(events) + len(self._busy)
-        self._service.slice = max(_LEAST_SLICE, min(SLICE, _SHARE / ready)) if ready else SLICE
+        self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
                 self._proceed(link, now)
@@ -171,12 +173,12 @@ class Hub:
         self._ring()
 
     def _ring(self) -> None:
-        if self._busy:  # nothing may ever become readable: what is left over has been received already
+        if self._busy or self._dirty:  # nothing may ever become readable: it has been received already
             os.eventfd_write(self._bell, 1)
 
     def _send(self) -> None:
-        """Send all answers, then what else waits. This may be the end of any connection: nobody should count
-        on his link after it."""
+        """Send all answers, then what else waits, as far as that can be done in some milliseconds. This may
+        be the end of any connection: nobody should count on his link after it."""
         for link in self._answered:
             reply = link.unsent
             if reply:
@@ -190,11 +192,19 @@ class Hub:
                     link.unsent = memoryview(reply)[sent:]
                     self._dirty.append(link)
         self._answered.clear()
-        dirty, links = self._dirty, self._links
+        dirty, links, clock = self._dirty, self._links, self._service.stopwatch
+        if not dirty:
+            return
+        # An event for many: others need not wait until all of them have it
+        end = clock() + SLICE if len(dirty) > _CROWD else None
+        count = 0
         for link in dirty:  # which may grow meanwhile
+            count += 1
             if links.get(link.fd) is link:
                 self._flush(link)
-        dirty.clear()
+            if end is not None and clock() > end:
+                break
+        del dirty[:count]
 
     def tidy(self, now: float) -> None:
         """What wants doing now and then: give up on clients that never close, listen again."""

@@ -16,12 +16,15 @@ from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
-from ..protocol.constants import EventType, WatcherType
+from ..protocol.constants import WATCH_XID, EventType, KeeperState, WatcherType
+from ..protocol.framing import frame
+from ..protocol.records import ReplyHeader, WatcherEvent
 
 STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
 _ANY = STANDARD | PERSISTENT | RECURSIVE
+_ONCE = frozenset(modes for modes in range(_ANY + 1) if modes & STANDARD)
 _STEP = 1000
 """How many paths of a forgotten watcher are seen to at once."""
 
@@ -45,13 +48,20 @@ class Notification:
     """A watch event on its way to one or many connections.
 
     :ivar zxid: of the transaction that caused it; -1 for the catch-up events of setWatches.
-    :ivar encoded: the frame on the wire, kept by the first connection that makes it.
     """
 
     zxid: int
     type: EventType
     path: str
-    encoded: bytes | None = None
+    _frame: bytes | None = None
+
+    @property
+    def frame(self) -> bytes:
+        """What goes over the wire, made once."""
+        if self._frame is None:
+            event = WatcherEvent(self.type, KeeperState.SYNC_CONNECTED, self.path)
+            self._frame = frame(ReplyHeader(WATCH_XID, self.zxid, 0).encode() + event.encode())
+        return self._frame
 
 
 class WatchManager(Generic[W]):
@@ -132,6 +142,8 @@ class WatchManager(Generic[W]):
         if entries is None:
             return []
         watchers = list(entries)
+        if len(watchers) > 1 and _ONCE.isdisjoint(entries.values()):  # none of them is consumed
+            return [each for each in watchers if each not in self._over] if self._over else watchers
         left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
         if left:
             registry[path] = left

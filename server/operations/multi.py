@@ -70,8 +70,8 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(steps), len(results), error.code)
     tree.commit()
-    for effect, node, parent in done:  # no step of a multi changes an ACL: these are still the same
-        engine.fire(effect, node.acl, parent.acl)
+    if done:  # no step of a multi changes an ACL: these are still the same
+        engine.fire_all((effect, node.acl, parent.acl) for effect, node, parent in done)
     if engine.on_txn is not None:
         engine.record(Multi(tuple(effect for effect, _, _ in done)), client.session_id)
     results.append(TERMINATOR)

@@ -96,7 +96,7 @@ def _rearm(
             if event is None:
                 add(path, client)
             else:
-                engine.tell(Notification(-1, event, path), (client,))
+                engine.tell((Notification(-1, event, path),), (client,))
                 if client.close_expected:  # they were too many: nobody is there to watch any more
                     return b""
             if number % _STEP == 0:

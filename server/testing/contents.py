@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -252,7 +252,7 @@ class _Loader:
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
     close_expected: bool = False
 
-    def notify(self, notification: Notification) -> None:
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
         """It watches nothing."""
 
     def abort(self, reason: str) -> None:

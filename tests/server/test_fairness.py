@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import select
 import socket
 import struct
@@ -452,3 +453,16 @@ def test_the_more_clients_are_ready_the_shorter_are_their_turns(
         client.ask(GET)
     scene.hub.turn()
     assert scene.service.slice == pytest.approx(slice_)
+
+
+def test_others_are_served_while_a_crowd_is_told(scene: Scene) -> None:
+    writer, polite, *watchers = watching(scene, 102)
+    scene.service.stopwatch = itertools.count(0.0, 0.001).__next__
+    writer.ask(SET)
+    scene.hub.turn()
+    assert sum(watcher.has_answer() for watcher in watchers) < 50
+    polite.ask(GET)
+    assert scene.handled_for_others(polite, turns=1) == 0
+    assert read_on(scene, polite, until=1) == [-1, 1], "its event comes before a reply that shows the change"
+    for watcher in watchers:
+        assert read_on(scene, watcher, until=-1) == [-1]

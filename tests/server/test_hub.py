@@ -19,7 +19,7 @@ from pyzk.server.clock import Clock
 from pyzk.server.settings import Settings
 from pyzk.server.transport import Server
 
-from .helpers import request_frame
+from .helpers import creation, request_frame
 
 HELLO = frame(r.ConnectRequest(0, 0, 30_000, 0, bytes(16)).encode())
 PING = request_frame(-2, OpCode.PING)
@@ -175,3 +175,36 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
         await trio.sleep(10)
         assert len(service.engine.sessions) == 0
         assert set(left) == set(range(101)), "all who are ready are served between two expired sessions"
+
+
+@pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
+async def test_long_requests_and_answers_arrive_whole(monkeypatch: pytest.MonkeyPatch, has_hub: bool) -> None:
+    monkeypatch.setattr("pyzk.server.transport._HAS_HUB", has_hub)
+    async with running() as server:
+        service = server.service
+        service.stopwatch = itertools.count(0.0, 1.0).__next__
+        for path in ["/t", *(f"/t/n{number}" for number in range(5000))]:
+            service.engine.tree.apply(creation(path), 1, 1)
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            paths = [f"/watched{number}" for number in range(5000)]
+            client.sendall(
+                request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
+                + request_frame(-8, OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))
+                + request_frame(2, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
+            )
+            assert await receive(client, 24 + 20 + 24) == 24 + 20 + 24
+            with socket.create_connection(server.address) as asker:
+                asker.sendall(b"wchp")
+                asker.shutdown(socket.SHUT_WR)  # as `echo wchp | nc` does
+                said = b""
+                asker.setblocking(False)
+                with trio.fail_after(PATIENCE):
+                    while True:
+                        await trio.lowlevel.wait_readable(asker)
+                        piece = asker.recv(65536)
+                        if not piece:
+                            break
+                        said += piece
+            assert said.count(b"\n\t0x") == 5000

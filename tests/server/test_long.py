@@ -13,7 +13,7 @@ from pyzk.protocol.multi import encode_multi
 from pyzk.server.service import SLICE
 from pyzk.server.words import in_pieces
 
-from .helpers import Peer, World, acl, children_op, create_op, get_op, kinds, request_frame, set_op
+from .helpers import Peer, World, acl, children_op, create_op, delete_op, get_op, kinds, request_frame, set_op
 from .invariants import check_world_invariants
 
 PING = request_frame(-2, OpCode.PING)
@@ -70,17 +70,46 @@ def ask(peer: Peer, op: int, request: r.Record | bytes, between: Callable[[], ob
 # --- many requests -----------------------------------------------------------------------------------------
 
 
-def test_a_turn_ends_when_its_time_is_up(world: World) -> None:
+def slow_requests(world: World) -> dict[str, bytes]:
+    """Requests that may take long for reasons that neither they nor their replies show."""
+    watches = r.SetWatches(world.zxid, [], [], [])
+    return {
+        "descendants": request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/")),
+        "ephemerals": request_frame(1, OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none")),
+        "multi": request_frame(1, OpCode.MULTI, encode_multi([set_op("/", b"")])),
+        "reads": request_frame(1, OpCode.MULTI_READ, encode_multi([get_op("/none")])),
+        "watches": request_frame(1, OpCode.SET_WATCHES, watches),
+        "set": request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"", -1)),
+    }
+
+
+@pytest.mark.parametrize("kind", ["descendants", "ephemerals", "multi", "reads", "watches", "set"])
+def test_a_turn_ends_when_its_time_is_up(world: World, kind: str) -> None:
     client = world.connect()
+    world.connect().exists("/unrelated", watch=True)
+    request = slow_requests(world)[kind]
+    size = len(client.exchange(request))
     world.service.stopwatch = itertools.count(0.0, SLICE / 4).__next__  # a quarter of it for each request
-    replies = [len(output) // PONG for output in turns(client, PING * 30)]
+    replies = [len(output) // size for output in turns(client, request * 30)]
     assert sum(replies) == 30
     assert max(replies) <= 5
 
 
-def test_a_turn_handles_at_least_one_request_however_long_that_takes(slow: World) -> None:
+@pytest.mark.parametrize("kind", ["descendants", "ephemerals", "multi", "reads", "watches", "set"])
+def test_a_turn_handles_at_least_one_request_however_long_that_takes(slow: World, kind: str) -> None:
     client = slow.connect()
-    assert turns(client, PING * 30) == [client.exchange(PING)] * 30
+    slow.connect().exists("/unrelated", watch=True)
+    request = slow_requests(slow)[kind]
+    size = len(client.exchange(request))
+    assert [len(output) // size for output in turns(client, request * 30)] == [1] * 30
+
+
+@pytest.mark.parametrize("kind", ["ping", "set"])
+def test_small_requests_need_not_look_at_the_time(slow: World, kind: str) -> None:
+    client = slow.connect()
+    request = PING if kind == "ping" else slow_requests(slow)[kind]
+    size = len(client.exchange(request))
+    assert [len(output) // size for output in turns(client, request * 40)] == [32, 8]
 
 
 def test_without_a_stopwatch_a_turn_is_bounded_by_its_requests_alone(world: World) -> None:
@@ -398,28 +427,6 @@ def test_sessions_expire_in_steps_and_who_speaks_in_between_lives(slow: World) -
     check_world_invariants(slow)
 
 
-def test_candidates_for_deletion_are_looked_up_in_steps() -> None:
-    world = World(extended_types=True, container_check_interval=5000, container_max_per_minute=10**9)
-    client = world.connect(timeout=40_000)
-    for start in range(0, MANY, 1000):
-        ops = [(f"/t{i}", 1) for i in range(start, start + 1000)]
-        for path, ttl in ops:
-            client.create(path, op=OpCode.CREATE_TTL, flags=5, ttl=ttl)
-    world.now += 5
-    world.service.stopwatch = leaping()
-    for steps in range(5):
-        if steps == 2:
-            client.delete("/t10")
-            client.create("/t20/child")
-        assert len(world.tree.ttl_nodes) >= MANY - 1, "nothing is deleted while candidates are looked for"
-        assert world.service.next_deadline() <= world.now
-        world.service.advance(world.now, within=0)
-    world.service.stopwatch = float
-    world.pass_time(1)
-    assert set(world.tree.ttl_nodes) == {"/t20"}
-    check_world_invariants(world)
-
-
 # --- four-letter words -------------------------------------------------------------------------------------
 
 LONG = [b"wchp", b"wchc", b"wchs", b"dump", b"cons", b"stat"]
@@ -527,11 +534,26 @@ def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
     encoded = []
     encode = r.WatcherEvent.encode
     monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
-    writer.multi(*[set_op("/", b"")] * 10)
-    assert len(encoded) == 10
+    writer.multi(*[set_op("/", b"")] * 10, create_op("/a"), delete_op("/a"))
+    assert len(encoded) == 2, "the same event of the same transaction is the same bytes"
     queued = [watcher.connection._output for watcher in watchers]
-    assert all(output == queued[0] and len(output) == 10 for output in queued)
-    assert all(mine is first for output in queued for mine, first in zip(output, queued[0], strict=True))
-    assert world.engine.stats.more_sent == sent + 500
-    assert world.engine.stats.watch_bytes == size + 50 * sum(map(len, queued[0]))
-    assert all(len(watcher.take_events()) == 10 for watcher in watchers)
+    assert all(len(output) == 1 and output[0] is queued[0][0] for output in queued)
+    assert world.engine.stats.more_sent == sent + 50 * 12
+    assert world.engine.stats.watch_bytes == size + 50 * len(queued[0][0])
+    changed, child = (EventType.CHANGED, "/"), (EventType.CHILD, "/")
+    assert all(kinds(watcher.take_events()) == [changed] * 10 + [child] * 2 for watcher in watchers)
+
+
+def test_events_of_one_transaction_to_various_clients_keep_their_order(world: World) -> None:
+    writer = world.connect()
+    for path in ("/a", "/b", "/c"):
+        writer.create(path)
+    watchers = {paths: world.connect() for size in range(4) for paths in itertools.combinations("abc", size)}
+    for names, watcher in watchers.items():
+        for name in names:
+            watcher.add_watch(f"/{name}", AddWatchMode.PERSISTENT)
+    order = "aabcbab"
+    writer.multi(*[set_op(f"/{name}", b"") for name in order])
+    for names, watcher in watchers.items():
+        told = [path for _, path in kinds(watcher.take_events())]
+        assert told == [f"/{name}" for name in order if name in names]

@@ -264,11 +264,11 @@ def test_any_limit_per_minute_lets_time_pass(per_minute: int, monkeypatch: pytes
         used_container(client, f"/c{i}")
     calls, due = 0, world.engine.reaper.due
 
-    def counted(now: float, *arguments: Any) -> Any:
+    def counted(now: float, wall_time: int) -> Any:
         nonlocal calls
         calls += 1
         assert calls < 100, f"the reaper is asked for ever: it has nothing to do at {now}"
-        return due(now, *arguments)
+        return due(now, wall_time)
 
     monkeypatch.setattr(world.engine.reaper, "due", counted)
     for _ in range(12):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 
 import pytest
@@ -37,6 +38,18 @@ async def test_tcp_clients_are_served_too() -> None:
                 await a.next()
     with pytest.raises(OSError, match=r"\w"):
         await trio.open_tcp_stream(server.host, server.port)
+
+
+@pytest.mark.parametrize("record", [True, False])
+async def test_a_request_that_takes_long_is_answered_without_a_socket_too(record: bool) -> None:
+    async with open_server(record=record) as server:
+        server._service.stopwatch = itertools.count(
+            0.0, 1.0
+        ).__next__  # each turn is over with its first step
+        a = await RawClient(server.open_stream()).connect()
+        paths = [f"/n{number}" for number in range(1000)]
+        assert (await a.call(OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))).err == 0
+        assert len(server.sessions()[0].watches) == 1000
 
 
 async def test_the_bodys_error_comes_out_as_it_is() -> None:
