@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..protocol import records
@@ -40,6 +41,7 @@ from ..protocol.errors import (
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
+from .failures import report
 from .operations import KNOWN, WRITES, UnknownOperation
 from .sessions import Session
 from .stats import Summary
@@ -262,9 +264,17 @@ class Connection:
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
-        if self.aborted:
-            return
-        logger.info("%s: closed, %s", self, reason)
+        if not self.aborted:
+            logger.info("%s: closed, %s", self, reason)
+            self._abort(reason)
+
+    def fail(self) -> None:
+        """End the connection because of the exception that is being handled; raises nothing."""
+        report("%s: closed", self)
+        with suppress(Exception):
+            self._abort("an error of the server")
+
+    def _abort(self, reason: str) -> None:
         self.aborted = True
         self._output.clear()
         self._waiting = 0

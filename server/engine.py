@@ -19,6 +19,7 @@ from ..protocol.jute import JuteError
 from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from .acl import AccessControl
+from .failures import report
 from .operations import OPERATIONS, RefusedRead, look_up
 from .prepare import Preparer
 from .reaper import Reaper
@@ -51,6 +52,9 @@ class Client(Hashable, Protocol):
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
+
+    def fail(self) -> None:
+        """The same, because of the exception that is being handled; raises nothing."""
 
 
 class Engine:
@@ -105,10 +109,18 @@ class Engine:
             self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
             ms = round(deadline * 1000)
             for session in self.sessions.due(ms):
-                logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
-                self.expire(session, self._now)
-            for path in self.reaper.due(ms, self.time):
-                self._reap(path)
+                try:
+                    self.expire(session, self._now)
+                    logger.info(
+                        "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
+                    )
+                except Exception:
+                    report("session 0x%x has expired, and not all that was its own is gone", session.id)
+            try:
+                for path in self.reaper.due(ms, self.time):
+                    self._reap(path)
+            except Exception:
+                report("a container or TTL znode was not deleted")
 
     def _set_time(self, now: float) -> None:
         self._now = now
@@ -176,17 +188,19 @@ class Engine:
 
     def end_session(self, session: Session, expired: bool) -> None:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
-        deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
-        for deletion in deletions:
-            node, parent = self.tree.apply(deletion, self.zxid, self.time)
-            self.fire(deletion, node.acl, parent.acl)
-        self.sessions.remove(session)
-        if self.on_txn is not None:
-            self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
-        client = self._served.pop(session.id, None)
-        if client is not None and expired:
-            client.abort(f"its session 0x{session.id:x} has expired")
-            self.disconnected(client)
+        self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
+        try:
+            deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
+            for deletion in deletions:
+                node, parent = self.tree.apply(deletion, self.zxid, self.time)
+                self.fire(deletion, node.acl, parent.acl)
+            if self.on_txn is not None:
+                self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
+        finally:
+            client = self._served.pop(session.id, None)
+            if client is not None and expired:
+                client.abort(f"its session 0x{session.id:x} has expired")
+                self.disconnected(client)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -270,5 +284,8 @@ class Engine:
             acl = own if event_path == path else parents
             notification = Notification(self.zxid, event_type, event_path)
             for client in watchers:
-                if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):
-                    client.notify(notification)
+                try:
+                    if acl is OPEN_ACL or self.access.allows(acl, _READ, client.identities):
+                        client.notify(notification)
+                except Exception:  # the others must be told; this one asks again when it is back
+                    client.fail()

@@ -19,6 +19,8 @@ import attrs
 import h11
 import trio
 
+from .listening import serve_clients
+
 logger = logging.getLogger("pyzk.server")
 
 _MAX_HEAD: Final = 16 * 1024  # bytes
@@ -103,7 +105,7 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float) ->
             clients.discard(stream)
             await trio.aclose_forcefully(stream)
 
-    await trio.serve_listeners(serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+    await serve_clients(listener, serve)
 
 
 class _Exchange:

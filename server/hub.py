@@ -9,7 +9,6 @@ theirs in every turn, and trio's other tasks run after some milliseconds of turn
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import select
@@ -20,7 +19,9 @@ from functools import partial
 
 import trio
 
+from . import descriptors
 from .connection import Connection
+from .failures import report
 from .service import Service
 
 logger = logging.getLogger("pyzk.server")
@@ -40,6 +41,8 @@ _TOGETHER = 8
 """One in so many of a turn's answers go out together, and wait for each other till then. Who has many
 connections, and is woken by one answer, finds the next one there when it is done: not to be woken for each is
 worth a twentieth of the requests of a thousand clients. In a short turn nobody waits."""
+_REST = 0.1
+"""Seconds till the next turn after one that has failed as a whole."""
 _LARGE = 16 * 1024
 """Bytes of an answer that is not kept."""
 _LINGER = 2.0
@@ -97,7 +100,10 @@ class Hub:
         for listener in (*self._listeners.values(), *self._deaf):
             listener.close()
         for link in self._links.values():
-            link.connection.receive_eof()
+            try:
+                link.connection.receive_eof()
+            except Exception:
+                link.connection.fail()
         for link in (*self._links.values(), *self._lingering.values()):
             link.sock.close()
         self._links.clear()
@@ -113,8 +119,12 @@ class Hub:
             else:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
             end = time.monotonic() + _SLICE  # real seconds, whatever the clock of the server says
-            while self.turn() and time.monotonic() < end:
-                pass
+            try:
+                while self.turn() and time.monotonic() < end:
+                    pass
+            except Exception:
+                report("a turn has ended early, and goes on in %g s", _REST)
+                await trio.sleep(_REST)
 
     def turn(self) -> bool:
         """Serve every socket that is ready, once; False if there was nothing to do."""
@@ -126,15 +136,21 @@ class Hub:
         newcomers = 1 + (len(events) + len(self._busy)) // _SERVED_PER_NEW
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
-                self._proceed(link, now)
+                try:
+                    self._proceed(link, now)
+                except Exception:
+                    self._fail(link.fd)
         for fd, event in events:
-            found = self._links.get(fd)
-            if found is None:
-                self._other(fd, now, newcomers)
-            elif event & _OUT:
-                self._proceed(found, now)
-            else:
-                self._receive(found, now)
+            try:
+                found = self._links.get(fd)
+                if found is None:
+                    self._other(fd, now, newcomers)
+                elif event & _OUT:
+                    self._proceed(found, now)
+                else:
+                    self._receive(found, now)
+            except Exception:
+                self._fail(fd)
         self._send()
         return True
 
@@ -160,18 +176,23 @@ class Hub:
             if reply:
                 try:
                     sent = link.sock.send(reply)
+                    if sent == len(reply):
+                        link.unsent = _NOTHING
+                    else:
+                        link.unsent = memoryview(reply)[sent:]
+                        self._dirty.append(link)
                 except OSError:  # which comes again, and is seen to then
-                    sent = 0
-                if sent == len(reply):
-                    link.unsent = _NOTHING
-                else:
-                    link.unsent = memoryview(reply)[sent:]
                     self._dirty.append(link)
+                except Exception:
+                    self._fail(link.fd)
         self._answered.clear()
         dirty, links = self._dirty, self._links
         for link in dirty:  # which may grow meanwhile
             if links.get(link.fd) is link:
-                self._flush(link)
+                try:
+                    self._flush(link)
+                except Exception:
+                    self._fail(link.fd)
         dirty.clear()
 
     def tidy(self, now: float) -> None:
@@ -196,28 +217,39 @@ class Hub:
         for _ in range(newcomers):
             try:
                 sock, address = listener.accept()
+                descriptors.check(sock)
             except BlockingIOError:
                 return
             except OSError as error:
-                logger.warning("a client could not be let in: %s", error)
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    del self._listeners[listener.fileno()]
-                    self._poller.unregister(listener.fileno())
-                    self._deaf.append(listener)
-                    return
+                if error.errno not in descriptors.SHORTAGE:
+                    logger.warning("a client could not be let in: %s", error)
+                    continue
+                logger.warning("clients must wait for now: %s; %s", error, descriptors.REMEDY)
+            except Exception:
+                report("clients must wait for now")
+            else:
+                self._admit(sock, address, now)
                 continue
-            self._admit(sock, address, now)
+            del self._listeners[listener.fileno()]
+            self._poller.unregister(listener.fileno())
+            self._deaf.append(listener)
+            return
 
     def _admit(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
         link = _Link(sock)
-        connection = self._service.accept((address[0], address[1]), now, partial(self._dirty.append, link))
-        if connection is None:
+        try:
+            wake = partial(self._dirty.append, link)
+            connection = self._service.accept((address[0], address[1]), now, wake)
+            if connection is None:
+                sock.close()
+                return
+            sock.setblocking(False)
+            link.connection = connection
+            self._links[link.fd] = link
+            self._poller.register(link.fd, _IN)
+        except Exception:
+            self._fail(link.fd)
             sock.close()
-            return
-        sock.setblocking(False)
-        link.connection = connection
-        self._links[link.fd] = link
-        self._poller.register(link.fd, _IN)
 
     # --- a client is served ------------------------------------------------------------------------------
 
@@ -334,12 +366,24 @@ class Hub:
             pass
         self._forget(link.fd)
 
+    def _fail(self, fd: int) -> None:
+        """End what has this file descriptor, because of the exception that is being handled."""
+        link = self._links.get(fd)
+        if link is None:
+            report("a client that came or went was closed")
+        else:
+            link.connection.fail()
+        self._forget(fd)
+
     def _forget(self, fd: int) -> None:
-        del self._partings[fd]
+        self._partings.pop(fd, None)
         link = self._lingering.pop(fd, None)
         if link is None:  # it has not even taken what was left
-            link = self._links.pop(fd)
+            link = self._links.pop(fd, None)
+            if link is None:
+                return
             self._busy.pop(link, None)
+            link.unsent = _NOTHING
             del link.connection
         link.sock.close()  # which takes it out of the poller too
 

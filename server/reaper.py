@@ -48,9 +48,9 @@ class Reaper:
     def due(self, now: float, wall_time: int) -> Iterator[str]:
         """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
         if not self._queue and self.next_check <= now:
-            self._queue.extend(self._candidates(wall_time))
             self._next_deletion = now
-            self._skip_to(now)
+            self._skip_to(now)  # first: whatever goes wrong, it is not tried again before its time
+            self._queue.extend(self._candidates(wall_time))
         while self._queue and self._next_deletion <= now:
             self._next_deletion += self._pause
             yield self._queue.popleft()

@@ -78,6 +78,8 @@ class _StreamLink:
                 await self._stream.aclose()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("%s: the stream broke", connection)
+        except* Exception:
+            connection.fail()
         finally:
             connection.receive_eof()
             self._flush()

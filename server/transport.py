@@ -6,6 +6,7 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,6 +18,8 @@ import trio
 
 from ..protocol.records import Id
 from .clock import Clock
+from .failures import report
+from .listening import serve_clients
 from .service import Service
 from .settings import Settings
 from .streams import serve_stream
@@ -120,15 +123,21 @@ class Server:
 
     async def _keep_time(self) -> None:
         tick = self.service.settings.tick_time / 1000
+        deadline = self.service.next_deadline()
         while True:
             # A new deadline may come into being meanwhile, but none that lies before the next tick.
             now = self.clock.now()
             next_tick = (now // tick + 1) * tick
             if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
                 next_tick += tick
-            await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
-            self.receive()  # what has arrived already counts as a sign of life
-            self.advance()
+            await self.clock.sleep_until(min(deadline, next_tick))
+            try:
+                self.receive()  # what has arrived already counts as a sign of life
+                self.advance()
+                deadline = self.service.next_deadline()
+            except Exception:
+                report("what has fallen due is done in part")
+                deadline = math.inf  # the rest at the next tick, and not at once
 
     # --- a task per client -------------------------------------------------------------------------------
 
@@ -143,7 +152,7 @@ class Server:
             else:
                 await serve(stream, peer)
 
-        await trio.serve_listeners(handle, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))])
+        await serve_clients(listener, handle)
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
         await serve_stream(self.service, stream, peer, self.clock.now, self.flush)

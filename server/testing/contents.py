@@ -243,6 +243,9 @@ class _Loader:
     def abort(self, reason: str) -> None:
         """There is nothing to end."""
 
+    def fail(self) -> None:
+        """Nor because of an exception."""
+
 
 def load(engine: Engine, nodes: Flat, now: float) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
