@@ -46,6 +46,7 @@ from .operations import KNOWN, WRITES, UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
+from .words import answer
 
 if TYPE_CHECKING:
     from .service import Service
@@ -366,8 +367,6 @@ class Connection:
         return True
 
     def _answer(self, word: bytes, now: float) -> None:
-        from .words import answer  # not before somebody asks: an idle server should be small
-
         self._more_received += 1
         self._engine.stats.more_received += 1
         self._send(answer(word, self._service, self, now, self._input.peek(12)[4:]))

@@ -47,6 +47,8 @@ _LARGE = 16 * 1024
 """Bytes of an answer that is not kept."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
+_PARTINGS, _PARTINGS_PER_HOST = 256, 64
+"""How many clients have these seconds at a time: in all, and of one address."""
 
 
 _NOTHING = b""
@@ -83,7 +85,7 @@ class Hub:
         self._dirty: list[_Link] = []  # output waits, or the connection is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
-        self._partings: dict[int, float] = {}  # when those that are to close are given up
+        self._partings: dict[int, tuple[float, str]] = {}  # when those that are to close are given up; whose
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the task that waits in run()
         self._poller.register(self._bell, _IN)
 
@@ -197,7 +199,7 @@ class Hub:
 
     def tidy(self, now: float) -> None:
         """What wants doing now and then: give up on clients that never close, listen again."""
-        for fd, deadline in list(self._partings.items()):
+        for fd, (deadline, _) in list(self._partings.items()):
             if deadline <= now:
                 self._forget(fd)
         while self._deaf:
@@ -316,7 +318,8 @@ class Hub:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
-            self._partings.setdefault(link.fd, self._now() + _LINGER)
+            if link.fd not in self._partings:
+                self._give_time(link.fd, connection.peer[0])
         if link.unsent:
             self._await(link, _OUT)
         else:
@@ -336,7 +339,7 @@ class Hub:
         the connection and could destroy what was sent last (wire.md, trap 13)."""
         del self._links[link.fd]
         self._busy.pop(link, None)
-        session_over = link.connection.session_over
+        session_over, host = link.connection.session_over, link.connection.peer[0]
         link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:
@@ -344,7 +347,7 @@ class Hub:
             link.sock.close()  # all was read just now, and nothing can follow: no need to wait
             return
         self._lingering[link.fd] = link
-        self._partings[link.fd] = self._now() + _LINGER
+        self._give_time(link.fd, host)
         try:
             link.sock.shutdown(socket.SHUT_WR)
             self._poller.modify(link.fd, _IN)
@@ -352,6 +355,18 @@ class Hub:
             self._forget(link.fd)
         else:
             self._drain(link)
+
+    def _give_time(self, fd: int, host: str) -> None:
+        """Wait for a client that is to leave. Of too many the oldest is given up: no limit of connections
+        counts them any more."""
+        waiting = self._partings
+        if fd not in waiting:
+            same = [other for other, (_, of) in waiting.items() if of == host]
+            if len(same) >= _PARTINGS_PER_HOST:
+                self._forget(same[0])
+            elif len(waiting) >= _PARTINGS:
+                self._forget(next(iter(waiting)))
+        waiting[fd] = (self._now() + _LINGER, host)
 
     def _drain(self, link: _Link) -> None:
         try:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
@@ -23,11 +23,15 @@ from .listening import serve_clients
 from .service import Service
 from .settings import Settings
 from .streams import serve_stream
+from .tls import subject_text
 
 if TYPE_CHECKING:
     from .http import Request, Response
 
 logger = logging.getLogger("pyzk.server")
+
+Task: TypeAlias = Callable[[], Awaitable[None]]
+"""What is made before the first client is let in, its imports included, and runs as long as the server."""
 
 _BACKLOG = 2048
 _METRICS_TIMEOUT = 30.0
@@ -76,7 +80,7 @@ class Server:
                 listener = sockets.enter_context(_listen(host, port, settings.listen_backlog))
                 return listener, listener.getsockname()[:2]
 
-            tasks = [self._keep_time]
+            tasks: list[Task] = [self._keep_time]
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
@@ -85,10 +89,10 @@ class Server:
                 tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
             if settings.admin_port is not None:
                 admin, self.admin_address = listen(settings.admin_host, settings.admin_port)
-                tasks.append(partial(self._serve_admin, admin))
+                tasks.append(self._admin_task(admin))
             if settings.metrics_port is not None:
                 metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
-                tasks.append(partial(self._serve_metrics, metrics))
+                tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
                 sockets.callback(self._close_hub)
                 self._hub.listen(plain)
@@ -163,8 +167,6 @@ class Server:
         secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
 
         def identities() -> Iterable[Id]:
-            from .tls import subject_text
-
             certificate = secure.getpeercert()
             if not certificate:
                 return ()
@@ -174,15 +176,15 @@ class Server:
 
     # --- for operators -----------------------------------------------------------------------------------
 
-    async def _serve_admin(self, listener: socket.socket) -> None:
+    def _admin_task(self, listener: socket.socket) -> Task:
         from .admin import answer
 
-        await self._serve_http(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return partial(self._serve_http, listener, answer, self.service.settings.admin_idle_timeout / 1000)
 
-    async def _serve_metrics(self, listener: socket.socket) -> None:
+    def _metrics_task(self, listener: socket.socket) -> Task:
         from .prometheus import answer
 
-        await self._serve_http(listener, answer, _METRICS_TIMEOUT)
+        return partial(self._serve_http, listener, answer, _METRICS_TIMEOUT)
 
     async def _serve_http(
         self,
