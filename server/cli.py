@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROG: Final = "pyzk-server"
+_FLUSH: Final = 1.0
+"""Seconds between two looks at whether lines of the log wait to be written."""
 
 # Flags by the field of Settings that they set.
 _FLAGS: Final = {
@@ -160,11 +162,17 @@ async def _serve(settings: Settings) -> Exception | None:
         async for _ in signals:
             scope.cancel()
 
+    async def flush_log() -> None:
+        while True:
+            await trio.sleep(_FLUSH)
+            logs.flush()
+
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
         async with trio.open_nursery() as receiver:
             async with trio.open_nursery() as nursery:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
+                receiver.start_soon(flush_log)
                 try:
                     server = await nursery.start(serve, settings)
                 except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
