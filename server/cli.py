@@ -120,6 +120,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     _spare_the_collector()
     refused = trio.run(_serve, settings)
+    logs.flush(at_end=True)
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:

@@ -141,10 +141,10 @@ class Limit(logging.Filter):
         kind.last = record
         return False
 
-    def tell(self) -> None:
-        """Log how many lines were left out in the windows that are over."""
+    def tell(self, at_end: bool = False) -> None:
+        """Log how many lines were left out in the windows that are over; at the end all are."""
         now = self._now()
-        over = {key: kind for key, kind in self._kinds.items() if kind.end <= now}
+        over = {key: kind for key, kind in self._kinds.items() if at_end or kind.end <= now}
         for key in over:
             del self._kinds[key]
         for (name, level, _), kind in over.items():
@@ -252,10 +252,10 @@ def configure(level: str = "info", style: str = "text") -> None:
     root.setLevel(level.upper())
 
 
-def flush() -> None:
-    """Write what has waited for a reader, and say what was left out."""
+def flush(at_end: bool = False) -> None:
+    """Write what has waited for a reader, and say what was left out so far; for the last time ``at_end``."""
     for handler in logging.getLogger().handlers:
         for limit in handler.filters:
             if isinstance(limit, Limit):
-                limit.tell()
+                limit.tell(at_end)
         handler.flush()

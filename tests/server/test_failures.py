@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import resource
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -381,3 +386,42 @@ def test_the_log_itself_may_fail(
     client.connection.fail()
     world.pass_time(1)
     assert client.closed
+
+
+# --- a process without memory -----------------------------------------------------------------------------
+
+
+def test_a_request_that_gets_no_memory_ends_its_own_connection(tmp_path: Path) -> None:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (400 * 2**20, 400 * 2**20))
+
+    def connect(port: int) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        client.sendall(HELLO)
+        assert len(client.recv(WELCOME, socket.MSG_WAITALL)) == WELCOME
+        return client
+
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0"]
+    with (tmp_path / "log").open("w") as log, ExitStack() as stack:
+        server = stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=limited)
+        )
+        stack.callback(server.kill)
+        assert server.stdout is not None
+        port = int(server.stdout.readline().split()[4].rpartition(":")[2])
+        other, greedy = stack.enter_context(connect(port)), stack.enter_context(connect(port))
+        for number in range(1000):
+            request = r.CreateRequest(f"/{number}", bytes(1_000_000), r.OPEN_ACL, 0)
+            try:
+                greedy.sendall(request_frame(1, OpCode.CREATE, request))
+                if not greedy.recv(1000):
+                    break
+            except ConnectionError:
+                break
+        other.sendall(request_frame(1, OpCode.DELETE, r.DeleteRequest("/1", -1)))
+        reply = other.recv(1000)
+        assert r.ReplyHeader.decode(reply[4:]).err == 0
+        stack.enter_context(connect(port)).sendall(PING)
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+    assert (tmp_path / "log").read_text().count("\nMemoryError\n") == 1

@@ -157,6 +157,17 @@ def test_of_each_kind_there_are_so_many_and_the_rest_is_counted(shown):
     assert messages[1:] == ["bad client 1000"]
 
 
+def test_at_the_end_the_rest_is_counted_at_once(written, monkeypatch):
+    monkeypatch.setattr(logs, "_MOST", 2)
+    logs.configure()
+    for i in range(5):
+        logging.getLogger("elsewhere").info("line %d", i)
+    logs.flush()
+    assert len(written().splitlines()) == 2
+    logs.flush(at_end=True)
+    assert written().endswith("3 more lines were left out within 10 s, such as: line 4\n")
+
+
 def test_the_next_line_of_a_kind_comes_behind_the_count(shown):
     logger, messages, now, _ = shown
     for i in range(logs._MOST + 2):
