@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
 from . import descriptors, logs
+from .failures import report
 from .later import import_later
 
 if TYPE_CHECKING:
@@ -166,7 +167,10 @@ async def _serve(settings: Settings) -> Exception | None:
     async def flush_log() -> None:
         while True:
             await trio.sleep(_FLUSH)
-            logs.flush()
+            try:
+                logs.flush()
+            except Exception:
+                report("lines of the log may be missing")
 
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.

@@ -203,7 +203,8 @@ class Hub:
             if deadline <= now:
                 self._forget(fd)
         while self._deaf:
-            self.listen(self._deaf.pop())
+            self.listen(self._deaf[-1])
+            self._deaf.pop()
 
     # --- a client comes ----------------------------------------------------------------------------------
 

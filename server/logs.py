@@ -124,13 +124,13 @@ class Limit(logging.Filter):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now = now
-        self._kinds: dict[tuple[str, int, str], _Kind] = {}
+        self._kinds: dict[tuple[str, int], _Kind] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno <= logging.DEBUG:
             return True
         now = self._now()
-        key = (record.name, record.levelno, str(record.msg))
+        key = (record.pathname, record.lineno)
         kind = self._kinds.get(key)
         if kind is None or kind.end <= now:
             self.tell()
@@ -147,12 +147,20 @@ class Limit(logging.Filter):
         over = {key: kind for key, kind in self._kinds.items() if at_end or kind.end <= now}
         for key in over:
             del self._kinds[key]
-        for (name, level, _), kind in over.items():
-            if kind.last is not None:
-                count, example = kind.count - _MOST, kind.last.getMessage()
-                logging.getLogger(name).log(
-                    level, "%d more lines were left out within %g s, such as: %s", count, _WINDOW, example
-                )
+        for kind in over.values():
+            last = kind.last
+            if last is not None:
+                logger, example = logging.getLogger(last.name), _message(last)
+                count = kind.count - _MOST
+                text = "%d more lines were left out within %g s, such as: %s"
+                logger.log(last.levelno, text, count, _WINDOW, example)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # the values do not fit the message
+        return str(record.msg)
 
 
 class DescriptorHandler(logging.Handler):

@@ -180,6 +180,15 @@ def test_the_next_line_of_a_kind_comes_behind_the_count(shown):
     ]
 
 
+def test_a_line_whose_values_do_not_fit_is_counted_too(shown):
+    _, messages, now, limit = shown
+    record = logging.makeLogRecord({"name": "elsewhere", "msg": "%d", "args": ("one",), "levelno": 20})
+    assert [limit.filter(record) for _ in range(logs._MOST + 1)].count(False) == 1
+    now[0] = 10.0
+    limit.tell()
+    assert messages == ["1 more lines were left out within 10 s, such as: %d"]
+
+
 def test_debug_has_no_limit(shown):
     logger, messages, _, _ = shown
     for _ in range(1000):
@@ -189,8 +198,9 @@ def test_debug_has_no_limit(shown):
 
 def test_the_limit_keeps_nothing_about_what_is_over(shown):
     logger, _, now, limit = shown
-    for i in range(1000):
-        logger.info(f"number {i}")
+    logger.info("one kind")
+    logger.info("another kind")
+    assert len(limit._kinds) == 2
     now[0] = 10.0
     limit.tell()
     assert not limit._kinds
@@ -290,8 +300,8 @@ def test_the_end_of_a_process_waits_for_a_reader_that_is_late():
     code = """
 import logging
 from pyzk.server import logs
-logs.configure()
-for i in range(2000): logging.getLogger(str(i)).info("x" * 100)
+logs.configure("debug")
+for i in range(2000): logging.debug("x" * 100)
 """
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as late:
         assert subprocess.run([sys.executable, "-c", code], stderr=late.stdin, check=False).returncode == 0
