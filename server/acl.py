@@ -58,7 +58,7 @@ class AccessControl:
             if self._super_digest and hmac.compare_digest(user.encode(), self._super_digest.encode()):
                 identities.insert(0, SUPER)
             return identities
-        raise AuthFailedError(message=f"the auth scheme {scheme!r} is unknown or refused what was sent")
+        raise AuthFailedError(message=f"the auth scheme {scheme!r:.50} is unknown or refused what was sent")
 
     def certificate_identities(self, subject: str) -> list[Id]:
         """The identities of a TLS client, given its certificate's subject as RFC 2253 text."""

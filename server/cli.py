@@ -11,10 +11,12 @@ import gc
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
-from . import logs
+from . import descriptors, logs
+from .failures import report
 from .later import import_later
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROG: Final = "pyzk-server"
+_FLUSH: Final = 1.0
+"""Seconds between two looks at whether lines of the log wait to be written."""
 
 # Flags by the field of Settings that they set.
 _FLAGS: Final = {
@@ -74,9 +78,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     import_later("ssl", "idna", "hashlib", "hmac", "bz2", "lzma")
     try:
-        _run(_parser().parse_args(argv))
+        try:
+            _run(_parser().parse_args(argv))
+        except SystemExit:
+            _say("")  # what was printed is still to be written
+            raise
     except _Refusal as refusal:
-        print(f"{PROG}: {refusal}", file=sys.stderr)
+        with suppress(OSError, ValueError, AttributeError):  # there may be no standard error either
+            sys.stderr.write(f"{PROG}: {refusal}\n")
+            sys.stderr.flush()
         return 2
     except KeyboardInterrupt:  # before the server began to listen for signals
         pass
@@ -99,14 +109,35 @@ def _run(arguments: argparse.Namespace) -> None:
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
 
+    descriptors.raise_limit()
+    if descriptors.limit() < descriptors.LEAST:
+        raise _Refusal(
+            f"only {descriptors.limit()} files may be open at a time; "
+            f"raise the limit (ulimit -n) to {descriptors.LEAST} or more"
+        )
     import trio
 
     from . import transport  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
     refused = trio.run(_serve, settings)
+    logs.flush(at_end=True)
+    if isinstance(refused, _Refusal):
+        raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
+
+
+def _say(text: str) -> None:
+    """Write to standard output; raises :class:`_Refusal` if that cannot be done."""
+    try:
+        print(text, end="", flush=True)
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "it is closed")
+    except (OSError, ValueError) as error:  # ValueError: it was closed by this process
+        sys.stdout = None  # the interpreter would try again at its end
+        reason = getattr(error, "strerror", None) or error
+        raise _Refusal(f"cannot write to standard output: {reason}; send it elsewhere") from None
 
 
 def _spare_the_collector() -> None:
@@ -120,7 +151,7 @@ def _spare_the_collector() -> None:
 
 
 async def _serve(settings: Settings) -> Exception | None:
-    """Serve until SIGINT or SIGTERM; returns the error if the server cannot listen."""
+    """Serve until SIGINT or SIGTERM; returns the error if the server cannot listen, or cannot say so."""
     import signal
 
     import trio
@@ -133,17 +164,30 @@ async def _serve(settings: Settings) -> Exception | None:
         async for _ in signals:
             scope.cancel()
 
+    async def flush_log() -> None:
+        while True:
+            await trio.sleep(_FLUSH)
+            try:
+                logs.flush()
+            except Exception:
+                report("lines of the log may be missing")
+
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
         async with trio.open_nursery() as receiver:
             async with trio.open_nursery() as nursery:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
+                receiver.start_soon(flush_log)
                 try:
                     server = await nursery.start(serve, settings)
                 except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
-                    print(_readiness(server), flush=True)
+                    try:
+                        _say(f"{_readiness(server)}\n")
+                    except _Refusal as refusal:
+                        refused = refusal
+                        nursery.cancel_scope.cancel()
             receiver.cancel_scope.cancel()
     return refused
 
@@ -171,6 +215,8 @@ def _spell(host: str, port: int) -> str:
 _REASONS: Final = {
     errno.EADDRINUSE: "the port is in use; stop what uses it, or change {port} (0: any free port)",
     errno.EACCES: "ports below 1024 are for privileged programs; change {port}",
+    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine; raise its limit (fs.file-max), or close some",
     errno.EADDRNOTAVAIL: "no such address on this machine; change {host}",
 }
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import records
@@ -41,10 +42,12 @@ from ..protocol.errors import (
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError
 from ..protocol.jute import JuteError
+from .failures import report
 from .operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from .sessions import Session
 from .stats import Summary
 from .watches import Notification
+from .words import answer
 
 if TYPE_CHECKING:
     from .service import Service
@@ -301,9 +304,17 @@ class Connection:
 
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
-        if self.aborted:
-            return
-        logger.info("%s: closed, %s", self, reason)
+        if not self.aborted:
+            logger.info("%s: closed, %s", self, reason)
+            self._abort(reason)
+
+    def fail(self) -> None:
+        """End the connection because of the exception that is being handled; raises nothing."""
+        report("%s: closed", self)
+        with suppress(Exception):
+            self._abort("an error of the server")
+
+    def _abort(self, reason: str) -> None:
         self.aborted = True
         self._output.clear()
         self._waiting = 0
@@ -407,8 +418,6 @@ class Connection:
             return
         self._start_turn()
         if self._unfinished is None:
-            from .words import answer  # not before somebody asks: an idle server should be small
-
             self._more_received += 1
             self._engine.stats.more_received += 1
             self._unfinished = answer(word, self._service, self, now, self._input.peek(12)[4:])

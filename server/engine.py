@@ -19,6 +19,7 @@ from ..protocol.jute import JuteError
 from ..protocol.paths import parent_of
 from ..protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from .acl import AccessControl, add_identities
+from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
 from .prepare import Preparer
 from .reaper import Reaper
@@ -62,6 +63,9 @@ class Client(Hashable, Protocol):
     def turn_is_over(self) -> bool:
         """Whether others are to be served before an operation of this client is gone on with. If this is
         never true, every request is processed to its end."""
+
+    def fail(self) -> None:
+        """The same, because of the exception that is being handled; raises nothing."""
 
 
 class Engine:
@@ -124,14 +128,22 @@ class Engine:
             self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
             ms = round(deadline * 1000)
             for session in self.sessions.due(ms, _EXPIRED):
-                logger.info("session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout)
-                self.expire(session, self._now)
+                try:
+                    self.expire(session, self._now)
+                    logger.info(
+                        "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
+                    )
+                except Exception:
+                    report("session 0x%x has expired, and not all that was its own is gone", session.id)
                 if is_over():
                     return
-            for path in self.reaper.due(ms, self.time):
-                self._reap(path)
-                if is_over():
-                    return
+            try:
+                for path in self.reaper.due(ms, self.time):
+                    self._reap(path)
+                    if is_over():
+                        return
+            except Exception:
+                report("a container or TTL znode was not deleted")
             if is_over():
                 return
         while self.watches.unswept:
@@ -205,17 +217,19 @@ class Engine:
 
     def end_session(self, session: Session, expired: bool) -> None:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
-        deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
-        for deletion in deletions:
-            node, parent = self.tree.apply(deletion, self.zxid, self.time)
-            self.fire(deletion, node.acl, parent.acl)
-        self.sessions.remove(session)
-        if self.on_txn is not None:
-            self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
-        client = self._served.pop(session.id, None)
-        if client is not None and expired:
-            client.abort(f"its session 0x{session.id:x} has expired")
-            self.disconnected(client)
+        self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
+        try:
+            deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
+            for deletion in deletions:
+                node, parent = self.tree.apply(deletion, self.zxid, self.time)
+                self.fire(deletion, node.acl, parent.acl)
+            if self.on_txn is not None:
+                self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
+        finally:
+            client = self._served.pop(session.id, None)
+            if client is not None and expired:
+                client.abort(f"its session 0x{session.id:x} has expired")
+                self.disconnected(client)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -321,7 +335,7 @@ class Engine:
                 self.stats.watchers[event_type].add(len(watchers))
                 acl = own if path == effect.path else parents
                 if acl is not OPEN_ACL:
-                    watchers = [each for each in watchers if self.access.allows(acl, _READ, each.identities)]
+                    watchers = [each for each in watchers if self._may_read(each, acl)]
                 if watchers != told:  # the same clients are told all at once
                     self.tell(events, told)
                     events, told = [], watchers
@@ -341,13 +355,23 @@ class Engine:
             return self.watches.deleted(effect.path, effect.parent)
         return ()
 
+    def _may_read(self, client: Client, acl: ACLs) -> bool:
+        try:
+            return self.access.allows(acl, _READ, client.identities)
+        except Exception:  # likewise
+            client.fail()
+            return False
+
     def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
         """Queue watch events on each of these."""
         if not clients:
             return
         frames = b"".join([event.frame for event in events])
         for client in clients:
-            client.notify(events, frames)
+            try:
+                client.notify(events, frames)
+            except Exception:  # the others must be told; this one asks again when it is back
+                client.fail()
         stats = self.stats
         stats.more_sent += len(clients) * len(events)
         stats.watch_bytes += len(clients) * len(frames)

@@ -20,7 +20,8 @@ import attrs
 import h11
 import trio
 
-from .streams import hang_up, listener_of, send_counted
+from .listening import serve_clients
+from .streams import hang_up, send_counted
 from .unread import UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
@@ -171,7 +172,7 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float, un
         finally:
             hang_up(stream.socket)
 
-    await trio.serve_listeners(serve, [listener_of(listener)])
+    await serve_clients(listener, serve)
 
 
 class _Exchange:

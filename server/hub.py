@@ -10,7 +10,6 @@ milliseconds of turns.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import select
@@ -21,7 +20,9 @@ from functools import partial
 
 import trio
 
+from . import descriptors
 from .connection import Connection
+from .failures import report
 from .service import SLICE, Service
 from .streams import hang_up
 
@@ -49,10 +50,14 @@ connections, and is woken by one answer, finds the next one there when it is don
 worth a twentieth of the requests of a thousand clients. In a short turn nobody waits."""
 _CROWD = 16
 """How many connections have their output sent without a look at the time."""
+_REST = 0.1
+"""Seconds till the next turn after one that has failed as a whole."""
 _LARGE = 16 * 1024
 """Bytes of an answer that is not kept."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
+_PARTINGS, _PARTINGS_PER_HOST = 256, 64
+"""How many clients have these seconds at a time: in all, and of one address."""
 
 
 _NOTHING = b""
@@ -89,7 +94,7 @@ class Hub:
         self._dirty: list[_Link] = []  # output waits, maybe till the next turn, or it is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
-        self._partings: dict[int, float] = {}  # when those that are to close are given up
+        self._partings: dict[int, tuple[float, str]] = {}  # when those that are to close are given up; whose
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the task that waits in run()
         self._poller.register(self._bell, _IN)
 
@@ -106,7 +111,10 @@ class Hub:
         for listener in (*self._listeners.values(), *self._deaf):
             hang_up(listener)
         for link in self._links.values():
-            link.connection.receive_eof()
+            try:
+                link.connection.receive_eof()
+            except Exception:
+                link.connection.fail()
         for link in (*self._links.values(), *self._lingering.values()):
             hang_up(link.sock)
         self._links.clear()
@@ -123,8 +131,12 @@ class Hub:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
             # Trio's other tasks take a hundredth of that; in real seconds, whatever the server's clock says
             end = time.monotonic() + SLICE
-            while self.turn() and time.monotonic() < end:
-                pass
+            try:
+                while self.turn() and time.monotonic() < end:
+                    pass
+            except Exception:
+                report("a turn has ended early, and goes on in %g s", _REST)
+                await trio.sleep(_REST)
 
     def turn(self) -> bool:
         """Serve the sockets that are ready, once; False if there was nothing to do."""
@@ -145,15 +157,21 @@ class Hub:
         self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
-                self._proceed(link, now)
+                try:
+                    self._proceed(link, now)
+                except Exception:
+                    self._fail(link.fd)
         for fd, event in events:
-            found = self._links.get(fd)
-            if found is None:
-                self._other(fd, now, newcomers)
-            elif event & _OUT:
-                self._proceed(found, now)
-            else:
-                self._receive(found, now)
+            try:
+                found = self._links.get(fd)
+                if found is None:
+                    self._other(fd, now, newcomers)
+                elif event & _OUT:
+                    self._proceed(found, now)
+                else:
+                    self._receive(found, now)
+            except Exception:
+                self._fail(fd)
         self._send()
 
     def look(self) -> None:
@@ -184,13 +202,15 @@ class Hub:
             if reply:
                 try:
                     sent = link.sock.send(reply)
+                    if sent == len(reply):
+                        link.unsent = _NOTHING
+                    else:
+                        link.unsent = memoryview(reply)[sent:]
+                        self._dirty.append(link)
                 except OSError:  # which comes again, and is seen to then
-                    sent = 0
-                if sent == len(reply):
-                    link.unsent = _NOTHING
-                else:
-                    link.unsent = memoryview(reply)[sent:]
                     self._dirty.append(link)
+                except Exception:
+                    self._fail(link.fd)
         self._answered.clear()
         dirty, links, clock = self._dirty, self._links, self._service.stopwatch
         if not dirty:
@@ -201,18 +221,22 @@ class Hub:
         for link in dirty:  # which may grow meanwhile
             count += 1
             if links.get(link.fd) is link:
-                self._flush(link)
+                try:
+                    self._flush(link)
+                except Exception:
+                    self._fail(link.fd)
             if end is not None and clock() > end:
                 break
         del dirty[:count]
 
     def tidy(self, now: float) -> None:
         """What wants doing now and then: give up on clients that never close, listen again."""
-        for fd, deadline in list(self._partings.items()):
+        for fd, (deadline, _) in list(self._partings.items()):
             if deadline <= now:
                 self._forget(fd)
         while self._deaf:
-            self.listen(self._deaf.pop())
+            self.listen(self._deaf[-1])
+            self._deaf.pop()
 
     # --- a client comes ----------------------------------------------------------------------------------
 
@@ -228,28 +252,39 @@ class Hub:
         for _ in range(newcomers):
             try:
                 sock, address = listener.accept()
+                descriptors.check(sock)
             except BlockingIOError:
                 return
             except OSError as error:
-                logger.warning("a client could not be let in: %s", error)
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    del self._listeners[listener.fileno()]
-                    self._poller.unregister(listener.fileno())
-                    self._deaf.append(listener)
-                    return
+                if error.errno not in descriptors.SHORTAGE:
+                    logger.warning("a client could not be let in: %s", error)
+                    continue
+                logger.warning("clients must wait for now: %s; %s", error, descriptors.REMEDY)
+            except Exception:
+                report("clients must wait for now")
+            else:
+                self._admit(sock, address, now)
                 continue
-            self._admit(sock, address, now)
+            del self._listeners[listener.fileno()]
+            self._poller.unregister(listener.fileno())
+            self._deaf.append(listener)
+            return
 
     def _admit(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
         link = _Link(sock)
-        connection = self._service.accept((address[0], address[1]), now, partial(self._dirty.append, link))
-        if connection is None:
+        try:
+            wake = partial(self._dirty.append, link)
+            connection = self._service.accept((address[0], address[1]), now, wake)
+            if connection is None:
+                hang_up(sock)
+                return
+            sock.setblocking(False)
+            link.connection = connection
+            self._links[link.fd] = link
+            self._poller.register(link.fd, _IN)
+        except Exception:
+            self._fail(link.fd)
             hang_up(sock)
-            return
-        sock.setblocking(False)
-        link.connection = connection
-        self._links[link.fd] = link
-        self._poller.register(link.fd, _IN)
 
     # --- a client is served ------------------------------------------------------------------------------
 
@@ -318,7 +353,8 @@ class Hub:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
-            self._partings.setdefault(link.fd, self._now() + _LINGER)
+            if link.fd not in self._partings:
+                self._give_time(link.fd, connection.peer[0])
         if link.unsent:
             self._await(link, _OUT)
         else:
@@ -338,7 +374,7 @@ class Hub:
         the connection and could destroy what was sent last (wire.md, trap 13)."""
         del self._links[link.fd]
         self._busy.pop(link, None)
-        session_over = link.connection.session_over
+        session_over, host = link.connection.session_over, link.connection.peer[0]
         self._service.unread.forget(link.connection)
         link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
@@ -347,7 +383,7 @@ class Hub:
             hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
             return
         self._lingering[link.fd] = link
-        self._partings[link.fd] = self._now() + _LINGER
+        self._give_time(link.fd, host)
         try:
             link.sock.shutdown(socket.SHUT_WR)
             self._poller.modify(link.fd, _IN)
@@ -355,6 +391,18 @@ class Hub:
             self._forget(link.fd)
         else:
             self._drain(link)
+
+    def _give_time(self, fd: int, host: str) -> None:
+        """Wait for a client that is to leave. Of too many the oldest is given up: no limit of connections
+        counts them any more."""
+        waiting = self._partings
+        if fd not in waiting:
+            same = [other for other, (_, of) in waiting.items() if of == host]
+            if len(same) >= _PARTINGS_PER_HOST:
+                self._forget(same[0])
+            elif len(waiting) >= _PARTINGS:
+                self._forget(next(iter(waiting)))
+        waiting[fd] = (self._now() + _LINGER, host)
 
     def _drain(self, link: _Link) -> None:
         try:
@@ -369,12 +417,24 @@ class Hub:
             pass
         self._forget(link.fd)
 
+    def _fail(self, fd: int) -> None:
+        """End what has this file descriptor, because of the exception that is being handled."""
+        link = self._links.get(fd)
+        if link is None:
+            report("a client that came or went was closed")
+        else:
+            link.connection.fail()
+        self._forget(fd)
+
     def _forget(self, fd: int) -> None:
-        del self._partings[fd]
+        self._partings.pop(fd, None)
         link = self._lingering.pop(fd, None)
         if link is None:  # it has not even taken what was left
-            link = self._links.pop(fd)
+            link = self._links.pop(fd, None)
+            if link is None:
+                return
             self._busy.pop(link, None)
+            link.unsent = _NOTHING
             self._service.unread.forget(link.connection)
             del link.connection
         link.sock.close()  # which takes it out of the poller too

@@ -7,9 +7,13 @@ and archives nobody ever asks them for anything, but they would be a fifth of an
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from types import ModuleType
 from typing import Any
+
+_SPARE = 2
+"""File descriptors that an import needs at a time."""
 
 
 class _Later(ModuleType):
@@ -18,6 +22,9 @@ class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system looks at modules, but wants nothing of them
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        # An import that runs out of file descriptors on its way may leave half a module for ever: fail before
+        for spare in [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]:
+            os.close(spare)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         module = importlib.import_module(self.__name__)

@@ -1,23 +1,60 @@
-"""The two formats of the log: lines of text for people, lines of JSON for collectors. Both go to stderr."""
+"""The log of the process: its two formats, and how it gets to stderr.
+
+* Lines of text for people, or lines of JSON for collectors. What comes from clients is escaped and cut.
+* Of each kind of line only so many are written in some seconds; then one line says how many were left out.
+* Nobody waits for whoever reads stderr: a pipe that is full keeps some lines waiting, and then loses the next
+  ones; once it is read again, one line says how many.
+"""
 
 from __future__ import annotations
 
 import logging
-import re
+import os
+import select
+import stat
+import sys
 import time
-from typing import Final
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Any, Final
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST: Final = 4000
+"""Characters of a message; the rest is cut off."""
+_WINDOW: Final = 10.0
+"""Seconds in which only so many lines of a kind are written. A kind is what one place in the code logs."""
+_MOST: Final = 200
+"""Lines."""
+_WAITING: Final = 2**20
+"""Bytes that wait for a reader, at most."""
+_PIECE: Final = 4096
+"""Bytes that a pipe takes at once if it takes any, by POSIX's PIPE_BUF on Linux."""
+_PATIENCE: Final = 1.0
+"""Seconds that the end of the process waits for the reader of the last lines."""
+
+# --- the formats ------------------------------------------------------------------------------------------
+
+
+def _cut(message: str) -> str:
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[:_LONGEST]}... ({len(message):,} characters)"
+
+
+def _escape(text: str) -> str:
+    """Without what a terminal does not show as it is: control characters, marks of direction, odd blanks."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class TextFormatter(logging.Formatter):
     """``2026-11-20 08:42:39.123 INFO pyzk.server: message``, in local time; a traceback follows.
 
-    Control characters in the message are escaped: part of it may come from a client, who could otherwise
-    forge lines of the log or steer the terminal that shows it.
+    What cannot be printed is escaped: part of a message may come from a client, who could otherwise forge
+    lines of the log or steer the terminal that shows it.
     """
 
     default_msec_format = "%s.%03d"
@@ -26,8 +63,11 @@ class TextFormatter(logging.Formatter):
         super().__init__("{asctime} {levelname} {name}: {message}", style="{")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], record.message)
+        record.message = _escape(_cut(record.message))
         return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return "\n".join(map(_escape, super().formatException(ei).split("\n")))
 
 
 # What every record has; the rest was passed as ``extra``.
@@ -53,7 +93,7 @@ class JsonFormatter(logging.Formatter):
             "time": f"{seconds}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _cut(record.getMessage()),
         }
         for name, value in vars(record).items():
             if name not in _STANDARD:
@@ -63,14 +103,167 @@ class JsonFormatter(logging.Formatter):
         return self._dumps(line, default=str)
 
 
+# --- how much is written ----------------------------------------------------------------------------------
+
+
+class _Kind:
+    """Lines of one kind in a window, which ends at ``end``; the last one that was left out."""
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+        self.count = 0
+        self.last: logging.LogRecord | None = None
+
+
+class Limit(logging.Filter):
+    """Leaves out what is too much of a kind, but for debug, and says so.
+
+    :param now: a monotonic clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._kinds: dict[tuple[str, int], _Kind] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno <= logging.DEBUG:
+            return True
+        now = self._now()
+        key = (record.pathname, record.lineno)
+        kind = self._kinds.get(key)
+        if kind is None or kind.end <= now:
+            self.tell()
+            kind = self._kinds[key] = _Kind(now + _WINDOW)
+        kind.count += 1
+        if kind.count <= _MOST:
+            return True
+        kind.last = record
+        return False
+
+    def tell(self, at_end: bool = False) -> None:
+        """Log how many lines were left out in the windows that are over; at the end all are."""
+        now = self._now()
+        over = {key: kind for key, kind in self._kinds.items() if at_end or kind.end <= now}
+        for key in over:
+            del self._kinds[key]
+        for kind in over.values():
+            last = kind.last
+            if last is not None:
+                logger, example = logging.getLogger(last.name), _message(last)
+                count = kind.count - _MOST
+                text = "%d more lines were left out within %g s, such as: %s"
+                logger.log(last.levelno, text, count, _WINDOW, example)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # the values do not fit the message
+        return str(record.msg)
+
+
+class DescriptorHandler(logging.Handler):
+    """Writes to a file descriptor as far as that is possible without waiting.
+
+    The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
+    terminals are opened a second time, and for the rest it is asked before each write whether there is room.
+    """
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self._given, self._fd = fd, _own(fd)
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLOUT)
+        self._waiting = bytearray()
+        self._lost = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+            self._tell()
+            if len(self._waiting) + len(line) > _WAITING:
+                self._lost += 1
+            else:
+                self._waiting += line
+            self._write()
+        except Exception:  # no memory, or arguments that do not fit the message: the server goes on
+            self._lost += 1
+
+    def _tell(self) -> None:
+        """Say how many lines were lost, once half of the room is free again."""
+        if self._lost and len(self._waiting) <= _WAITING // 2:
+            message = f"{self._lost:,} lines were lost here: nobody took them in time"
+            record = logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None)
+            self._waiting += f"{self.format(record)}\n".encode()
+            self._lost = 0
+
+    def _write(self, seconds: float = 0.0) -> None:
+        """Write what waits, and wait so long for a reader."""
+        end = time.monotonic() + seconds
+        while self._waiting and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
+            try:
+                written = os.write(self._fd, self._waiting[:_PIECE])
+            except BlockingIOError:
+                return
+            except OSError:  # nobody will ever read it, or the disk is full
+                self._lost += self._waiting.count(b"\n")
+                self._waiting.clear()
+                return
+            del self._waiting[:written]
+
+    def flush(self) -> None:
+        self._finish(0.0)
+
+    def close(self) -> None:
+        self._finish(_PATIENCE)
+        if self._fd != self._given:
+            os.close(self._fd)
+            self._fd = self._given
+        super().close()
+
+    def _finish(self, seconds: float) -> None:
+        with self.lock or nullcontext():
+            if self._waiting:
+                self._write(seconds)
+                self._tell()
+                self._write()
+
+
+def _own(fd: int) -> int:
+    """The same pipe or terminal with flags of our own, where the system allows that."""
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        with suppress(OSError):
+            return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return fd
+
+
+def _to_stderr() -> logging.Handler:
+    try:
+        return DescriptorHandler(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # it is closed, or something else stands in for it
+        return logging.StreamHandler()
+
+
 def configure(level: str = "info", style: str = "text") -> None:
-    """Send the log of this process to stderr.
+    """Send the log of this process to stderr; call :func:`flush` now and then.
 
     :param level: one of :data:`LEVELS`: nothing below it is shown.
     :param style: one of :data:`FORMATS`.
     """
-    handler = logging.StreamHandler()
+    handler = _to_stderr()
+    handler.addFilter(Limit())
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def flush(at_end: bool = False) -> None:
+    """Write what has waited for a reader, and say what was left out so far; for the last time ``at_end``."""
+    for handler in logging.getLogger().handlers:
+        for limit in handler.filters:
+            if isinstance(limit, Limit):
+                limit.tell(at_end)
+        handler.flush()

@@ -6,14 +6,15 @@ monitoring templates ask for it.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ..protocol.constants import EventType
 from ..protocol.paths import parent_of
+from . import descriptors
 from .stats import Histogram, Summary
 
 if TYPE_CHECKING:
@@ -235,10 +236,11 @@ def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
 
 
 def _file_descriptors() -> tuple[int, int]:
-    import resource
-
-    used = len(os.listdir("/dev/fd")) - 1 if os.path.isdir("/dev/fd") else -1
-    return used, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = descriptors.limit()
+    try:
+        return len(os.listdir("/dev/fd")) - 1, most
+    except OSError as error:  # the directory needs one itself
+        return most if error.errno == errno.EMFILE else -1, most
 
 
 def java_double(value: float) -> str:
@@ -246,6 +248,9 @@ def java_double(value: float) -> str:
     rounded = math.floor(value * 10_000 + 0.5) / 10_000
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         return repr(rounded)
-    exact = Decimal(repr(rounded)).normalize()
-    digits = "".join(map(str, exact.as_tuple().digits))
-    return f"{'-' * (rounded < 0)}{digits[0]}.{digits[1:] or '0'}E{exact.adjusted()}"
+    mantissa, _, power = repr(abs(rounded)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = f"{whole}{fraction}".lstrip("0")
+    exponent = int(power or 0) + len(digits) - len(fraction) - 1
+    digits = digits.rstrip("0")
+    return f"{'-' * (rounded < 0)}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -19,6 +19,7 @@ from sortedcontainers import SortedKeyList
 from ..protocol.records import Id
 from .connection import Connection
 from .engine import Engine
+from .failures import report
 from .settings import Settings
 from .unread import UnreadOutput
 from .watches import Notification
@@ -222,13 +223,20 @@ class Service:
         while self._timers and self._timers[0][0] <= now:
             when, callback = self._timers.pop(0)
             self.engine.advance(when)
-            callback()
+            try:
+                callback()
+            except Exception:
+                report("a timer has done nothing, or half of what it should")
         self.engine.advance(now, is_over)
         for connection, deadline in list(self._silent.items()):
             if deadline > now or is_over():
                 break
+            del self._silent[connection]
             self.engine.stats.sessionless_expired += 1
-            connection.abort("it has not said a word of ZooKeeper's protocol in time")
+            try:
+                connection.abort("it has not said a word of ZooKeeper's protocol in time")
+            except Exception:
+                connection.fail()
 
 
 def java_address(host: str) -> str:

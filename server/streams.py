@@ -66,11 +66,6 @@ def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
     sock.close()
 
 
-def listener_of(sock: socket.socket) -> trio.SocketListener:
-    """A listener for trio, which closes it as it likes: the socket itself is left to :func:`hang_up`."""
-    return trio.SocketListener(trio.socket.from_stdlib_socket(sock.dup()))
-
-
 class _StreamLink:
     def __init__(
         self, service: Service, stream: trio.abc.Stream, now: Callable[[], float], flush: Callable[[], None]
@@ -109,6 +104,8 @@ class _StreamLink:
                     nursery.cancel_scope.cancel()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("%s: the stream broke", connection)
+        except* Exception:
+            connection.fail()
         finally:
             connection.receive_eof()
             self._service.unread.forget(connection)

@@ -13,20 +13,26 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
 from ..protocol.records import Id
 from .clock import Clock
+from .failures import report
+from .listening import serve_clients
 from .service import SLICE, Service
 from .settings import Settings
-from .streams import hang_up, listener_of, serve_stream
+from .streams import hang_up, serve_stream
+from .tls import subject_text
 
 if TYPE_CHECKING:
     from .http import Request, Response
 
 logger = logging.getLogger("pyzk.server")
+
+Task: TypeAlias = Callable[[], Awaitable[None]]
+"""What is made before the first client is let in, its imports included, and runs as long as the server."""
 
 _BACKLOG = 2048
 _METRICS_TIMEOUT = 30.0
@@ -80,7 +86,7 @@ class Server:
                 sockets.callback(hang_up, listener)
                 return listener, listener.getsockname()[:2]
 
-            tasks = [self._keep_time]
+            tasks: list[Task] = [self._keep_time]
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
@@ -89,10 +95,10 @@ class Server:
                 tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
             if settings.admin_port is not None:
                 admin, self.admin_address = listen(settings.admin_host, settings.admin_port)
-                tasks.append(partial(self._serve_admin, admin))
+                tasks.append(self._admin_task(admin))
             if settings.metrics_port is not None:
                 metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
-                tasks.append(partial(self._serve_metrics, metrics))
+                tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
                 sockets.callback(self._close_hub)
                 self._hub.listen(plain)
@@ -130,17 +136,23 @@ class Server:
 
     async def _keep_time(self) -> None:
         tick = self.service.settings.tick_time / 1000
+        deadline = self.service.next_deadline()
         while True:
             # A new deadline may come into being meanwhile, but none that lies before the next tick.
             now = self.clock.now()
             next_tick = (now // tick + 1) * tick
             if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
                 next_tick += tick
-            await self.clock.sleep_until(min(self.service.next_deadline(), next_tick))
-            now = self.clock.now()
-            self.receive()  # what has arrived already counts as a sign of life
-            await self._receive_in_tasks(now)
-            self.advance(now, SLICE)
+            await self.clock.sleep_until(min(deadline, next_tick))
+            try:
+                now = self.clock.now()
+                self.receive()  # what has arrived already counts as a sign of life
+                await self._receive_in_tasks(now)
+                self.advance(now, SLICE)
+                deadline = self.service.next_deadline()
+            except Exception:
+                report("what has fallen due is done in part")
+                deadline = math.inf  # the rest at the next tick, and not at once
 
     async def _receive_in_tasks(self, now: float) -> None:
         """Have handled what has arrived for clients with tasks of their own, if something is due at ``now``.
@@ -171,7 +183,7 @@ class Server:
             else:
                 await serve(stream, peer)
 
-        await trio.serve_listeners(handle, [listener_of(listener)])
+        await serve_clients(listener, handle)
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
         await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
@@ -182,8 +194,6 @@ class Server:
         secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
 
         def identities() -> Iterable[Id]:
-            from .tls import subject_text
-
             certificate = secure.getpeercert()
             if not certificate:
                 return ()
@@ -196,15 +206,15 @@ class Server:
 
     # --- for operators -----------------------------------------------------------------------------------
 
-    async def _serve_admin(self, listener: socket.socket) -> None:
+    def _admin_task(self, listener: socket.socket) -> Task:
         from .admin import answer
 
-        await self._serve_http(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return partial(self._serve_http, listener, answer, self.service.settings.admin_idle_timeout / 1000)
 
-    async def _serve_metrics(self, listener: socket.socket) -> None:
+    def _metrics_task(self, listener: socket.socket) -> Task:
         from .prometheus import answer
 
-        await self._serve_http(listener, answer, _METRICS_TIMEOUT)
+        return partial(self._serve_http, listener, answer, _METRICS_TIMEOUT)
 
     async def _serve_http(
         self,

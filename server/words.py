@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
+import pwd
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
@@ -187,14 +190,14 @@ def _conf(service: Service, asker: Connection, now: float) -> str:
 
 def environment() -> dict[str, str]:
     """The 18 values of ``envi``; those of a JVM are not there."""
-    import getpass
-    import platform
-    import sys
-
     try:
-        user = getpass.getuser()
+        user = pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError):  # a user id without a name
         user = str(os.getuid())
+    try:
+        directory = os.getcwd()
+    except OSError:  # it was deleted
+        directory = "<NA>"
     known = {
         "zookeeper.version": VERSION_TEXT,
         "host.name": platform.node(),
@@ -205,7 +208,7 @@ def environment() -> dict[str, str]:
         "os.version": platform.release(),
         "user.name": user,
         "user.home": os.path.expanduser("~"),
-        "user.dir": os.getcwd(),
+        "user.dir": directory,
         "java.home": sys.prefix,
     }
     return {name: known.get(name, "<NA>") for name in _ENVIRONMENT}

@@ -8,13 +8,14 @@ in neither.
 from __future__ import annotations
 
 import re
+from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import attrs
 
-from ..protocol.constants import DEFAULT_PORT
+from ..protocol.constants import DEFAULT_PORT, FOUR_LETTER_WORDS
 from . import tls
 from .settings import Settings, SettingsError, check
 from .zookeys import (
@@ -31,8 +32,11 @@ from .zookeys import (
     boolean,
     is_off,
     is_secret,
+    names,
     reason_for,
 )
+
+_WORDS = {word.decode() for word in FOUR_LETTER_WORDS} | {"*"}
 
 
 class ConfigError(ValueError):
@@ -111,11 +115,18 @@ def masked(text: str) -> str:
             entry = entry[:-1] + more.lstrip(_BLANK)
         entry = entry.lstrip(f"#!{_BLANK}")
         match = _ENTRY.fullmatch(entry)
-        key = re.sub(r"\\(?!u)", "", match[1]) if match else ""
+        key = _key(match[1]) if match else ""
         if is_secret(key):
             whole = [f"{line[: line.find(entry[:1])]}{key}=***"]
         shown += whole
     return "\n".join(shown)
+
+
+def _key(text: str) -> str:
+    try:
+        return _ESCAPE.sub(_unescape, text).strip(_TRIMMED)
+    except ValueError:  # a comment may have \u and no number
+        return text
 
 
 # --- from values to settings ----------------------------------------------------------------------------
@@ -214,6 +225,7 @@ class _Reader:
         self._read_admin_server()
         self._read_metrics_provider()
         self._read_ports(port_given)
+        self._read_doubtful_values()
         self.given["extra"] = Given(self.unknown, "unknown keys", self.name)
         if self.idle:
             reasons = "; ".join(f"{reason}: {', '.join(keys)}" for reason, keys in self.idle.items())
@@ -275,6 +287,9 @@ class _Reader:
     def _give(self, field: str | None, value: object, entry: Entry) -> None:
         if field:
             self.given[field] = Given(value, entry.key, f"{self.name}, line {entry.line}")
+
+    def _warn(self, entry: Entry, message: str) -> None:
+        self.warnings.append(f"{self.name}, line {entry.line}: {entry.key}: {message}")
 
     def _note(self, reason: str, key: str) -> None:
         self.idle.setdefault(reason, []).append(key)
@@ -380,3 +395,25 @@ class _Reader:
                 self._refuse(self.entries[key], f"it needs {key.removesuffix('Address')} beside it")
         if "secure_port" in self.given and not port_given:
             self.warnings.append(f"{self.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
+
+    def _read_doubtful_values(self) -> None:
+        """What the real server takes without a word, although it does not do what it seems to."""
+        for key in ("maxClientCnxns", "maxCnxns"):
+            entry = self.entries.get(key)
+            if entry is not None and re.fullmatch("-[0-9]+", entry.value) and entry.value != "-1":
+                self._warn(entry, f"{entry.value} means no limit at all; if that is what you want, write 0")
+        entry = self.entries.get("4lw.commands.whitelist")
+        if entry is not None and (unknown := names(entry.value) - _WORDS):
+            self._warn(entry, f"no four-letter word: {', '.join(map(repr, sorted(unknown)))}; delete it")
+        entry = self.entries.get("DigestAuthenticationProvider.superDigest")
+        if entry is not None and not _is_digest(entry.value):
+            self._warn(entry, "nobody can be super by it; it must be a name, a colon and a digest in base64")
+
+
+def _is_digest(text: str) -> bool:
+    """Whether it is what user:password becomes, by any digest."""
+    user, _, digest = text.partition(":")
+    try:
+        return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)
+    except ValueError:
+        return False

@@ -43,7 +43,7 @@ def _java_integer(text: str) -> int:
 
 
 def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
-    """A number of connections: a negative one means no limit, as 0 does."""
+    """A number of connections: a negative one means no limit, as 0 does; -1 is what people write for it."""
     return lambda text: max(parser(text), 0)
 
 
@@ -68,7 +68,7 @@ def address(text: str) -> str:
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",")) - {""}
 
 
@@ -95,9 +95,15 @@ def _metrics_provider(text: str) -> str:
 # --- secrets ----------------------------------------------------------------------------------------------
 
 
+_SECRET = re.compile(
+    "(passw(or)?d|pwd|passphrase|superdigest|secret|token|credential|(private|api)[._-]?key)[._-]?(key|text|value)?s?$",
+    re.IGNORECASE,
+)
+
+
 def is_secret(key: str) -> bool:
     """Whether the value of a key is not to be shown."""
-    return re.search("(?i)(passw(or)?d|passphrase|superdigest|secret)$", key) is not None
+    return _SECRET.search(key) is not None
 
 
 # --- keys that are settings -----------------------------------------------------------------------------
@@ -143,15 +149,15 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "DigestAuthenticationProvider.superDigest": ("super_digest", str),
     "X509AuthenticationProvider.superUser": ("x509_super_user", str),
     "enforce.auth.enabled": (None, boolean),
-    "enforce.auth.schemes": ("required_auth_schemes", _names),
+    "enforce.auth.schemes": ("required_auth_schemes", names),
     "sessionRequireClientSASLAuth": (None, boolean),
-    "4lw.commands.whitelist": ("four_letter_words", _names),
+    "4lw.commands.whitelist": ("four_letter_words", names),
     "readonlymode.enabled": ("read_only_mode", boolean),
     "admin.enableServer": (None, boolean),
     "admin.serverAddress": ("admin_host", address),
     "admin.serverPort": ("admin_port", _java_integer),
     "admin.commandURL": ("admin_url", str),
-    "admin.allowedHosts": ("admin_allowed_hosts", _names),
+    "admin.allowedHosts": ("admin_allowed_hosts", names),
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),

@@ -261,6 +261,9 @@ class _Loader:
     def turn_is_over(self) -> bool:
         return False
 
+    def fail(self) -> None:
+        """Nor because of an exception."""
+
 
 def load(engine: Engine, nodes: Flat, now: float) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.

@@ -1,4 +1,5 @@
-"""The clients that most tests want; and a test fails on the spot if the server logs a traceback."""
+"""The clients that most tests want; and a test fails on the spot if the server logs a traceback. Where the
+server goes on all the same, the module fails at its end."""
 
 from __future__ import annotations
 
@@ -11,20 +12,39 @@ from .helpers import Peer, World
 
 
 class _NoTracebacks(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.expected: list[str] | None = None
+        self.unexpected: list[AssertionError] = []
+
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            raise AssertionError(
-                f"the server logged a traceback: {record.getMessage()}"
-            ) from record.exc_info[1]
+        if not record.exc_info or record.exc_info[1] is None:
+            return
+        if self.expected is not None:
+            self.expected.append(record.getMessage())
+            return
+        error = AssertionError(f"the server logged a traceback: {record.getMessage()}")
+        self.unexpected.append(error)
+        raise error from record.exc_info[1]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_tracebacks() -> Iterator[None]:
+def no_tracebacks() -> Iterator[_NoTracebacks]:
     logger = logging.getLogger("pyzk")
     handler = _NoTracebacks()
     logger.addHandler(handler)
-    yield
+    yield handler
     logger.removeHandler(handler)
+    for error in handler.unexpected:
+        raise error
+
+
+@pytest.fixture
+def tracebacks(no_tracebacks: _NoTracebacks) -> Iterator[list[str]]:
+    """The messages of the tracebacks that are logged, in a test that wants to see some."""
+    no_tracebacks.expected = messages = []
+    yield messages
+    no_tracebacks.expected = None
 
 
 @pytest.fixture

@@ -351,6 +351,29 @@ except AttributeError as error: print(error)
     assert done.stdout == "module 'ssl' has no attribute 'nothing'\n"
 
 
+@pytest.mark.parametrize(
+    ("argv", "output", "reason"),
+    [
+        (["--port", "0"], ">/dev/full", "No space left on device"),
+        (["--port", "0"], ">&-", "it is closed"),
+        (["--port", "0"], "| true", "Broken pipe"),
+        (["--version"], ">/dev/full", "No space left on device"),
+    ],
+)
+def test_an_output_that_takes_nothing(argv, output, reason):
+    command = f'("$0" -m pyzk.server "$@"; echo $? >&2) {output}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, *argv],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    line, status = done.stderr.splitlines()
+    assert status == "2"
+    assert line == f"pyzk-server: cannot write to standard output: {reason}; send it elsewhere"
+
+
 # --- the sample configuration ---------------------------------------------------------------------------
 
 

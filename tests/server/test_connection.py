@@ -360,3 +360,9 @@ def test_operations_that_waited_too_long_are_throttled(op: OpCode, err: int) -> 
     world.now += 0.2
     assert headers(client.exchange())[-1][2] == err
     assert ("/x" in world.tree.nodes) is False
+
+
+def test_a_long_auth_scheme_is_not_logged_in_full(client: Peer, caplog: pytest.LogCaptureFixture) -> None:
+    assert client.auth("x" * 100_000, b"y").err == -115
+    [record] = caplog.records
+    assert len(record.getMessage()) < 300

@@ -112,6 +112,41 @@ def test_a_late_check_does_not_shift_the_next_one() -> None:
     assert bench.reaper.next_deadline() == 3 * INTERVAL
 
 
+def test_many_candidates_are_looked_at_in_several_steps() -> None:
+    """Everybody would have to wait for a million of them."""
+    bench = Bench()
+    for i in range(2500):
+        bench.add(f"/c{i}", CONTAINER_OWNER, used=i == 2400)
+    for step, due in enumerate([[], [], ["/c2400"]]):
+        assert bench.reaper.next_deadline() == INTERVAL + 10 * step
+        assert bench.due(INTERVAL + 10 * step) == due
+    assert bench.reaper.next_deadline() == 2 * INTERVAL
+
+
+def test_what_goes_or_changes_between_two_steps_is_left_alone() -> None:
+    bench = Bench()
+    for i in range(1500):
+        bench.add(f"/c{i}", CONTAINER_OWNER, used=i >= 1400)
+    assert bench.due(INTERVAL) == []
+    for i in range(1400, 1500):
+        bench.tree.apply(deletion(f"/c{i}"), 2, 2)
+    bench.add("/c1450", 0, used=True)
+    bench.add("/c1451", CONTAINER_OWNER)
+    assert bench.due(INTERVAL + 10) == []
+    assert bench.reaper.next_deadline() == 2 * INTERVAL
+
+
+def test_the_limit_per_minute_holds_across_steps() -> None:
+    bench = Bench(container_max_per_minute=600)  # a pause of 100 ms
+    for i in range(1001):
+        bench.add(f"/c{i}", CONTAINER_OWNER, used=i % 1000 == 0)
+    assert bench.due(INTERVAL) == ["/c0"]
+    assert bench.reaper.next_deadline() == INTERVAL + 10
+    assert bench.due(INTERVAL + 10) == []
+    assert bench.reaper.next_deadline() == INTERVAL + 100
+    assert bench.due(INTERVAL + 100) == ["/c1000"]
+
+
 def test_deletions_are_spread_by_the_limit_per_minute() -> None:
     bench = Bench(container_max_per_minute=6000)  # a pause of 10 ms
     for i in range(3):

@@ -71,6 +71,7 @@ def test_a_bad_escape_is_refused_and_its_line_not_shown():
 
 PROMETHEUS = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
+DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 HONOURED = [
     ("clientPort=0", "port", 0),
     ("clientPort=2182\nclientPortAddress=0.0.0.0", "host", "0.0.0.0"),
@@ -103,7 +104,7 @@ HONOURED = [
     ("skipACL=no", "skip_acl", False),
     ("DigestAuthenticationProvider.enabled=false", "digest_enabled", False),
     ("DigestAuthenticationProvider.digestAlg=SHA3-256", "digest_algorithm", "SHA3-256"),
-    ("DigestAuthenticationProvider.superDigest=super:x=", "super_digest", "super:x="),
+    (f"DigestAuthenticationProvider.superDigest={DIGEST}", "super_digest", DIGEST),
     ("X509AuthenticationProvider.superUser=CN=root, O=x", "x509_super_user", "CN=root, O=x"),
     (
         "enforce.auth.enabled=true\nenforce.auth.schemes= digest , ip",
@@ -408,6 +409,39 @@ def test_a_file_is_read_as_java_reads_it(tmp_path):
     assert build(read(str(path)).given).x509_super_user == "CN=José"
 
 
+# --- values that do not do what they seem to ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "kept", "words"),
+    [
+        ("maxClientCnxns", "-5", "max_client_connections", 0, "-5 means no limit at all"),
+        ("maxCnxns", "-60", "max_connections", 0, "-60 means no limit at all"),
+        (
+            "4lw.commands.whitelist",
+            "srvr, rouk, MNTR",
+            "four_letter_words",
+            {"srvr", "rouk", "MNTR"},
+            "no four-letter word: 'MNTR', 'rouk'; delete it",
+        ),
+        ("DigestAuthenticationProvider.superDigest", "super", "super_digest", "super", "nobody can be super"),
+        (
+            "DigestAuthenticationProvider.superDigest",
+            "super:s3cret",
+            "super_digest",
+            "super:s3cret",
+            "nobody can be super",
+        ),
+    ],
+)
+def test_a_value_that_does_not_do_what_it_seems_to(key, value, field, kept, words):
+    assert getattr(settings_of(f"tickTime=10\n{key}={value}"), field) == kept
+    [warning] = warnings_of(f"tickTime=10\n{key}={value}")
+    assert warning.startswith(f"zoo.cfg, line 2: {key}: ")
+    assert words in warning
+    assert "s3cret" not in warning
+
+
 # --- the text as it may be shown ------------------------------------------------------------------------
 
 
@@ -423,7 +457,13 @@ def test_a_file_is_read_as_java_reads_it(tmp_path):
         ("x\\.password s3cret", "x.password=***"),
         ("# a comment \\\nx.password=s3cret", "# a comment \\\nx.password=***"),
         ("x.password=s3cret\\", "x.password=***"),
+        ("x.passw\\u006frd=s3cret", "x.password=***"),
+        ("# x.\\u0070assword\\u0020=s3cret", "# x.password=***"),
+        ("x.secretKey=s3cret\nx.token=s3cret", "x.secretKey=***\nx.token=***"),
+        ("db.pwd=s3cret\ncredentials=s3cret", "db.pwd=***\ncredentials=***"),
+        ("a.privateKey=s3cret\na.api_key=s3cret", "a.privateKey=***\na.api_key=***"),
         ("ssl.keyStore.passwordPath=/a/file", "ssl.keyStore.passwordPath=/a/file"),
+        ("key=1\ntokens.max=2\nprivate=3", "key=1\ntokens.max=2\nprivate=3"),
     ],
 )
 def test_the_text_is_shown_without_secrets(text, shown):

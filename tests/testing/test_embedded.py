@@ -107,15 +107,15 @@ def _kill_and_fail(server: EmbeddedServer) -> None:
 
 
 def _kill(server: EmbeddedServer) -> None:
-    """As a bug in one of the server's own tasks would."""
+    """As a bug in the clock of its run would."""
 
-    def bug() -> float:
+    async def bug(deadline: float) -> None:
         raise ZeroDivisionError("of the test")
 
     def plant() -> None:
-        controls = server._running()
-        controls._service.next_deadline = bug  # type: ignore[method-assign]
-        controls._jumping_clock.wake()
+        clock = server._running()._jumping_clock
+        clock.sleep_until = bug  # type: ignore[method-assign]
+        clock.wake()
 
     server._call(plant)
     wait_until(lambda: server._error)

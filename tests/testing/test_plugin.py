@@ -234,11 +234,11 @@ def test_a_server_that_died_says_so_in_the_report(pytester: pytest.Pytester) -> 
     pytester.makepyfile(
         """
         def test_it(zk_server):
-            def bug(): raise ZeroDivisionError
+            async def bug(deadline): raise ZeroDivisionError
             def plant():
-                controls = zk_server._running()
-                controls._service.next_deadline = bug
-                controls._jumping_clock.wake()
+                clock = zk_server._running()._jumping_clock
+                clock.sleep_until = bug
+                clock.wake()
             zk_server._call(plant)
             while True:
                 zk_server.sessions()

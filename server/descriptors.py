@@ -1,0 +1,46 @@
+"""File descriptors: as many as the process may have, but for a few that no client gets.
+
+The server needs some for itself at any time: to import a module that was not needed before, to read /dev/fd
+for an operator, to write a traceback. So clients may not take the last ones.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import trio
+
+_RESERVE: Final = 32
+LEAST: Final = 64
+"""With fewer than these there would be hardly any for clients."""
+SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""What accept() and the like raise while the system has nothing left to give."""
+REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) be raised"
+
+
+def limit() -> int:
+    """How many the process may have."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_limit() -> None:
+    """Raise the limit as far as the system lets this user, as a JVM does at its start."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(OSError, ValueError):  # it is higher than the kernel's own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Close the socket of a new client and raise :class:`OSError` if it has got one of those in reserve."""
+    most = limit()
+    if sock.fileno() >= most - min(_RESERVE, most // 4):  # the lowest number that is free is given out first
+        sock.close()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
