@@ -311,8 +311,11 @@ class Connection:
     def fail(self) -> None:
         """End the connection because of the exception that is being handled; raises nothing."""
         report("%s: closed", self)
+        reason = "an error of the server"
         with suppress(Exception):
-            self._abort("an error of the server")
+            self._abort(reason)
+        with suppress(Exception):  # for the case that it was this that failed
+            self._service.closed(self, reason)
 
     def _abort(self, reason: str) -> None:
         self.aborted = True

@@ -221,8 +221,11 @@ class Engine:
         try:
             deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
             for deletion in deletions:
-                node, parent = self.tree.apply(deletion, self.zxid, self.time)
-                self.fire(deletion, node.acl, parent.acl)
+                try:
+                    node, parent = self.tree.apply(deletion, self.zxid, self.time)
+                    self.fire(deletion, node.acl, parent.acl)
+                except Exception:  # what others wait for must go all the same
+                    report("session 0x%x is over; %s stays, or not all were told", session.id, deletion.path)
             if self.on_txn is not None:
                 self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
         finally:

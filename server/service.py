@@ -33,6 +33,7 @@ _Timer = tuple[float, Callable[[], object]]
 
 SLICE = 0.005
 """Seconds of work for one client, or of work that no client waits for, before others are served."""
+_REFUSALS = 1000  # addresses: of how many it is remembered that a refusal was logged
 _BUCKET = 10.0  # seconds: the steps in which connections are shown to be given up
 
 
@@ -139,6 +140,8 @@ class Service:
         if reason:
             self.engine.stats.connections_rejected += 1
             if host not in self._refusals:
+                if len(self._refusals) == _REFUSALS:
+                    self._refusals.clear()
                 self._refusals.add(host)
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None

@@ -262,6 +262,22 @@ async def test_it_ends_the_stream_of_one_client(
         assert len(server.service.connections) == 1
 
 
+def test_a_connection_whose_end_fails_at_first_counts_no_longer(
+    monkeypatch: pytest.MonkeyPatch, world: World, client: Peer, tracebacks: list[str]
+) -> None:
+    def fail_once(*args: Any) -> None:
+        monkeypatch.undo()
+        raise MemoryError
+
+    monkeypatch.setattr(world.service, "closed", fail_once)
+    try:
+        client.connection.receive_eof()
+    except MemoryError:
+        client.connection.fail()
+    assert not world.service.connections
+    assert len(tracebacks) == 1
+
+
 # --- a task for each client -------------------------------------------------------------------------------
 
 
@@ -303,6 +319,7 @@ def test_a_session_that_expires_badly_keeps_no_other_from_it(
     peers = [world.connect(timeout=4000) for _ in range(3)]
     for number, peer in enumerate(peers):
         peer.create(f"/{number}", flags=1)
+        peer.create(f"/{number}-too", flags=1)
     failures = [MemoryError()]
     owner = {"apply": world.tree, "fire": world.engine, "on_txn": world.engine, "abort": peers[0].connection}
 
@@ -317,7 +334,7 @@ def test_a_session_that_expires_badly_keeps_no_other_from_it(
     assert len(tracebacks) == 1
     assert not len(world.engine.sessions)
     assert [peer.closed for peer in peers] == [place != "abort", True, True]
-    assert not {"/1", "/2"} & world.tree.nodes.keys()
+    assert not {"/0-too", "/1", "/1-too", "/2", "/2-too"} & world.tree.nodes.keys()
     assert world.service.next_deadline() > world.now
 
 

@@ -88,6 +88,14 @@ def test_turned_away_clients_are_logged_once_with_the_setting(caplog: pytest.Log
     assert "maxClientCnxns" in record.getMessage()
 
 
+def test_what_is_remembered_of_turned_away_clients_is_bounded() -> None:
+    world = World(max_connections=1)
+    world.open("10.0.0.1")
+    for i in range(2500):
+        assert not has_room(world, f"10.1.{i >> 8}.{i & 255}")
+    assert len(world.service._refusals) <= 1000
+
+
 # --- silent connections ------------------------------------------------------------------------------------
 
 
