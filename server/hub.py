@@ -91,7 +91,7 @@ class Hub:
         self._links: dict[int, _Link] = {}
         self._answered: list[_Link] = []  # the answer to a lone request is to be sent
         self._together = 0  # how many of them go out at once
-        self._dirty: list[_Link] = []  # output waits, maybe till the next turn, or it is over
+        self._dirty: list[_Link] = []  # output waits, maybe till the next turn; or the connection is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
         self._partings: dict[int, tuple[float, str]] = {}  # when those that are to close are given up; whose

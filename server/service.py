@@ -68,8 +68,9 @@ class Service:
     :ivar address: where plain clients connect, once somebody listens for this service.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
-    :ivar handle: what processes a request: the engine, or whatever a test puts before it. Besides what
-        :meth:`.engine.Engine.handle` does it may raise :class:`.connection.NoReply` or ``NotYet``.
+    :ivar handle: what processes a request: the engine, or whatever a test puts before it, which is given
+        whole replies. Besides what :meth:`.engine.Engine.handle` does it may raise
+        :class:`.connection.NoReply` or ``NotYet``.
     :ivar direct: whether that is the engine; if so, lone requests go to it without asking here.
     :ivar observer: told of connections and events, if set.
     :ivar unread: what transports hold for clients that do not read.
