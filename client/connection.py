@@ -105,7 +105,8 @@ class Credential:
 class Metrics:
     """Counters since the client was made.
 
-    :ivar requests: how many requests were sent, by op code.
+    :ivar requests: how many requests were sent, by op code; without the pings, and without the syncs that
+        keep a lease.
     :ivar connections: how many times a session was attached to a server.
     """
 
@@ -139,6 +140,11 @@ class SessionData:
     metrics: Metrics = attrs.Factory(Metrics)
     missed: MissedReason = MissedReason.RECONNECTED
     xid: int = 0
+
+    def next_xid(self) -> int:
+        """The number of the next request."""
+        self.xid = self.xid + 1 if self.xid < INT_MAX else 1
+        return self.xid
 
     @property
     def silent_until(self) -> float:
@@ -174,6 +180,7 @@ class Connection:
         self._ping_wanted = False
         self._ping_sent_at: float | None = None
         self._proof: Request[None] | None = None  # what the leader has to answer, for the lease
+        self._proof_unsent = False
         self._proof_asked_at = now
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
@@ -188,7 +195,8 @@ class Connection:
 
     @property
     def has_data_to_send(self) -> bool:
-        return bool(self._control or (self._session.outbox and self.phase is Phase.READY))
+        waiting = self._session.outbox or self._proof_unsent
+        return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
 
@@ -201,6 +209,8 @@ class Connection:
             session, in_flight = self._session, self.in_flight
             outbox, counts = session.outbox, session.metrics.requests
             size = 0
+            if self._proof_unsent:
+                parts.append(self._hand_out_proof(now))
             while outbox and size < _SEND_CHUNK:
                 request = outbox.popleft()
                 if request.settled:  # withdrawn
@@ -209,7 +219,7 @@ class Connection:
                 if opcode == OpCode.AUTH:
                     request.xid = AUTH_XID
                 else:
-                    session.xid = request.xid = session.xid + 1 if session.xid < INT_MAX else 1
+                    request.xid = session.next_xid()
                 request.sent = True
                 request.sent_at = now
                 in_flight.append(request)
@@ -305,7 +315,16 @@ class Connection:
     def _ask_for_proof(self, now: float) -> None:
         self._proof = Request(OpCode.SYNC, SyncRequest("/").encode(), "/")
         self._proof_asked_at = now
-        self._session.outbox.appendleft(self._proof)
+        self._proof_unsent = True
+
+    def _hand_out_proof(self, now: float) -> bytes:
+        proof = self._proof
+        assert proof is not None
+        self._proof_unsent = False
+        proof.xid = self._session.next_xid()
+        proof.sent, proof.sent_at = True, now
+        self.in_flight.append(proof)
+        return frame(RequestHeader(proof.xid, proof.opcode).encode() + proof.body)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due."""
