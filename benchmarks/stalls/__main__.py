@@ -23,11 +23,12 @@ import fnmatch
 import json
 import resource
 import shlex
+import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -44,6 +45,7 @@ PAGE = ROOT / "docs" / "stalls-table.md"
 LIMIT, TRANSACTION = 0.1, 0.5  # CPU seconds that the bystander may have to wait
 MEMORY = 3 * 2**30  # bytes of address space that a server may have
 _QUIET, _STEP = 0.2, 0.05  # the server is done when it consumes less than this share of a step in seconds
+_PREPARATION = 4  # times the patience with an attack: of all that comes before it, and the attack
 _MINUTES, _QUICK_MINUTES = 10.0, 1.5
 HEAD = ("case", "size", "longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
 
@@ -111,13 +113,30 @@ class Stage:
     def run(self, case: Case) -> Found:
         """Prepare a case and carry it out. Raises :class:`.scene.NotHere`."""
         try:
-            found = measure(self.scene(case), case)
+            with limited(_PREPARATION * self._patience):
+                found = measure(self.scene(case), case)
         except (OSError, BenchmarkError) as error:
             size = case.quick if self._quick else case.full
             found = Found(size, 0.0, 0.0, 0.0, 0.0, 0, [f"COULD NOT BE PREPARED: {error}"])
         if case.spoils or case.state is None or found.troubles:
             self.clear()
         return found
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Have what is inside end with :class:`TimeoutError` after so long, whatever it waits for."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def measure(scene: Scene, case: Case) -> Found:

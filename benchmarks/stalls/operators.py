@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .case import State, case
-from .scene import Scene
+from .scene import Scene, drain
 from .states import crowd, sessions, watches
 
 
@@ -20,7 +20,7 @@ def _admin(command: str, state: State, what: str, count: int = 1) -> None:
     @case(f"admin-{command}-{state.__name__}", count, what, quick=count, state=state)
     def run(scene: Scene, size: int) -> Iterator[None]:
         yield
-        scene.http(command, size)
+        drain(scene.http(command, size))
 
 
 _STATES: dict[State, tuple[str, str, str]] = {

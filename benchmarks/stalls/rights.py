@@ -72,14 +72,14 @@ def acl_set(scene: Scene, size: int) -> Iterator[None]:
 )
 def authentries(scene: Scene, size: int) -> Iterator[None]:
     client = scene.client()
-    client.ask_all(_credentials(100))
+    client.ask_all(credentials_of(100))
     acl = [r.ACL(n, r.Id("auth", "")) for n in range(size)]
     request = wire.request(OpCode.CREATE, r.CreateRequest("/auth", b"", acl, 0))
     yield
     client.ask(request, may_fail=[-5, -114])
 
 
-def _credentials(count: int) -> Iterator[bytes]:
+def credentials_of(count: int) -> Iterator[bytes]:
     for n in range(count):
         yield wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"user%d:password" % n), xid=-4)
 
@@ -87,7 +87,7 @@ def _credentials(count: int) -> Iterator[bytes]:
 @case("credentials", 20_000, "one connection shows N credentials")
 def credentials(scene: Scene, size: int) -> Iterator[None]:
     client = scene.client()
-    requests = b"".join(_credentials(size))
+    requests = b"".join(credentials_of(size))
     yield
     with contextlib.suppress(BenchmarkError, ConnectionError):  # it may be refused more than some number
         exchange(client, requests, size)
@@ -100,7 +100,7 @@ def credentials_acl(scene: Scene, size: int) -> Iterator[None]:
     owner.ask(wire.request(OpCode.CREATE, r.CreateRequest("/d", b"", acl, 0)))
     client = scene.client()
     with contextlib.suppress(BenchmarkError, ConnectionError):
-        client.ask_all(_credentials(1000))
+        client.ask_all(credentials_of(1000))
     yield
     with contextlib.suppress(BenchmarkError, ConnectionError):
         client.ask(*[wire.get("/d")] * size, may_fail=[NO_AUTH])
@@ -155,8 +155,7 @@ def _many_quotas(scene: Scene) -> None:
     parents = [f"{_QUOTA}/q{n}" for n in range(scene.size(50_000))]
     scene.fill(parents)
     client = scene.client(patience=60)
-    for leaf in ("zookeeper_limits", "zookeeper_stats"):
-        client.make(*(f"{parent}/{leaf}" for parent in parents))
+    client.ask_all(wire.create(f"{parent}/zookeeper_limits", b"count=10") for parent in parents)
 
 
 @case("quota-many", 50_000, "ten small multis while there are N quotas", state=_many_quotas)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 from pyzk.protocol import records as r
@@ -54,10 +56,13 @@ class Scene:
     def trouble(self, words: str) -> None:
         self.troubles.append(words)
 
+    def log(self) -> str:
+        """The server's log. The file is opened anew: it is written at its own position."""
+        return Path(f"/proc/self/fd/{self._log.fileno()}").read_text(errors="replace")
+
     def tracebacks(self) -> int:
         """How many there are in the server's log."""
-        self._log.seek(0)
-        return self._log.read().count("Traceback (most recent call last)")
+        return self.log().count("Traceback (most recent call last)")
 
     def client(self, timeout: int = LONG, patience: float | None = None) -> Client:
         client = Client(self.server.address, timeout=timeout, patience=patience or self.patience)
@@ -101,14 +106,19 @@ class Scene:
     def word(self, word: bytes) -> str:
         return wire.four_letter_word(self.server.address, word, self.patience)
 
-    def http(self, command: str, count: int = 1) -> None:
-        """Ask the admin server, and take the whole answers."""
-        with socket.create_connection(self.server.others["admin"], timeout=self.patience) as sock:
-            for n in range(count):
-                last = "Connection: close\r\n" if n == count - 1 else ""
-                sock.sendall(f"GET /commands/{command} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n".encode())
-            while sock.recv(1 << 20):
-                pass
+    def http(self, command: str, count: int = 1) -> socket.socket:
+        """Ask the admin server; the answers come from the socket until its end."""
+        sock = self.connect(self.server.others["admin"])
+        for n in range(count):
+            last = "Connection: close\r\n" if n == count - 1 else ""
+            sock.sendall(f"GET /commands/{command} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n".encode())
+        return sock
+
+    def reset(self, *socks: socket.socket) -> None:
+        """Close with RST, which leaves no port in TIME_WAIT."""
+        for sock in socks:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
 
     def drop(self) -> None:
         for sock in self._sockets:
@@ -157,6 +167,12 @@ def entries(count: int, perms: int = 31) -> list[r.ACL]:
     """Entries of an ACL that speak of other clients."""
     addresses = (f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}" for n in range(count))
     return [r.ACL(perms, r.Id("ip", address)) for address in addresses]
+
+
+def drain(sock: socket.socket) -> None:
+    """Read until the end."""
+    while sock.recv(1 << 20):
+        pass
 
 
 def exchange(client: Client, requests: bytes, count: int) -> None:

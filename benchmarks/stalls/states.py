@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 
 from pyzk.protocol import records as r
@@ -41,17 +39,15 @@ def crowd(scene: Scene) -> None:
 def sessions(scene: Scene) -> None:
     """A hundred thousand sessions whose clients are gone, and which all expire in the same tick."""
     end = time.monotonic() + scene.size(40) + 2.5
-    reset = struct.pack("ii", 1, 0)
     for size in portions(scene.size(100_000), 100):
         socks = []
         for _ in range(size):
-            sock = socket.create_connection(scene.server.address, timeout=scene.patience)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)  # leaves no port in TIME_WAIT
+            sock = scene.connect()
             sock.sendall(wire.hello(int(1000 * (end - time.monotonic()))))
             socks.append(sock)
         for sock in socks:
             sock.recv(100)
-            sock.close()
+        scene.reset(*socks)
     scene.kept["end"] = end + 1.0
 
 
