@@ -175,7 +175,7 @@ class Requests:
         if chance.random() < 0.4:
             body = chance.choice(
                 (
-                    b'{"percentage": -1}',
+                    b'{"percent": 5}',
                     b"{" * 2000,
                     chance.randbytes(chance.randrange(chance.choice((300, 3000, 60_000))) // 3),
                 )
