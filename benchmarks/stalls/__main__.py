@@ -300,7 +300,7 @@ def main() -> int:
             figures.append({"case": row[0], **attrs.asdict(found), "good": good, "verdict": verdict})
     for stage in stages.values():
         stage.clear()
-    print(f"{bad} of {len(cases)} cases are not as they should be" if bad else "all as it should be")
+    print(f"{bad} of {len(cases) * len(stages)} are not as they should be" if bad else "all as it should be")
     if arguments.write:
         PAGE.write_text(page(machine, rows, arguments.quick))
         print(f"wrote {PAGE.relative_to(ROOT)}")

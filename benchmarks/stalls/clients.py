@@ -95,7 +95,7 @@ def stopped(scene: Scene, size: int) -> Iterator[None]:
         scene.trouble(f"{lost:,} of {size:,} sessions lost")
 
 
-@case("unread", 55, "N connections that each ask for 32 MB and do not read", memory_each=10_000_000)
+@case("unread", 55, "N clients ask for 32 MB each and do not read", quick=30, memory_each=10_000_000)
 def unread(scene: Scene, size: int) -> Iterator[None]:
     scene.client().ask(wire.create("/large", bytes(MEGABYTE)))
     socks = [client.socket for client in scene.clients(size)]
@@ -146,7 +146,8 @@ def _client_hello() -> bytes:
     return outgoing.read()
 
 
-@case("tls-unfinished", 3_000, "N TLS handshakes that are begun and not finished", memory_each=6000, tls=True)
+@case("tls-unfinished", 3_000, "N TLS handshakes that are begun and not finished", quick=1000,
+      memory_each=1500, tls=True)  # fmt: skip
 def tls_unfinished(scene: Scene, size: int) -> Iterator[None]:
     hello = _client_hello()
 
@@ -164,7 +165,7 @@ def tls_unfinished(scene: Scene, size: int) -> Iterator[None]:
     attack(size)
 
 
-@case("tls-served", 1_000, "N TLS clients, one after the other", memory_each=10_000, tls=True)
+@case("tls-served", 1_000, "N TLS clients, one after the other", memory_each=1500, tls=True)
 def tls_served(scene: Scene, size: int) -> Iterator[None]:
     context = trusting()
 

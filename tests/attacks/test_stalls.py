@@ -276,10 +276,10 @@ def test_nothing_is_left_of_tls_handshakes_that_are_not_finished() -> None:
             server.until(lambda: server.descriptors() <= server.descriptors_before + 2, "they stay")
             return server.server.memory()
 
-        before = crowd(size(200, 1000))
-        count = size(600, 20_000)
+        before = crowd(400)
+        count = size(1200, 20_000)
         each = (crowd(count) - before) / count
-        assert each < 4000, f"{each:,.0f} bytes of each client are left"
+        assert each < 1000, f"{each:,.0f} bytes of each client are left"
 
 
 def test_nothing_is_left_of_tls_clients_that_stayed_for_long() -> None:
