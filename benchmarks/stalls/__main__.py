@@ -66,7 +66,9 @@ class Found:
         """Whether it is good, and in words."""
         if self.troubles:
             return False, "; ".join(self.troubles)
-        each = f"{tables.number(1e6 * self.stall / self.elements)} µs per element" if self.elements else ""
+        each = (
+            f"{tables.number(1e6 * self.stall / self.elements)} µs per element" if self.elements > 1 else ""
+        )
         if self.stall <= LIMIT:
             return True, f"good{each and ', ' + each}"
         if case.transaction and self.stall <= TRANSACTION:
