@@ -95,7 +95,7 @@ def stopped(scene: Scene, size: int) -> Iterator[None]:
         scene.trouble(f"{lost:,} of {size:,} sessions lost")
 
 
-@case("unread", 55, "N clients ask for 32 MB each and do not read", quick=30, memory_each=10_000_000)
+@case("unread", 55, "N clients ask for 32 MB each and do not read", quick=40, memory_each=10_000_000)
 def unread(scene: Scene, size: int) -> Iterator[None]:
     scene.client().ask(wire.create("/large", bytes(MEGABYTE)))
     socks = [client.socket for client in scene.clients(size)]
