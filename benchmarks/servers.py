@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from pyzk.protocol.version import __version__
 
@@ -30,18 +31,32 @@ class Server:
 
     :ivar name: as the tables call it.
     :ivar process: None if it was not started here.
+    :ivar others: its other listeners by name: ``secure``, ``admin``, ``metrics``.
     """
 
     def __init__(self, name: str, address: Address, process: subprocess.Popen[str] | None = None) -> None:
         self.name = name
         self.address = address
         self.process = process
+        self.others: dict[str, Address] = {}
 
-    def memory(self) -> int:
-        """What is resident, in bytes."""
+    @property
+    def pid(self) -> int:
         assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+        return self.process.pid
+
+    def memory(self, field: str = "VmRSS") -> int:
+        """What is resident, in bytes; with ``field="VmHWM"`` the most that ever was."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.findall(rf"{field}:\s+(\d+) kB", status)[0]) * 1024
+
+    def forget_peak(self) -> None:
+        """Let the most that was ever resident be what is resident now."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def cpu(self) -> float:
+        """The CPU time it has consumed, in seconds."""
+        return cpu_of(self.pid)
 
     def version(self) -> str:
         """The release that it says it is, if it says so."""
@@ -55,19 +70,38 @@ class Server:
             self.process.communicate()
 
 
+def cpu_of(pid: int) -> float:
+    """The CPU time that a process has consumed, in seconds, to the microsecond."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock that clock_getcpuclockid(3) would return
+
+
+OURS = (sys.executable, "-m", "pyzk.server")
+
+
 @contextlib.contextmanager
-def ours(**config: object) -> Iterator[Server]:
-    """pyzk-server with its defaults, but for ``config`` (keys of zoo.cfg) and any number of clients."""
+def ours(
+    command: Sequence[str] = OURS, stderr: IO[str] | int | None = None, **config: object
+) -> Iterator[Server]:
+    """pyzk-server with its defaults, but for ``config`` (keys of zoo.cfg) and any number of clients.
+
+    :param command: what starts it, without arguments.
+    :param stderr: where its log goes, as for :class:`subprocess.Popen`.
+    """
     with _scratch() as folder:
         file = folder / "zoo.cfg"
         file.write_text(_lines({"maxClientCnxns": 0, **config}))
-        command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(file)]
         process = subprocess.Popen(
-            [*command, "--log-level", "warning"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+            [*command, "--port", "0", "--config", str(file), "--log-level", "warning"],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            text=True,
         )
         assert process.stdout is not None
-        found = re.search(r" ready at (\S+):(\d+)", process.stdout.readline())
-        server = Server("pyzk-server", (found[1], int(found[2])) if found else ("", 0), process)
+        found = re.findall(r"(\w+) (\S+):(\d+)", process.stdout.readline())
+        addresses = {name: (host, int(port)) for name, host, port in found}
+        server = Server("pyzk-server", addresses.pop("at", ("", 0)), process)
+        server.others = addresses
         try:
             if not found:
                 raise BenchmarkError("pyzk-server did not start")

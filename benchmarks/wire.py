@@ -65,9 +65,12 @@ def delete(path: str, xid: int = COUNTED) -> bytes:
     return request(OpCode.DELETE, records.DeleteRequest(path, -1), xid)
 
 
+def multi_of(ops: Iterable[tuple[int, Record]], op: int = OpCode.MULTI) -> bytes:
+    return request(op, encode_multi(MultiOp(*item) for item in ops))
+
+
 def multi_set(paths: Iterable[str], data: bytes = DATA) -> bytes:
-    ops = [MultiOp(OpCode.SET_DATA, records.SetDataRequest(path, data, -1)) for path in paths]
-    return request(OpCode.MULTI, encode_multi(ops))
+    return multi_of((OpCode.SET_DATA, records.SetDataRequest(path, data, -1)) for path in paths)
 
 
 CLOSE_SESSION = request(OpCode.CLOSE_SESSION)
@@ -194,8 +197,8 @@ class Client:
         self.socket.close()
 
 
-def four_letter_word(address: Address, word: bytes) -> str:
-    with socket.create_connection(address, timeout=10) as sock:
+def four_letter_word(address: Address, word: bytes, patience: float = 10.0) -> str:
+    with socket.create_connection(address, timeout=patience) as sock:
         sock.sendall(word)
         return b"".join(iter(lambda: sock.recv(1 << 16), b"")).decode()
 

@@ -125,5 +125,23 @@ def test_fairness_is_measured() -> None:
     assert "the same server" in printed
 
 
+def test_stalls_are_measured(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    only = ("multi-check", "children", "crst-crowd")
+    printed = run(
+        "stalls", "--quick", *(f"--only={name}" for name in only), "--json", str(file), status=(0, 1)
+    )
+    found = {row["case"]: row for row in load(file)}
+    assert found.keys() == {*only, "children-pipelined"}
+    assert found["children"]["elements"] == 30_000
+    assert all(row["wait"] >= 0 < row["cpu"] and row["verdict"] in printed for row in found.values())
+
+
+def test_two_servers_are_measured_in_turns() -> None:
+    other = f"{sys.executable} -m pyzk.server"
+    printed = run("stalls", "--quick", "--only", "multi-check", "--compare", other, status=(0, 1))
+    assert [line.split()[1] for line in printed.splitlines() if line.startswith("multi-check")] == ["A", "B"]
+
+
 def test_the_report_explains_itself() -> None:
     assert "docs/performance-table.md" in run("report", "--help")

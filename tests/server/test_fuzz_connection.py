@@ -14,20 +14,11 @@ from pyzk.protocol.framing import frame
 from pyzk.protocol.jute import Record, fields_of
 from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
 
-from .helpers import Event, Peer, World, acl, digest_id, request_frame
+from ..vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
+from .helpers import Event, Peer, World, acl, request_frame
 from .invariants import check_world_invariants
 
 # --- requests that make sense, more or less ----------------------------------------------------------------
-
-PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/e", "/p-", "/a/", "/zookeeper", "/zookeeper/config"]
-PATHS += ["/zookeeper/quota/q", "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"]
-ODD_PATHS = ["", "a", "//", "/a//b", "/.", "/\0", "/😀", "/\ufffd", "/" + "n" * 300, None]
-BUFFERS = [None, b"", b"x", b"u:p", b"super:test", b"countHardLimit=2", b"count=1,bytes=1", b"y" * 1000]
-ENTRIES = [
-    *(acl(31), acl(1), acl(0), acl(30), acl(31, "auth", ""), acl(31, "ip", "127.0.0.1")),
-    *(acl(31, "digest", digest_id("u:p")), acl(1, "world", None), acl(1, None, None), acl(1, "ip", "::\0")),
-]
-EXTREMES = [-(2**31), 2**31 - 1]
 
 
 def mostly(
@@ -36,8 +27,8 @@ def mostly(
     return st.integers(1, one_in).flatmap(lambda n: odd if n == one_in else usual)
 
 
-ints = st.sampled_from([-1, 0, 1, 2, 3, 4, 5, 6, 7, *EXTREMES])
-longs = st.sampled_from([-1, 0, 1, 5, 10**6, -(2**63), 2**63 - 1])
+ints = st.sampled_from(INTS)
+longs = st.sampled_from(LONGS)
 paths = mostly(st.sampled_from(PATHS), st.sampled_from(ODD_PATHS))
 any_paths = mostly(st.lists(paths, max_size=3), st.none())
 KINDS: dict[str, st.SearchStrategy[Any]] = {
@@ -45,7 +36,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "long": longs,
     "boolean": st.booleans(),
     "buffer": st.sampled_from(BUFFERS),
-    "ustring": st.sampled_from(["digest", "digest", "ip", "world", "super", "", None]),
+    "ustring": st.sampled_from(SCHEMES),
     "vector": any_paths,
 }
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -63,35 +54,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 def requests_of(cls: Any) -> st.SearchStrategy[Record]:
     fields = {**FIELDS, "flags": st.integers(4, 7)} if cls is r.CreateTTLRequest else FIELDS
     return st.builds(cls, *(fields.get(name, KINDS[kind]) for name, kind, _ in fields_of(cls)))
-
-
-SINGLE: dict[OpCode, type[Record] | None] = {
-    OpCode.CREATE: r.CreateRequest,
-    OpCode.CREATE2: r.CreateRequest,
-    OpCode.CREATE_CONTAINER: r.CreateRequest,
-    OpCode.CREATE_TTL: r.CreateTTLRequest,
-    OpCode.DELETE: r.DeleteRequest,
-    OpCode.SET_DATA: r.SetDataRequest,
-    OpCode.SET_ACL: r.SetACLRequest,
-    OpCode.RECONFIG: r.ReconfigRequest,
-    OpCode.EXISTS: r.ExistsRequest,
-    OpCode.GET_DATA: r.GetDataRequest,
-    OpCode.GET_ACL: r.GetACLRequest,
-    OpCode.GET_CHILDREN: r.GetChildrenRequest,
-    OpCode.GET_CHILDREN2: r.GetChildren2Request,
-    OpCode.GET_ALL_CHILDREN_NUMBER: r.GetAllChildrenNumberRequest,
-    OpCode.GET_EPHEMERALS: r.GetEphemeralsRequest,
-    OpCode.SYNC: r.SyncRequest,
-    OpCode.ADD_WATCH: r.AddWatchRequest,
-    OpCode.CHECK_WATCHES: r.CheckWatchesRequest,
-    OpCode.REMOVE_WATCHES: r.RemoveWatchesRequest,
-    OpCode.SET_WATCHES: r.SetWatches,
-    OpCode.SET_WATCHES2: r.SetWatches2,
-    OpCode.AUTH: r.AuthPacket,
-    OpCode.SASL: r.GetSASLRequest,
-    OpCode.PING: None,
-    OpCode.WHO_AM_I: None,
-}
 
 
 def multi_of(table: dict[int, type[Record]]) -> st.SearchStrategy[bytes]:

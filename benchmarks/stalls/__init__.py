@@ -1,0 +1,1 @@
+"""How long others wait while one client, or one operator, does its worst: ``python -m benchmarks.stalls``."""

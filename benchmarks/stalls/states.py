@@ -1,0 +1,68 @@
+"""The states that several cases begin with."""
+
+from __future__ import annotations
+
+import time
+
+from pyzk.protocol import records as r
+from pyzk.protocol.constants import CreateMode, OpCode
+
+from .. import wire
+from ..wire import Client
+from .scene import BATCH, Scene, batches, entries, portions
+
+
+def tree(scene: Scene) -> None:
+    """A million znodes below /t, a thousand in each of a thousand."""
+    parents = [f"/t/{n:03}" for n in range(scene.size(1000))]
+    scene.fill(["/t", *parents])
+    scene.fill(f"{parent}/{n:03}" for parent in parents for n in range(1000))
+
+
+def small_tree(scene: Scene) -> None:
+    """A hundred thousand znodes below /t."""
+    scene.fill(["/t", *(f"/t/{n}" for n in range(scene.size(100_000)))])
+
+
+def watches(scene: Scene) -> None:
+    """A million watches of one connection, on as many paths."""
+    scene.kept["watcher"] = client = scene.client(patience=60)
+    for batch in batches((f"/watched/{n:07}" for n in range(scene.size(1_000_000))), 20_000):
+        client.ask(wire.request(OpCode.SET_WATCHES, r.SetWatches(0, [], batch, [])))
+
+
+def crowd(scene: Scene) -> None:
+    """Ten thousand clients."""
+    scene.kept["clients"] = scene.clients(scene.size(10_000))
+
+
+def sessions(scene: Scene) -> None:
+    """A hundred thousand sessions whose clients are gone, and which all expire in the same tick."""
+    end = time.monotonic() + scene.size(40) + 2.5
+    for size in portions(scene.size(100_000), 100):
+        socks = []
+        for _ in range(size):
+            sock = scene.connect()
+            sock.sendall(wire.hello(int(1000 * (end - time.monotonic()))))
+            socks.append(sock)
+        for sock in socks:
+            sock.recv(100)
+        scene.reset(*socks)
+    scene.kept["end"] = end + 1.0
+
+
+def owner(scene: Scene, size: int) -> Client:
+    """A client with so many ephemeral znodes below /e."""
+    client = scene.client()
+    client.make("/e")
+    for batch in batches((f"/e/{n}" for n in range(size)), BATCH):
+        mode = CreateMode.EPHEMERAL
+        client.ask(wire.multi_of((OpCode.CREATE, r.CreateRequest(p, b"", r.OPEN_ACL, mode)) for p in batch))
+    return client
+
+
+def guarded(scene: Scene) -> None:
+    """A znode whose ACL has 40,000 entries of scheme ip, of which the last speaks of this client."""
+    mine = [r.ACL(2, r.Id("ip", "127.0.0.1"))]  # it may write, and not read
+    acl = [*entries(scene.size(40_000)), *mine]
+    scene.client().ask(wire.request(OpCode.CREATE, r.CreateRequest("/g", b"", acl, 0)))
