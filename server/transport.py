@@ -37,7 +37,7 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 _BACKLOG = 2048
 _METRICS_TIMEOUT = 30.0
 """Seconds that a client of the metrics has for a request and its answer."""
-_QUIET_ROUNDS = 2
+_QUIET_ROUNDS = 5
 """After so many rounds of trio's tasks without a byte nothing waits at the sockets of their clients."""
 _ROUNDS = 100
 """Rounds that sessions which are due may live on while bytes come in."""

@@ -39,6 +39,16 @@ def no_tracebacks() -> Iterator[_NoTracebacks]:
         raise error
 
 
+@pytest.fixture(autouse=True)
+def logging_put_back() -> Iterator[None]:
+    """The command sets up the logging of its process, which is that of all tests."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
 @pytest.fixture
 def tracebacks(no_tracebacks: _NoTracebacks) -> Iterator[list[str]]:
     """The messages of the tracebacks that are logged, in a test that wants to see some."""

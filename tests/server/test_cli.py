@@ -1,5 +1,4 @@
 import errno
-import logging
 import os
 import re
 import signal
@@ -21,15 +20,6 @@ from pyzk.server.settings import Settings
 from pyzk.server.zoocfg import build, interpret, read
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
-
-
-@pytest.fixture(autouse=True)
-def logging_put_back():
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.fixture
