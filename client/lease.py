@@ -87,14 +87,15 @@ _SPACING = 1 / 24
 class Lease:
     """The lease of one session. Times are seconds of the caller's clock.
 
-    :ivar timeout: the session timeout in seconds.
+    :ivar timeout: the session timeout in seconds; of several that servers have granted the session, the
+        shortest.
     :ivar deadline: nobody can have ended the session before; minus infinity without a session.
     :ivar acknowledged: when the latest message was sent that any server has answered.
     :ivar proof_due: when the leader is to be asked again, if the lease is kept.
     """
 
     def __init__(self) -> None:
-        self.timeout = 0.0
+        self.timeout = math.inf
         self.deadline = self.acknowledged = self._proved = -math.inf
         self.proof_due = math.inf
         self._answered: deque[tuple[float, float]] = deque()  # (sent, answered), by the present server
@@ -119,13 +120,17 @@ class Lease:
     # --- what is known -----------------------------------------------------------------------------------
 
     def attached(self, sent: float, now: float, timeout: float) -> None:
-        """The handshake that was sent then has succeeded. Its timeout counts at once, even if it is shorter
-        than before and moves the deadline back."""
-        self.timeout = timeout
+        """The handshake that was sent then has succeeded.
+
+        A shorter timeout than before counts at once, even if it moves the deadline back. A longer one never
+        does: a new leader goes by the one that the session was created with, and a late report of the
+        server before tells the leader that server's.
+        """
+        self.timeout = min(self.timeout, timeout)
         self.acknowledged = self._proved = sent
         self._answered.clear()
         self._answered.append((sent, now))
-        self._move(sent + timeout)
+        self._move(sent + self.timeout)
         self._plan()
 
     def answered(self, sent: float, now: float) -> None:
@@ -157,6 +162,7 @@ class Lease:
     def ended(self) -> None:
         """The session is over: the next one begins without a lease."""
         self._answered.clear()
+        self.timeout = math.inf
         self.acknowledged = self._proved = -math.inf
         self._move(-math.inf)
 
