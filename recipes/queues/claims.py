@@ -136,8 +136,8 @@ class Taking:
     async def take(self) -> bool:
         """Take the item out of the queue. Returns False if somebody else has it.
 
-        Once the deletion has left the client, cancelling waits for the answer, and is ignored if that is yes;
-        but it does not wait longer than the server can take the session to be alive.
+        Once the deletion has left the client, cancelling waits for the answer, a session timeout at most, and
+        is ignored if that is yes.
 
         Raises :class:`UndecidedItem`.
         """
@@ -146,7 +146,8 @@ class Taking:
             await finish.done.wait()
         except trio.Cancelled:
             self._abandon()
-            with trio.CancelScope(shield=True, deadline=self._zk.session.lease_deadline()):
+            patience = self._zk.session.negotiated_timeout
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + patience):
                 await finish.done.wait()
             if _unanswered(self._deleting):
                 raise UndecidedItem(self.item) from None
