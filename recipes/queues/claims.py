@@ -312,14 +312,17 @@ class Claim(Taking):
 class HeldClaim(Claim):
     """A claim that somebody's code relies on.
 
-    :ivar hold: that this claim is.
+    :ivar hold: that this claim is, once it has begun.
     """
+
+    hold: Hold
 
     def __init__(
         self, place: Place, supply: Supply, name: str, suspended: Suspended, margin: float | None
     ) -> None:
         super().__init__(place, supply, name)
-        self.hold = Hold(self.bound, self.path, suspended=suspended, margin=margin)
+        self._suspended: Suspended = suspended
+        self._margin = margin
 
     async def _read(self) -> bool:
         if not await super()._read():
@@ -329,6 +332,7 @@ class HeldClaim(Claim):
             _, _, node = await self.bound.repeat(lambda: self._zk.get(self.path, watch=True))
         except NoNodeError:
             return False
+        self.hold = Hold(self.bound, self.path, suspended=self._suspended, margin=self._margin)
         self.hold.guard(node)
         return True
 
