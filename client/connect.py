@@ -157,5 +157,6 @@ async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None
         return  # nothing to clean up: there is no session
     await zk.janitor.idle()
     request = machine.close()
+    zk.session.note(machine.state)  # whoever holds something in another task must stop
     runner.wake()
     await wait_settled(request, None)

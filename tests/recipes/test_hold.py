@@ -269,6 +269,28 @@ async def test_a_closed_client_holds_nothing(autojump_clock: MockClock, lab: Lab
     assert reasons == [LossReason.CLIENT_CLOSED]
 
 
+async def test_closing_ends_what_other_tasks_hold_before_the_server_ends_the_session(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
+    cancelled: list[float] = []
+
+    async def rely(zk: ZooKeeper, task_status: trio.TaskStatus[None]) -> None:
+        hold = await hold_of(zk)
+        with suppress(LockLost), hold.scope():
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                cancelled.append(trio.current_time())
+
+    async with trio.open_nursery() as outside:
+        with lab.server.fault(op="close_session", when="before", action="delay", seconds=0.5):
+            async with lab.connect() as zk:
+                await outside.start(rely, zk)
+                closing = trio.current_time()
+    assert cancelled == [closing]
+
+
 async def test_a_body_that_begins_too_late_does_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
