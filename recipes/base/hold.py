@@ -54,7 +54,7 @@ class Hold:
     :param path: the znode that stands for it.
     :param margin: seconds that the lease is taken to be shorter; by default a tenth of the session timeout,
         and at least 50 ms. Where a session timeout may be shorter than two ticks of the servers, it has to be
-        half a tick.
+        half a tick. With more than three tenths of the session timeout a hold may be lost as it begins.
 
     :ivar lost: set when it is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when that has changed.
