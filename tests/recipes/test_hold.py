@@ -164,6 +164,22 @@ async def test_a_hold_does_not_begin_with_a_stale_lease(
     await hold.end()
 
 
+async def test_the_lease_is_kept_as_long_as_one_needs_it(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    def moved() -> None:
+        """Both have the same function called."""
+
+    stops = [zk.keep_lease(moved), zk.keep_lease(moved)]
+    for stop in stops:
+        await trio.sleep(2 * SESSION_TIMEOUT)
+        assert zk.session.lease_deadline() > trio.current_time()
+        stop()
+        stop()
+    await trio.sleep(2 * SESSION_TIMEOUT)
+    assert zk.session.lease_deadline() < trio.current_time(), "nobody needs it"
+
+
 async def test_it_can_be_kept_until_the_server_says_no(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
