@@ -63,7 +63,8 @@ async def connect(
     :param connect_timeout: seconds to wait for the first session.
     :param close_grace: seconds that leaving the block may take to clean up and to close the session.
     :param auth: identities, as for :meth:`.ZooKeeper.add_auth`.
-    :param resume: id and password of a session to take over.
+    :param resume: id and password of a session to take over. ``session_timeout`` is to be the one that it was
+        created with: a new leader of the servers goes by that one (docs/lease.md).
     :param ssl_context: speak TLS. The host name is checked as the context demands.
     :param connector: opens the stream to a host name and a port, both as they are in ``servers``: for tests
         and tunnels. Names are not looked up then.
@@ -156,5 +157,6 @@ async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None
         return  # nothing to clean up: there is no session
     await zk.janitor.idle()
     request = machine.close()
+    zk.session.note(machine.state)  # whoever holds something in another task must stop
     runner.wake()
     await wait_settled(request, None)

@@ -1,9 +1,10 @@
 """Until when the session cannot have ended: the lease. Pure arithmetic: no I/O and no clock.
 
 Who ends a session. The leader of the ensemble, and nobody else: when it has heard nothing of the session for
-the session timeout ``T``. It hears of its own clients directly. Of the clients of a follower it hears through
-that follower: the leader pings its followers every half tick, and each follower answers with a *report*, the
-sessions that it has heard of since its last report.
+the session timeout ``T``. A new leader gives every session the full timeout that it was created with, from
+the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
+follower it hears through that follower: the leader pings its followers every half tick, and each follower
+answers with a *report*, the sessions that it has heard of since its last report.
 
 What an answer proves:
 
@@ -11,8 +12,9 @@ What an answer proves:
   answering both, while the leader hears nothing of the session and ends it.
 * A handshake: that the leader has heard from us. A new session is a transaction, and a known one is looked up
   at the leader, which counts as a sign of life.
-* A write or a ``sync``: that the request has been to the leader and back, and that the session was alive
-  there. It does not prove that anything was reported.
+* A write that succeeded, or a ``sync``: that the request has been to the leader and back. It does not prove
+  that anything was reported: a request is no sign of life at the leader. Nor does a ``sync`` ask whether the
+  session is alive.
 
 The rule. The lease ends at ``m + T``. ``m`` is the time at which the handshake was sent; or the time at
 which a message was sent that the present server had answered by the time ``a``, if the same connection also
@@ -21,26 +23,34 @@ brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
 ``REPORTED`` is longer than half a tick, so the leader has put a ping into that stream after ``a`` and
 before the answer. The follower had heard our message by ``a``. So its report of that ping names our
-session, and it sends the report before it passes the answer on to us. The leader takes the report at or
-after ``m``, and waits for ``T`` from there. A new leader gives every session its full timeout again, which
-is later still.
+session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
+of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
+A slow link, as long as all messages take equally long, changes nothing.) The leader takes the report at or
+after ``m``, and waits for ``T`` from there. What a new leader gives is later still.
+
+``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
+longer one at the next handshake, but a new leader does not know that one.
 
 Faults, one at a time:
 
-* A follower is cut off from its leader, killed, or stopped; a client is cut off or stopped: no more answers
-  to writes, and the lease stays where it is. What the answered ones proved was reported before the fault.
+* A follower is cut off from its leader, in one direction or both, killed, or stopped; a client is cut off or
+  stopped: no more answers to writes, and the lease stays where it is. What the answered ones proved was
+  reported before the fault.
 * A follower or a leader goes on after a stop: the pings that were held up are answered at once, and those
   reports reach the leader some ms after the first answer to us. The session was not over when that answer
   came, or the lease would have been over too. The margin that users of the lease take off covers the ms.
 * A leader is cut off from its followers, or goes on after a stop in which it was replaced: it still answers
-  its own clients' ``sync``, for at most ``syncLimit`` + 1 ticks after the cut, and one tick after the stop.
+  each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
+  tick after the stop.
   The new leader began later than ``syncLimit`` ticks after the cut (less half a tick), and waits for ``T``,
   at least 2 ticks, from there. So the client is disconnected before the session can end, and attaches to
   the new leader.
 
 ``T`` must be at least two ticks, as it is unless ``minSessionTimeout`` was set lower: then a half tick is
-at most a quarter of ``T``, and ``REPORTED``, a third, leaves a twelfth for a leader that pings late. Clocks
-must run at the same rate, which a machine that is suspended does not do.
+at most a quarter of ``T``, and ``REPORTED``, a third, leaves a twelfth for a leader that pings late. (An
+observer that follows a follower, by ``observerMasterPort``, reports to that one, which reports to the
+leader: a tick in all, so ``T`` must be at least four.) Clocks must run at the same rate, which a machine that
+is suspended does not do.
 """
 
 from __future__ import annotations
@@ -87,14 +97,15 @@ _SPACING = 1 / 24
 class Lease:
     """The lease of one session. Times are seconds of the caller's clock.
 
-    :ivar timeout: the session timeout in seconds.
+    :ivar timeout: the session timeout in seconds; of several that servers have granted the session, the
+        shortest.
     :ivar deadline: nobody can have ended the session before; minus infinity without a session.
     :ivar acknowledged: when the latest message was sent that any server has answered.
     :ivar proof_due: when the leader is to be asked again, if the lease is kept.
     """
 
     def __init__(self) -> None:
-        self.timeout = 0.0
+        self.timeout = math.inf
         self.deadline = self.acknowledged = self._proved = -math.inf
         self.proof_due = math.inf
         self._answered: deque[tuple[float, float]] = deque()  # (sent, answered), by the present server
@@ -119,13 +130,17 @@ class Lease:
     # --- what is known -----------------------------------------------------------------------------------
 
     def attached(self, sent: float, now: float, timeout: float) -> None:
-        """The handshake that was sent then has succeeded. Its timeout counts at once, even if it is shorter
-        than before and moves the deadline back."""
-        self.timeout = timeout
+        """The handshake that was sent then has succeeded.
+
+        A shorter timeout than before counts at once, even if it moves the deadline back. A longer one never
+        does: a new leader goes by the one that the session was created with, and a late report of the
+        server before tells the leader that server's.
+        """
+        self.timeout = min(self.timeout, timeout)
         self.acknowledged = self._proved = sent
         self._answered.clear()
         self._answered.append((sent, now))
-        self._move(sent + timeout)
+        self._move(sent + self.timeout)
         self._plan()
 
     def answered(self, sent: float, now: float) -> None:
@@ -157,6 +172,7 @@ class Lease:
     def ended(self) -> None:
         """The session is over: the next one begins without a lease."""
         self._answered.clear()
+        self.timeout = math.inf
         self.acknowledged = self._proved = -math.inf
         self._move(-math.inf)
 

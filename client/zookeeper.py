@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 import attrs
@@ -118,9 +119,10 @@ class ZooKeeper:
         """
         check_arguments(moved=moved)
         lease = self._machine.lease
-        lease.keep(moved)
+        keeper = partial(moved)  # another for each call, should the function be the same
+        lease.keep(keeper)
         self._runner.reset_timer()
-        return lambda: lease.release(moved)
+        return lambda: lease.release(keeper)
 
     # --- the way of every operation ----------------------------------------------------------------------
 

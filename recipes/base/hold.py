@@ -54,7 +54,7 @@ class Hold:
     :param path: the znode that stands for it.
     :param margin: seconds that the lease is taken to be shorter; by default a tenth of the session timeout,
         and at least 50 ms. Where a session timeout may be shorter than two ticks of the servers, it has to be
-        half a tick.
+        half a tick. With more than three tenths of the session timeout a hold may be lost as it begins.
 
     :ivar lost: set when it is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when that has changed.
@@ -138,7 +138,8 @@ class Hold:
     # --- watching over it --------------------------------------------------------------------------------
 
     def guard(self, node: Watch | None = None, on_data: OnData | None = None) -> None:
-        """Watch over it in the background until :meth:`end`. Call :meth:`.Bound.confirm` some time before.
+        """Watch over it in the background until :meth:`end` or :meth:`unguard`. Call :meth:`.Bound.confirm`
+        some time before.
 
         :param node: a data watch on its znode.
         """
@@ -147,7 +148,7 @@ class Hold:
         self._guard = trio.CancelScope(), trio.Event()
         self._over = False
         if self._suspended != "ignore":
-            self._set_limit(self.deadline())
+            self._lease_moved()
             self._stop_keeping = self._zk.keep_lease(self._lease_moved)
         self._zk.start_soon(self._watch_over, *self._guard)
 
@@ -188,6 +189,11 @@ class Hold:
         watch on it, which the deletion will end."""
         self._over = True
         self._set_limit(math.inf)
+        return await self.unguard()
+
+    async def unguard(self) -> Watch | None:
+        """Stop watching over it for a moment, in which it is still held: its scopes end with the lease as it
+        is now. Returns what is left of the watch on its znode."""
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
             scope.cancel()

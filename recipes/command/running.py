@@ -214,7 +214,8 @@ def grace(grant: Grant, kill_after: float) -> float:
         return kill_after
     if grant.reason in (LossReason.SESSION_EXPIRED, LossReason.NODE_DELETED):
         return 0.0
-    lasts = grant.deadline() + _TIME_TO_GO * grant.zk.session.negotiated_timeout
+    session = grant.zk.session
+    lasts = session.lease_deadline() - _MARGIN * session.negotiated_timeout
     return min(kill_after, lasts - trio.current_time())
 
 

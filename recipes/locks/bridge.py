@@ -15,7 +15,7 @@ class BridgeHold(Hold):
     """A hold on two znodes of one session.
 
     :param paths: of both.
-    :param left: takes what is left of the watch on the second one, see :meth:`end`.
+    :param left: takes what is left of the watch on the second one, see :meth:`unguard`.
 
     :ivar other: the hold on the second znode, to be guarded as this one is. See :func:`parts`.
     """
@@ -35,18 +35,19 @@ class BridgeHold(Hold):
         self._left = left
 
     def inspect(self) -> None:
-        self.other.inspect()
+        if not self._over:
+            self.other.inspect()
         super().inspect()
 
     async def verify(self) -> None:
         await self.other.verify()
         await super().verify()
 
-    async def end(self) -> Watch | None:
-        watch = await self.other.end()
+    async def unguard(self) -> Watch | None:
+        watch = await self.other.unguard()
         if watch is not None:
             self._left.append(watch)
-        return await super().end()
+        return await super().unguard()
 
 
 class _Half(Hold):

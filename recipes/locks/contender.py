@@ -83,7 +83,7 @@ class Terms:
 
     @property
     def parents_mode(self) -> Parents:
-        return Parents(self.parents == "container", self.acl)
+        return Parents.of(self.parents, self.acl)
 
     def blocks(self, place: Place) -> bool:
         """Whether we wait for a contender that stands before us."""

@@ -64,7 +64,7 @@ class WriteGrant(Grant):
     async def _become_reader(self) -> None:
         hold, writers = self.hold, self.paths
         readers = tuple(map(_reader_path, writers))
-        watched = await hold.end() is not None
+        watched = await hold.unguard() is not None
         for part in parts(hold):
             part.guard()  # without a watch: the exchange deletes the znode
         # Whatever comes of this, all of it is deleted in the end.
@@ -89,7 +89,7 @@ class WriteGrant(Grant):
             return await zk.get(path, watch=True)
 
         found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
-        await hold.end()
+        await hold.unguard()
         for part, (data, _, node) in zip(parts(hold), found, strict=True):
             part.guard(node, self.data_changed)
             self.data_changed(data)

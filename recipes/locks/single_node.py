@@ -120,7 +120,7 @@ class SingleNodeLock(Contested):
         after their last child has gone, or persistent.
     :param suspended: when the holder loses the lock for want of a connection: ``"deadline"``, once the
         session may have expired; ``"cancel"``, at once; ``"ignore"``, only when it has.
-    :param margin: seconds by which the session is taken to last shorter, see :class:`.Hold`.
+    :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
     :param on_session_loss: whether one who waits begins anew when its session expires, or raises
         :class:`SessionExpiredError`.
     :param acl: of what is created; everything for everyone if None.

@@ -102,8 +102,8 @@ class ItemQueue:
         """Take the next item out of the queue.
 
         If this is cancelled before the deletion has left the client, the item stays. After that the answer is
-        awaited, for as long as the session is sure to be alive: an item that was taken is returned, and the
-        cancellation shows at the next checkpoint.
+        awaited, for a session timeout at most: an item that was taken is returned, and the cancellation shows
+        at the next checkpoint.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
 

@@ -136,8 +136,8 @@ class Taking:
     async def take(self) -> bool:
         """Take the item out of the queue. Returns False if somebody else has it.
 
-        Once the deletion has left the client, cancelling waits for the answer, and is ignored if that is yes;
-        but it does not wait longer than the server can take the session to be alive.
+        Once the deletion has left the client, cancelling waits for the answer, a session timeout at most, and
+        is ignored if that is yes.
 
         Raises :class:`UndecidedItem`.
         """
@@ -146,7 +146,8 @@ class Taking:
             await finish.done.wait()
         except trio.Cancelled:
             self._abandon()
-            with trio.CancelScope(shield=True, deadline=self._zk.session.lease_deadline()):
+            patience = self._zk.session.negotiated_timeout
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + patience):
                 await finish.done.wait()
             if _unanswered(self._deleting):
                 raise UndecidedItem(self.item) from None
@@ -311,14 +312,17 @@ class Claim(Taking):
 class HeldClaim(Claim):
     """A claim that somebody's code relies on.
 
-    :ivar hold: that this claim is.
+    :ivar hold: that this claim is, once it has begun.
     """
+
+    hold: Hold
 
     def __init__(
         self, place: Place, supply: Supply, name: str, suspended: Suspended, margin: float | None
     ) -> None:
         super().__init__(place, supply, name)
-        self.hold = Hold(self.bound, self.path, suspended=suspended, margin=margin)
+        self._suspended: Suspended = suspended
+        self._margin = margin
 
     async def _read(self) -> bool:
         if not await super()._read():
@@ -328,6 +332,7 @@ class HeldClaim(Claim):
             _, _, node = await self.bound.repeat(lambda: self._zk.get(self.path, watch=True))
         except NoNodeError:
             return False
+        self.hold = Hold(self.bound, self.path, suspended=self._suspended, margin=self._margin)
         self.hold.guard(node)
         return True
 

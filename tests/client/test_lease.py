@@ -12,7 +12,7 @@ import random
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from hypothesis import given
@@ -23,16 +23,25 @@ from pyzk.protocol.constants import OpCode
 
 from .scripted import START, Script
 
-Fault = Literal["none", "follower cut off", "follower killed", "follower stopped", "leader stopped"]
-FAULTS: tuple[Fault, ...] = (
+Fault = Literal[
     "none",
     "follower cut off",
+    "follower not heard by the leader",
+    "leader not heard by the follower",
+    "client cut off",
+    "client not heard",
     "follower killed",
     "follower stopped",
     "leader stopped",
-)
+    "slow",
+]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 MARGIN = 0.1
 """Of the session timeout: what :class:`pyzk.recipes.base.hold.Hold` takes off."""
+
+
+DELAY = 0.02
+"""Seconds that a message takes at most, while all is well."""
 
 
 class Queue:
@@ -46,8 +55,8 @@ class Queue:
         self.stopped = False
 
     def send(self, message: Any) -> None:
-        """It arrives some ms later, behind all that was sent before."""
-        self._last = max(self._last, self._world.now + self._world.rng.uniform(0, 0.02))
+        """It arrives a bit later, behind all that was sent before."""
+        self._last = max(self._last, self._world.now + self._world.rng.uniform(0, self._world.delay))
         self._world.at(self._last, lambda: self._arrive(message))
 
     def _arrive(self, message: Any) -> None:
@@ -65,7 +74,10 @@ class Queue:
 
 
 class World:
-    """A client, its follower, the leader. Times are seconds."""
+    """A client, its follower, the leader. Times are seconds.
+
+    :ivar delay: what a message takes at most.
+    """
 
     def __init__(self, seed: int, timeout: float, tick: float, fault: Fault, length: float) -> None:
         self.rng = random.Random(seed)
@@ -76,6 +88,7 @@ class World:
         self.half_tick = tick / 2
         self.fault = fault
         self.length = length
+        self.delay = DELAY
         self.script = Script(timeout=timeout)
         self.to_follower = Queue(self, self.follower_hears_client)
         self.from_leader = Queue(self, self.follower_hears_leader)
@@ -189,6 +202,14 @@ class World:
         match self.fault:
             case "follower cut off":
                 stopped = [self.to_leader, self.from_leader]
+            case "follower not heard by the leader":
+                stopped = [self.to_leader]
+            case "leader not heard by the follower":
+                stopped = [self.from_leader]
+            case "client cut off":
+                stopped = [self.to_follower, self.to_client]
+            case "client not heard":
+                stopped = [self.to_follower]
             case "follower stopped":
                 stopped = [self.to_follower, self.from_leader]
             case "follower killed":
@@ -197,12 +218,19 @@ class World:
             case "leader stopped":
                 self.leader_stopped = True
                 stopped = [self.to_leader]
+            case "slow":
+                self.delay = MARGIN / 2 * self.timeout
+                self.at(self.now + self.length, self.be_fast)
+                return
             case "none":
                 return
         for queue in stopped:
             queue.stopped = True
         self.rng.shuffle(stopped)
         self.at(self.now + self.length, lambda: self.go_on(stopped))
+
+    def be_fast(self) -> None:
+        self.delay = DELAY
 
     def go_on(self, stopped: list[Queue]) -> None:
         if self.leader_stopped:
@@ -290,11 +318,23 @@ def test_another_server_vouches_for_nothing_of_the_one_before(lease: Lease) -> N
     assert lease.deadline == 121 + T / 2, "the shorter timeout counts at once"
 
 
+def test_a_longer_timeout_of_another_server_does_not_count(lease: Lease) -> None:
+    """A new leader gives the session the timeout that it was created with."""
+    lease.disconnected()
+    lease.attached(110, 111, 2 * T)
+    assert lease.deadline == 110 + T
+    lease.answered(112, 113)
+    lease.prove(113 + T / 3)
+    assert lease.deadline == 112 + T
+
+
 def test_a_new_session_begins_without(lease: Lease) -> None:
     moves: list[float] = []
     lease.keep(lambda: moves.append(lease.deadline))
     lease.ended()
     assert moves == [-math.inf] == [lease.deadline]
+    lease.attached(200, 201, 2 * T)
+    assert lease.deadline == 200 + 2 * T, "with a timeout of its own"
 
 
 def test_it_says_when_it_moves_while_it_is_kept(lease: Lease) -> None:

@@ -36,7 +36,7 @@ from pyzk.recipes.command.running import Job, contend, grace
 from pyzk.recipes.command.status import Failure, Status
 from pyzk.server.testing import EmbeddedServer
 
-from .lab import Lab
+from .lab import SESSION_TIMEOUT, Lab
 
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.recipes.command"]
@@ -457,6 +457,23 @@ async def test_the_time_to_go_is_over_before_the_lease(
             left = zk.session.lease_deadline() - trio.current_time()
             assert grace(grant, 5.0) == pytest.approx(left / 2) == pytest.approx(1.0)
             assert grace(grant, 0.5) == 0.5
+            lab.let_through(zk)
+            await trio.sleep_forever()
+
+    with pytest.raises(LockLost):
+        await rely()
+
+
+async def test_the_time_to_go_is_over_before_the_lease_if_another_server_has_granted_a_longer_timeout(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    async def rely() -> None:
+        async with contend(zk, options("/x", "--", "true")) as grant:
+            zk._machine._data.timeout = 4 * SESSION_TIMEOUT
+            lab.cut_off(zk)
+            with trio.CancelScope(shield=True):
+                await grant.lost.wait()
+            assert grace(grant, 5.0) <= zk.session.lease_deadline() - trio.current_time()
             lab.let_through(zk)
             await trio.sleep_forever()
 

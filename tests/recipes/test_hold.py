@@ -164,6 +164,22 @@ async def test_a_hold_does_not_begin_with_a_stale_lease(
     await hold.end()
 
 
+async def test_the_lease_is_kept_as_long_as_one_needs_it(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    def moved() -> None:
+        """Both have the same function called."""
+
+    stops = [zk.keep_lease(moved), zk.keep_lease(moved)]
+    for stop in stops:
+        await trio.sleep(2 * SESSION_TIMEOUT)
+        assert zk.session.lease_deadline() > trio.current_time()
+        stop()
+        stop()
+    await trio.sleep(2 * SESSION_TIMEOUT)
+    assert zk.session.lease_deadline() < trio.current_time(), "nobody needs it"
+
+
 async def test_it_can_be_kept_until_the_server_says_no(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
@@ -267,6 +283,28 @@ async def test_a_closed_client_holds_nothing(autojump_clock: MockClock, lab: Lab
         async with lab.connect() as own:
             await nursery.start(holder, await hold_of(own))
     assert reasons == [LossReason.CLIENT_CLOSED]
+
+
+async def test_closing_ends_what_other_tasks_hold_before_the_server_ends_the_session(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
+    cancelled: list[float] = []
+
+    async def rely(zk: ZooKeeper, task_status: trio.TaskStatus[None]) -> None:
+        hold = await hold_of(zk)
+        with suppress(LockLost), hold.scope():
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                cancelled.append(trio.current_time())
+
+    async with trio.open_nursery() as outside:
+        with lab.server.fault(op="close_session", when="before", action="delay", seconds=0.5):
+            async with lab.connect() as zk:
+                await outside.start(rely, zk)
+                closing = trio.current_time()
+    assert cancelled == [closing]
 
 
 async def test_a_body_that_begins_too_late_does_nothing(

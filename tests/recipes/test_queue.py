@@ -624,6 +624,21 @@ async def test_f20_cancelled_while_nobody_can_know(
     lab.let_through(zk)
 
 
+async def test_f20_cancelled_by_a_client_that_has_long_only_pinged(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Its lease is over, as nothing has kept it, but the answer is on its way."""
+    queue = Queue(zk, "/q", layout="simple", safe=False)
+    other = Queue(await lab.client(), "/q", layout="simple", safe=False)
+    await trio.sleep(3 * SESSION_TIMEOUT)
+    await other.put(b"x")
+    with lab.server.fault(op="multi", path="/q/*", when="after", action="delay", seconds=1):
+        with trio.move_on_after(0.5):
+            assert (await queue.get()).data == b"x"
+            return
+    raise AssertionError("it was taken")
+
+
 async def test_f20_a_cancelled_put_leaves_no_marker(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:

@@ -91,6 +91,31 @@ async def test_a_writer_becomes_a_reader(
     assert lab.watch_count == 0
 
 
+class _Deadlines(trio.abc.Instrument):
+    """The deadline of a scope after each step of any task."""
+
+    def __init__(self, scope: trio.CancelScope) -> None:
+        self._scope = scope
+        self.seen: set[float] = set()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.seen.add(self._scope.deadline)
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+async def test_the_block_of_a_writer_ends_with_the_lease_at_every_step_of_a_downgrade(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+) -> None:
+    """The whole process may be stopped at any of them."""
+    async with RWLock(zk, "/rw", naming=naming).write() as grant:
+        with grant.scope() as scope:
+            deadlines = _Deadlines(scope)
+            trio.lowlevel.add_instrument(deadlines)
+            async with grant.downgrade():
+                trio.lowlevel.remove_instrument(deadlines)
+                assert max(deadlines.seen) < trio.current_time() + zk.session.negotiated_timeout
+
+
 async def test_readers_come_in_beside_a_downgraded_writer(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
