@@ -532,7 +532,7 @@ class Connection:
         self._close("its session is closed")
 
     def _sign_of_life(self, session: Session, frames: list[bytes], now: float) -> None:
-        """Every request but those that only prove who one is keeps the session alive (section 12.4)."""
+        """Every request keeps the session alive, but those that only prove who one is (semantics.md 12.4)."""
         if any(frame[4:8] not in _CREDENTIALS for frame in frames):
             self._engine.sessions.touch(session, now)
 
