@@ -63,9 +63,12 @@ class Client(Hashable, Protocol):
     def fail(self) -> None:
         """Do the same because of the exception that is being handled; raises nothing."""
 
-    def turn_is_over(self) -> bool:
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Whether other clients are to be served before the next step of an operation of this client. If this
-        is never true, every request is processed to its end."""
+        is never true, every request is processed to its end.
+
+        :param ahead: seconds that the next step will take.
+        """
 
 
 class Engine:
@@ -274,8 +277,7 @@ class Engine:
         last step. Raises :class:`Unfinished` if the client's turn is over again."""
         try:
             while True:
-                next(steps)
-                if client.turn_is_over():
+                if client.turn_is_over(next(steps)):
                     break
         except StopIteration as end:
             return self.zxid, 0, end.value

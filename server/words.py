@@ -218,14 +218,15 @@ def _envi(service: Service, asker: Connection, now: float) -> str:
     return _lines(["Environment:", *(f"{key}={value}" for key, value in environment().items())])
 
 
-def _mntr(service: Service, asker: Connection, now: float) -> str:
-    rows = [("version", VERSION_TEXT), ("server_state", "standalone"), *monitored(service, now)]
-    return _lines(f"zk_{key}\t{value}" for key, value in rows)
+def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\tstandalone\n"
+    for key, value in monitored(service, now):
+        yield f"zk_{key}\t{value}\n" if key else ""
 
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
-    calls them (operations.md section 3.1)."""
+    calls them (operations.md section 3.1). A row without a key is none: it took time to find that out."""
     if service.settings.metrics_port is None:
         return metrics(service, now)
     from .prometheus import dump
