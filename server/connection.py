@@ -297,7 +297,7 @@ class Connection:
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
         if not self.aborted:
-            logger.info("%s: closed, %s", self, reason)
+            logger.info("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def fail(self) -> None:
@@ -322,7 +322,7 @@ class Connection:
         self._waiting += len(data)
 
     def _refuse(self, reason: str) -> None:
-        logger.warning("%s: closed, %s", self, reason)
+        logger.warning("%s: closed, %s", self, reason, stacklevel=2)
         self._close(reason)
 
     def _close(self, reason: str) -> None:
