@@ -164,6 +164,11 @@ def _json(status: int, command: str, data: Data | _Rows, error: str | None = Non
     return Response(status, next(pieces), {"content-type": "application/json"}, pieces)
 
 
+_SCALARS: Final = (str, int, float, type(None))
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+"""What json.dumps() does, but it makes an encoder for each call."""
+
+
 def _texts(value: Any, indent: str = "") -> Iterator[str]:
     """JSON as Jackson's default printer lays it out, bit by bit."""
     if isinstance(value, dict):
@@ -175,21 +180,32 @@ def _texts(value: Any, indent: str = "") -> Iterator[str]:
             if key is None:
                 yield ""
                 continue
-            yield f"{before}{inner}{json.dumps(str(key), ensure_ascii=False)} : "
-            yield from _texts(item, inner)
+            head = f"{before}{inner}{_quoted(str(key))} : "
+            if isinstance(item, _SCALARS):
+                yield head + _scalar(item)
+            else:
+                yield head
+                yield from _texts(item, inner)
             before = ",\n"
         yield f"\n{indent}}}" if before == ",\n" else "{ }"
     elif isinstance(value, list | Iterator):
         before = "[ "
         for item in value:
-            yield before
-            yield from _texts(item, indent)
+            if isinstance(item, _SCALARS):
+                yield before + _scalar(item)
+            else:
+                yield before
+                yield from _texts(item, indent)
             before = ", "
         yield " ]" if before == ", " else "[ ]"
-    elif isinstance(value, float):
-        yield java_double(value) if value == value else '"NaN"'
     else:
-        yield json.dumps(value, ensure_ascii=False)
+        yield _scalar(value)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, float):
+        return java_double(value) if value == value else '"NaN"'
+    return _quoted(value)
 
 
 # --- the server -------------------------------------------------------------------------------------------
@@ -271,10 +287,14 @@ def _stats(ask: _Ask) -> Data:
     return _server_stats(ask) | _both(ask, _brief)
 
 
-def _monitor(ask: _Ask) -> Data:
-    rows = monitored(ask.service, ask.now)
-    values = {key: float(value) if isinstance(value, str) else value for key, value in rows}
-    return {"version": VERSION_TEXT, "server_state": "standalone", **values}
+def _monitor(ask: _Ask) -> _Rows:
+    def rows() -> Iterator[tuple[object, Any]]:
+        yield "version", VERSION_TEXT
+        yield "server_state", "standalone"
+        for key, value in monitored(ask.service, ask.now):
+            yield key or None, float(value) if isinstance(value, str) else value
+
+    return _Rows(rows())
 
 
 def _reset_stats(ask: _Ask) -> Data:

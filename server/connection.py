@@ -66,19 +66,18 @@ _PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
 _SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records.ConnectRequest
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
-_PLAIN = KNOWN - {_PING}
-_SLOW = frozenset(
+_IN_STEPS = frozenset(
     op.value
     for op in (
-        OpCode.CLOSE_SESSION,
         OpCode.GET_ALL_CHILDREN_NUMBER,
         OpCode.GET_EPHEMERALS,
-        OpCode.MULTI,
         OpCode.MULTI_READ,
         OpCode.SET_WATCHES,
         OpCode.SET_WATCHES2,
     )
 )
+_PLAIN = KNOWN - _IN_STEPS - {_PING}
+_SLOW = _IN_STEPS | {_CLOSE, OpCode.MULTI.value}
 """After these a turn looks at the time, which itself costs a tenth of a small request. What others cost is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
@@ -184,14 +183,7 @@ class Connection:
             return b""
         engine = self._engine
         before = engine.zxid
-        try:
-            zxid, err, body = engine.handle(self, op, data[4:], now)
-        except Unfinished as unfinished:
-            engine.stats.bytes_received += size + 4
-            self._arrived = now
-            self._unfinished = unfinished.steps
-            self._handle_requests(session, [data[4:]], now)
-            return b""
+        zxid, err, body = engine.handle(self, op, data[4:], now)
         answer_size = 16 + len(body)
         reply = _REPLY(answer_size, xid, zxid, err) + body
         stats = engine.stats
@@ -305,7 +297,7 @@ class Connection:
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
         if not self.aborted:
-            logger.info("%s: closed, %s", self, reason)
+            logger.info("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def fail(self) -> None:
@@ -330,7 +322,7 @@ class Connection:
         self._waiting += len(data)
 
     def _refuse(self, reason: str) -> None:
-        logger.warning("%s: closed, %s", self, reason)
+        logger.warning("%s: closed, %s", self, reason, stacklevel=2)
         self._close(reason)
 
     def _close(self, reason: str) -> None:
@@ -513,11 +505,11 @@ class Connection:
         service.turn_end = end = service.stopwatch() + service.slice
         return end
 
-    def turn_is_over(self) -> bool:
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Whether others are to be served before a long request or answer is gone on with; never while
         something stands in for the engine, which wants whole replies."""
         service = self._service
-        return service.direct and service.stopwatch() > service.turn_end
+        return service.direct and service.stopwatch() + ahead > service.turn_end
 
     def _resume(self, client: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
         """Handle the requests of a turn whose first was begun in an earlier one."""

@@ -60,12 +60,15 @@ class Client(Hashable, Protocol):
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
 
-    def turn_is_over(self) -> bool:
-        """Whether others are to be served before an operation of this client is gone on with. If this is
-        never true, every request is processed to its end."""
-
     def fail(self) -> None:
-        """The same, because of the exception that is being handled; raises nothing."""
+        """Do the same because of the exception that is being handled; raises nothing."""
+
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
+        """Whether other clients are to be served before the next step of an operation of this client. If this
+        is never true, every request is processed to its end.
+
+        :param ahead: seconds that the next step will take.
+        """
 
 
 class Engine:
@@ -183,7 +186,8 @@ class Engine:
             found = self.sessions.get(request.sessionId)
             if found is None or not found.check_password(request.passwd):
                 logger.info(
-                    "session 0x%x is not to be had: expired, closed, or a wrong password", request.sessionId
+                    "session 0x%x is refused: it has expired or was closed, or the password is wrong",
+                    request.sessionId,
                 )
                 return None
             session = found
@@ -239,8 +243,9 @@ class Engine:
     def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
         """Process one request, whose record starts behind the header of ``frame``.
 
-        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`,
-        and :class:`Unfinished` where the client's turn is over before the request is done.
+        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`;
+        :class:`Unfinished` where the client's turn is over before the request is done; and, of a write,
+        whatever a bug or a lack of memory raises, which must end the connection.
         """
         try:
             read, method, consumes = OPERATIONS[op]
@@ -263,6 +268,8 @@ class Engine:
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
         except Exception:
+            if consumes:  # nobody knows how much of it was done: the client gets no answer, as after a cut
+                raise
             return self._failed(op)
 
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
@@ -270,8 +277,7 @@ class Engine:
         last step. Raises :class:`Unfinished` if the client's turn is over again."""
         try:
             while True:
-                next(steps)
-                if client.turn_is_over():
+                if client.turn_is_over(next(steps)):
                     break
         except StopIteration as end:
             return self.zxid, 0, end.value
@@ -333,21 +339,23 @@ class Engine:
             return
         events: list[Notification] = []
         told: list[Client] = []
-        for effect, own, parents in changes:
-            for event_type, path, watchers in self._steps(effect):
-                self.stats.watchers[event_type].add(len(watchers))
-                acl = own if path == effect.path else parents
-                if acl is not OPEN_ACL:
-                    watchers = [each for each in watchers if self._may_read(each, acl)]
-                if watchers != told:  # the same clients are told all at once
-                    self.tell(events, told)
-                    events, told = [], watchers
-                last = events[-1] if events else None
-                if last is not None and last.type == event_type and last.path == path:
-                    events.append(last)
-                else:
-                    events.append(Notification(self.zxid, event_type, path))
-        self.tell(events, told)
+        try:
+            for effect, own, parents in changes:
+                for event_type, path, watchers in self._steps(effect):
+                    self.stats.watchers[event_type].add(len(watchers))
+                    acl = own if path == effect.path else parents
+                    if acl is not OPEN_ACL:
+                        watchers = [each for each in watchers if self._may_read(each, acl)]
+                    if watchers != told:  # the same clients are told all at once
+                        self.tell(events, told)
+                        events, told = [], watchers
+                    last = events[-1] if events else None
+                    if last is not None and last.type == event_type and last.path == path:
+                        events.append(last)
+                    else:
+                        events.append(Notification(self.zxid, event_type, path))
+        finally:  # whatever goes wrong with an effect, the events of those before it are not lost
+            self.tell(events, told)
 
     def _steps(self, effect: Effect) -> Sequence[Step[Client]]:
         if isinstance(effect, SetData):
@@ -361,7 +369,7 @@ class Engine:
     def _may_read(self, client: Client, acl: ACLs) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # likewise
+        except Exception:  # the others must be told; this client asks again when it is back
             client.fail()
             return False
 
@@ -369,11 +377,16 @@ class Engine:
         """Queue watch events on each of these."""
         if not clients:
             return
-        frames = b"".join([event.frame for event in events])
+        try:
+            frames = b"".join([event.frame for event in events])
+        except Exception:  # who cannot be told must not go on as if nothing had happened
+            for client in clients:
+                client.fail()
+            return
         for client in clients:
             try:
                 client.notify(events, frames)
-            except Exception:  # the others must be told; this one asks again when it is back
+            except Exception:  # likewise
                 client.fail()
         stats = self.stats
         stats.more_sent += len(clients) * len(events)

@@ -15,4 +15,6 @@ def report(message: str, *values: object) -> None:
     :param message: what has ended because of it, with a place for each of ``values``.
     """
     with suppress(Exception):
-        logger.exception(f"{message}; unless memory has run out, this is a bug of the server", *values)
+        logger.exception(
+            f"{message}; unless memory has run out, this is a bug of the server", *values, stacklevel=2
+        )

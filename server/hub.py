@@ -37,6 +37,8 @@ _SERVED_PER_NEW = 8
 there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
 _FEW = 8
 """How many clients may each work for a whole slice in one turn; where more are ready they share that."""
+_BUSY = 4 * SLICE
+"""Seconds of a turn for clients whose input is left over from earlier turns; the rest has the next turn."""
 _LEAST_SLICE = 0.0005
 """Seconds that each may work for, however many they are."""
 _LOOKS, _NEWCOMERS = 3, 1000
@@ -155,12 +157,16 @@ class Hub:
         self._together = len(events) // _TOGETHER
         ready = len(events) + len(self._busy)
         self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
+        clock = self._service.stopwatch
+        end = clock() + _BUSY if self._busy else 0.0
         for link in list(self._busy):
             if self._links.get(link.fd) is link:
                 try:
                     self._proceed(link, now)
                 except Exception:
                     self._fail(link.fd)
+                if clock() > end:  # the others are the first of the next turn
+                    break
         for fd, event in events:
             try:
                 found = self._links.get(fd)

@@ -43,8 +43,8 @@ def _cut(message: str) -> str:
     return f"{message[:_LONGEST]}... ({len(message):,} characters)"
 
 
-def _escape(text: str) -> str:
-    """Without what a terminal does not show as it is: control characters, marks of direction, odd blanks."""
+def escape(text: str) -> str:
+    """Escape what a terminal does not show as it is: control characters, marks of direction, odd blanks."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -63,11 +63,11 @@ class TextFormatter(logging.Formatter):
         super().__init__("{asctime} {levelname} {name}: {message}", style="{")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = _escape(_cut(record.message))
+        record.message = escape(_cut(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return "\n".join(map(_escape, super().formatException(ei).split("\n")))
+        return "\n".join(map(escape, super().formatException(ei).split("\n")))
 
 
 # What every record has; the rest was passed as ``extra``.

@@ -139,7 +139,7 @@ def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Every metric as (key without its prefix, value as printed)."""
     yield from gauges(service, now)
     for name, namespace, value in gauge_sets(service):
-        yield f"{namespace}_{name}", value
+        yield f"{namespace}_{name}" if name else "", value
     yield from counters(service)
     for name, summary in summaries(service).items():
         yield from _summary(name, summary)
@@ -222,10 +222,12 @@ def _summary(name: str, of: Summary | Histogram) -> Iterator[tuple[str, str | in
 
 def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
     """Gauges by top-level znode, as (name, znode without its slash, value): the limits and the usage of
-    quotas. A hard limit is shown before a soft one."""
+    quotas. A hard limit is shown before a soft one. Quotas may come and go meanwhile; one without a name is
+    that of no top-level znode."""
     quotas = service.engine.tree.quotas
-    for prefix in quotas.prefixes:
-        if parent_of(prefix):
+    for prefix in list(quotas.prefixes):
+        if parent_of(prefix) or prefix not in quotas.prefixes:
+            yield "", "", 0
             continue
         limits, usage = quotas.limits(prefix) or {}, quotas.usage(prefix) or {}
         for what, hard in (("count", "countHardLimit"), ("bytes", "byteHardLimit")):

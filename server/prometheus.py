@@ -62,6 +62,8 @@ class _Metrics(Collector):
             yield _metric(name, "gauge", value)
         sets: dict[str, Metric] = {}
         for name, namespace, value in gauge_sets(self._service):
+            if not name:
+                continue
             gauge_set = sets.setdefault(name, Metric(name, name, "gauge"))
             gauge_set.add_sample(name, {"key": namespace}, float(value))
         yield from sets.values()

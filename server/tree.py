@@ -163,13 +163,18 @@ class DataTree:
             self._journal.append(
                 (DataTree._undo_create, path, name, parent, children.created, children.changed)
             )
+        # What may get no memory comes first: a znode is there as a whole, or not at all.
+        children[name] = node
+        try:
+            self._register(path, node)
+        except MemoryError:
+            del children[name]
+            raise
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
             children.changed = zxid
-        children[name] = node
         children.packed = parent.packed = None
-        self._register(path, node)
         if self.quotas.used or path.startswith("/zookeeper/"):
             self.quotas.changed(path, node, 1, len(data) if data else 0)
         return node
@@ -178,10 +183,12 @@ class DataTree:
         """Returns the znode that was."""
         children = parent.children
         assert children is not None
-        before, children.changed = children.changed, zxid
-        node = self._remove(path, name, parent, children)
         if self._journal is not None:
-            self._journal.append((DataTree._undo_delete, path, name, parent, before, node))
+            self._journal.append(
+                (DataTree._undo_delete, path, name, parent, children.changed, children[name])
+            )
+        children.changed = zxid
+        node = self._remove(path, name, parent, children)
         if self.quotas.used:
             self.quotas.changed(path, node, -1, -len(node.data) if node.data else 0)
         return node
@@ -206,13 +213,13 @@ class DataTree:
     # --- the parts of a change ---------------------------------------------------------------------------
 
     def _register(self, path: str, node: Znode) -> None:
-        self._count += 1
-        self.data_size += len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
         if owner > 0:
             self.ephemerals.setdefault(owner, {})[path] = None
         elif owner:
             (self.containers if node.is_container else self.ttl_nodes)[path] = None
+        self._count += 1
+        self.data_size += len(path) + (len(node.data) if node.data else 0)
 
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)
@@ -256,7 +263,8 @@ class DataTree:
         children = parent.children
         assert children is not None
         children.created, children.changed = created, changed
-        self._remove(path, name, parent, children)
+        if name in children:  # for want of memory it may not have come to that
+            self._remove(path, name, parent, children)
 
     def _undo_delete(self, path: str, name: str, parent: Znode, changed: int, node: Znode) -> None:
         children = parent.children

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..protocol.constants import TELNET_CLOSE, OpCode
 from ..protocol.version import __version__
+from .logs import escape
 from .metrics import java_double, metrics
 from .settings import ANNOUNCED_VERSION
 
@@ -218,14 +219,15 @@ def _envi(service: Service, asker: Connection, now: float) -> str:
     return _lines(["Environment:", *(f"{key}={value}" for key, value in environment().items())])
 
 
-def _mntr(service: Service, asker: Connection, now: float) -> str:
-    rows = [("version", VERSION_TEXT), ("server_state", "standalone"), *monitored(service, now)]
-    return _lines(f"zk_{key}\t{value}" for key, value in rows)
+def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\tstandalone\n"
+    for key, value in monitored(service, now):
+        yield f"zk_{key}\t{value}\n" if key else ""
 
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
-    calls them (operations.md section 3.1)."""
+    calls them (operations.md section 3.1). A row without a key is none: it took time to find that out."""
     if service.settings.metrics_port is None:
         return metrics(service, now)
     from .prometheus import dump
@@ -253,7 +255,7 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for owner in list(owners):
         yield f"0x{owner:x}:\n"
         for path in list(owners.get(owner, ())):
-            yield f"\t{_printable(path)}\n"
+            yield f"\t{escape(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
         sets.setdefault(service.patience_with(connection), []).append(connection)
@@ -278,7 +280,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
         head = f"0x{watcher.session_id:x}\n"
         for path in watches.paths_of(watcher):
             if watches.sees_data(path, watcher):
-                yield f"{head}\t{_printable(path)}\n"
+                yield f"{head}\t{escape(path)}\n"
                 head = ""
             else:
                 yield ""
@@ -287,17 +289,10 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
-        yield f"{_printable(path)}\n" if watchers else ""
+        yield f"{escape(path)}\n" if watchers else ""
         for watcher in watchers:
             yield f"\t0x{watcher.session_id:x}\n"
     yield "\n"
-
-
-def _printable(path: str) -> str:
-    """A path as one line that steers no terminal: a client may have put any character into it."""
-    if path.isprintable():
-        return path
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in path)
 
 
 # --- the table --------------------------------------------------------------------------------------------

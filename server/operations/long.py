@@ -14,8 +14,8 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Any, NoReturn, TypeAlias
 
-Steps: TypeAlias = Generator[None, None, bytes]
-"""An operation in progress."""
+Steps: TypeAlias = Generator[float, None, bytes]
+"""An operation in progress. It yields how many seconds the next step will take, 0.0 if it is a usual one."""
 
 
 class Unfinished(Exception):

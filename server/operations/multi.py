@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import records
@@ -18,7 +19,7 @@ from ...protocol.paths import parent_of
 from ...protocol.records import MultiHeader
 from ..txn import Check, Create, Delete, Effect, Multi, Refused, SetData
 from .long import Steps, in_steps
-from .reads import get_children, get_data
+from .reads import get_children, readable
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -28,13 +29,17 @@ _CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCo
 _SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
-_READS = {
-    op: (read, MultiHeader(op, False, 0).encode())
-    for op, read in ((_GET_DATA, get_data), (_GET_CHILDREN, get_children))
-}
+_GET_CHILDREN_OK = MultiHeader(_GET_CHILDREN, False, 0).encode()
 _STEP = 32
 """How many reads are done in one step."""
+_LARGE = 2**20
+"""Bytes of a reply that is not put together in the midst of other work."""
+_COPYING = 3e-10
+"""Seconds that it takes to put one byte of many into a reply, and that into what is sent."""
 _NEVER = RuntimeInconsistencyError.code
+_GET_DATA_OK = partial(
+    struct.Struct(">iBii").pack, _GET_DATA, 0, 0
+)  # MultiHeader, then the length of the data
 _CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
 
 
@@ -143,20 +148,30 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
         if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
             client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
-        if op not in _READS:  # refused, but with what was read so far in the body (wire.md section 6)
+        if op not in READ_OPS:  # refused, but with what was read so far in the body (wire.md section 6)
             raise RefusedRead(MarshallingError.code, b"".join([*results, TERMINATOR]))
-        read, header = _READS[op]
         try:
-            body = read(engine, client, (request[0], False))
+            if op == _GET_DATA:  # not copied yet: many may wait for their turn to put a large reply together
+                node = readable(engine, client, request[0])
+                body = node.data or b""
+                results += (
+                    _GET_DATA_OK(len(body) if node.data is not None else -1),
+                    body,
+                    node.packed_stat(),
+                )
+            else:
+                body = get_children(engine, client, (request[0], False))
+                results += (_GET_CHILDREN_OK, body)
         except MarshallingError:
             raise
         except ZooKeeperError as error:
             results.append(_error(error.code))
         else:
-            results += (header, body)
             size += len(body)
         if number % _STEP == 0:
-            yield
+            yield 0.0
+    if size > _LARGE:
+        yield size * _COPYING
     results.append(TERMINATOR)
     return b"".join(results)
 

@@ -98,7 +98,7 @@ def get_all_children_number(engine: Engine, client: Client, request: tuple[str |
             looked_at += len(some)
             if looked_at >= _STEP:
                 looked_at = 0
-                yield
+                yield 0.0
     return _INT.pack(count)
 
 
@@ -114,7 +114,7 @@ def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -
         found = tuple(path for path in some if everything or path.startswith(prefix))
         count += len(found)
         encoded.append(records.GetEphemeralsResponse(found).encode()[_INT.size :])
-        yield
+        yield 0.0
     encoded[0] = _INT.pack(count)
     return b"".join(encoded)
 

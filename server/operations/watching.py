@@ -100,7 +100,7 @@ def _rearm(
                 if client.close_expected:  # they were too many: nobody is there to watch any more
                     return b""
             if number % _STEP == 0:
-                yield
+                yield 0.0
     return b""
 
 

@@ -258,7 +258,7 @@ class _Loader:
     def abort(self, reason: str) -> None:
         """There is nothing to end."""
 
-    def turn_is_over(self) -> bool:
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
         return False
 
     def fail(self) -> None:

@@ -59,14 +59,17 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         """Have handled what was sent, as far as the connection allows."""
         connection = self.connection
         while connection is not None and not connection.close_expected:
-            if self._outbox and connection.may_read:
-                data = bytes(self._outbox)
-                self._outbox.clear()
-                connection.receive_data(data, self._now())
-            elif connection.has_work and not connection.is_full:  # one turn does a bounded amount of work
-                connection.proceed(self._now())
-            else:
-                return
+            try:
+                if self._outbox and connection.may_read:
+                    data = bytes(self._outbox)
+                    self._outbox.clear()
+                    connection.receive_data(data, self._now())
+                elif connection.has_work and not connection.is_full:  # a turn does a bounded amount of work
+                    connection.proceed(self._now())
+                else:
+                    return
+            except Exception:
+                connection.fail()
             self._settle_others()
 
     async def wait_send_all_might_not_block(self) -> None:

@@ -25,7 +25,10 @@ from pyzk.server.hub import Hub
 from pyzk.server.listening import serve_clients
 from pyzk.server.service import Observer, Service
 from pyzk.server.transport import Server
+from pyzk.server.watches import Notification
+from pyzk.server.znode import Children, Znode
 
+from ..requests import create_op, set_op
 from .helpers import Peer, World, request_frame
 from .network import served, talk
 
@@ -155,6 +158,87 @@ async def test_it_ends_the_handshake(
         await is_served(other)
         await is_served(await connected(server))
         assert len(tracebacks) == 1
+
+
+@pytest.mark.parametrize("error", UNFORESEEN, ids=repr)
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_write_that_fails_has_no_answer(
+    monkeypatch: pytest.MonkeyPatch, connected: Connect, tracebacks: list[str], error: Exception, alone: bool
+) -> None:
+    """Any answer would say whether it was done, which nobody knows."""
+    async with served() as server:
+        first, other = await connected(server), await connected(server)
+        monkeypatch.setattr(server.service.engine.tree, "create", raises(error))
+        create = request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0))
+        await first.send_all(create if alone else create * 2)
+        with trio.fail_after(PATIENCE):
+            assert await first.receive_some(1000) == b""
+        await is_served(other)
+        assert len(tracebacks) == 1
+
+
+class Full(Children):
+    """Has no memory for one more."""
+
+    def __setitem__(self, name: str, node: Znode) -> None:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("place", ["children", "owner"])
+@pytest.mark.parametrize("in_multi", [True, False])
+def test_a_znode_without_memory_for_it_is_not_there_at_all(
+    world: World, client: Peer, place: str, in_multi: bool
+) -> None:
+    client.create("/a")
+    client.create("/a/b")
+    parent = world.tree.nodes["/a"]
+    stat, owned, count = parent.stat(), dict(world.tree.ephemerals), len(world.tree)
+    children = parent.children
+    assert children is not None
+    with pytest.MonkeyPatch.context() as patch:
+        if place == "children":
+            full = Full(0)
+            for name in Children.__slots__:
+                setattr(full, name, getattr(children, name))
+            full.update(children)
+            patch.setattr(parent, "children", full)
+        else:
+            patch.setattr(world.tree, "_register", raises(MemoryError()))
+        ops = [set_op("/a/b", b"new"), create_op("/a/c", flags=1)]
+        with pytest.raises(MemoryError):
+            client.multi(*ops) if in_multi else client.create("/a/c", flags=1)
+    assert world.tree.nodes["/a"].stat() == stat
+    assert (world.tree.ephemerals, len(world.tree)) == (owned, count)
+    assert list(children) == ["b"]
+    assert world.tree.nodes["/a/b"].data == b""
+    again = world.connect()
+    assert again.multi(create_op("/a/c", flags=1)).err == 0
+
+
+def test_who_cannot_be_told_is_closed(
+    monkeypatch: pytest.MonkeyPatch, world: World, client: Peer, tracebacks: list[str]
+) -> None:
+    """Its watch is gone, and it would wait for ever."""
+    watcher = world.connect()
+    watcher.exists("/a", watch=True)
+    monkeypatch.setattr(Notification, "frame", property(raises(MemoryError())))
+    assert client.create("/a").err == 0
+    assert watcher.closed
+    assert len(tracebacks) == 1
+
+
+def test_an_effect_that_fails_loses_no_event_of_those_before_it(
+    monkeypatch: pytest.MonkeyPatch, world: World, client: Peer
+) -> None:
+    watcher = world.connect()
+    watcher.exists("/a", watch=True)
+    watcher.exists("/b", watch=True)
+    created = world.engine.watches.created
+    calls = iter([created, raises(MemoryError())])
+    monkeypatch.setattr(world.engine.watches, "created", lambda *paths: next(calls)(*paths))
+    with pytest.raises(MemoryError):
+        client.multi(create_op("/a"), create_op("/b"))
+    assert [event.path for event in watcher.take_events()] == ["/a"]
 
 
 async def test_it_ends_a_four_letter_word(monkeypatch: pytest.MonkeyPatch, tracebacks: list[str]) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from pyzk.server import logs
 
+from .helpers import World
+
 
 @pytest.fixture
 def written(capsys):
@@ -326,3 +328,18 @@ def test_a_server_whose_log_nobody_reads_serves_and_stops():
             process.kill()
             os.close(reader)
             os.close(writer)
+
+
+def test_connections_that_are_closed_for_one_reason_hide_none_that_is_closed_for_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    with caplog.at_level("INFO", "pyzk.server"):
+        for data in (b"XXXX" * 3, b"\0\0\0\4abcd"):
+            world.open().exchange(data)
+    limit = logs.Limit()
+    flood, other = caplog.records
+    for _ in range(1000):
+        limit.filter(flood)
+    assert not limit.filter(flood)
+    assert limit.filter(other)

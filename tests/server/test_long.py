@@ -188,6 +188,27 @@ def test_a_multi_read_in_steps_answers_as_in_one_piece(world: World) -> None:
     assert len(whole.results) == 200
 
 
+def test_a_large_reply_is_put_together_in_a_turn_of_its_own(world: World) -> None:
+    """Where many ask for that at once, others are served between them."""
+    client = world.connect()
+    client.create("/large", bytes(500_000))
+    world.service.slice = 0.0001
+    ops = [get_op("/large")] * 20
+    found = turns(client, client.encode(OpCode.MULTI_READ, encode_multi(ops)))
+    assert [len(output) > 10_000_000 for output in found] == [False, True]
+
+
+def test_many_quotas_are_told_in_steps(slow: World) -> None:
+    quotas = slow.tree.quotas
+    client = slow.connect()
+    for number in range(500):
+        client.create(f"/zookeeper/quota/q{number}")
+        client.create(f"/zookeeper/quota/q{number}/zookeeper_limits", b"count=10")
+    asked = turns(slow.open(), b"mntr", lambda: quotas.prefixes.pop("/q499", None))
+    assert len(asked) > 3
+    assert b"".join(asked).count(b"quota_count_limit_per_namespace\t10\n") == 499
+
+
 def test_the_reply_to_a_long_request_carries_the_zxid_of_its_end(slow: World) -> None:
     fill(slow, "/big", MANY)
     client, other = slow.connect(), slow.connect()
@@ -348,7 +369,7 @@ def test_watches_are_armed_in_steps_and_miss_nothing_in_between(slow: World) -> 
 def test_catch_up_events_that_end_the_connection_leave_no_watch_behind(
     stopwatch: Callable[[], float],
 ) -> None:
-    world = World(max_unsent=5000)
+    world = World(max_unsent=4000)
     world.service.stopwatch = stopwatch
     client = world.connect()
     gone = [f"/{'n' * 100}{i}" for i in range(100)]
