@@ -1,4 +1,4 @@
-"""Removing, in the background, what a cancelled or failed task has left behind (recipes.md D.1.7)."""
+"""Removing, in the background, what a cancelled or failed task has left behind (recipe-rules.md D.1.7)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Janitor:
         check_arguments(prefix=prefix)
 
         async def job() -> None:
-            await self._zk.sync(parent)  # an ambiguous create may not be visible here yet (recipes.md 0.10)
+            await self._zk.sync(parent)  # an ambiguous create may not be seen here yet (recipe-rules.md 0.10)
             for name in await self._zk.get_children(parent):
                 if name.startswith(prefix):
                     await self._delete_own(join(parent, name))

@@ -55,8 +55,8 @@ class WouldBlock(RecipeError):
 
 
 class SequenceExhausted(RecipeError):
-    """The sequence numbers below a znode have run out (recipes.md 0.4): several contenders may get the same
-    one, so no order can be had there. Delete the znode, or use another path."""
+    """The sequence numbers below a znode have run out (recipe-rules.md 0.4): several contenders may get the
+    same one, so no order can be had there. Delete the znode, or use another path."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"the sequence numbers below {path} have run out; delete it or use another path")

@@ -1,4 +1,4 @@
-"""What the admin server answers (operations.md section 2): every command, as JSON, without a socket.
+"""What the admin server answers (operator-surface.md section 2): every command, as JSON, without a socket.
 
 The URL, the methods and the format are those of the real server's, down to the blanks. :data:`_COMMANDS` is
 the table of contents.

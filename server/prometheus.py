@@ -1,4 +1,4 @@
-"""The metrics for Prometheus, under the names of release 3.9 (operations.md section 3.1)."""
+"""The metrics for Prometheus, under the names of release 3.9 (operator-surface.md section 3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator's commands count (operations.md section 3)."""
+"""What the operator's commands count (operator-surface.md section 3)."""
 
 from __future__ import annotations
 

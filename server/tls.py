@@ -1,4 +1,4 @@
-"""TLS for the secure port, from the ssl.* keys of zoo.cfg (operations.md section 4.2).
+"""TLS for the secure port, from the ssl.* keys of zoo.cfg (operator-surface.md section 4.2).
 
 Key and trust stores are PEM files. Java's own formats are refused with the command that converts them.
 """

@@ -1,4 +1,4 @@
-"""The four-letter words: an operator's questions on the client port (operations.md section 1)."""
+"""The four-letter words: an operator's questions on the client port (operator-surface.md section 1)."""
 
 from __future__ import annotations
 
@@ -227,7 +227,8 @@ def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
-    calls them (operations.md section 3.1). A row without a key is none: it took time to find that out."""
+    calls them (operator-surface.md section 3.1). A row without a key is none: it took time to find that
+    out."""
     if service.settings.metrics_port is None:
         return metrics(service, now)
     from .prometheus import dump

@@ -1,4 +1,4 @@
-"""zoo.cfg: its syntax, and the settings that come of it (operations.md section 4).
+"""zoo.cfg: its syntax, and the settings that come of it (operator-surface.md section 4).
 
 What each key means is in ``zookeys``. All that has no effect is named in one warning. What cannot be honoured
 raises :class:`ConfigError`, whose one line names the file, the line and the key. Passwords and digests appear
@@ -43,7 +43,7 @@ class ConfigError(ValueError):
     """A configuration that cannot be honoured: one line that says what, where, and how to mend it."""
 
 
-# --- the syntax: java.util.Properties (operations.md section 4.1) ---------------------------------------
+# --- the syntax: java.util.Properties (operator-surface.md section 4.1) -------------------------------------
 
 
 @attrs.frozen
@@ -303,7 +303,7 @@ class _Reader:
     # --- keys that mean something together ---
 
     def _read_servers(self) -> None:
-        """One server.N is a standalone server, more are an ensemble (operations.md section 4.4)."""
+        """One server.N is a standalone server, more are an ensemble (operator-surface.md section 4.4)."""
         servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
         if dynamic := self.entries.get("dynamicConfigFile"):
             try:

@@ -1,4 +1,4 @@
-"""What each key of zoo.cfg means here (operations.md section 4). A key has one of five fates:
+"""What each key of zoo.cfg means here (operator-surface.md section 4). A key has one of five fates:
 
 * a setting of the server: ``KNOWN`` and ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
 * without effect, because nothing here corresponds to it: ``IGNORED``;
@@ -206,7 +206,7 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
     return {pattern: reason for reason, patterns in table.items() for pattern in patterns.split()}
 
 
-# operations.md section 4.3, and what of section 4.2 holds by construction. A final * is any rest of a key.
+# operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
         "nothing is kept on disk": """
@@ -243,7 +243,7 @@ IGNORED: Final = _reasons(
     }
 )
 
-# What operations.md section 4.2 wants honoured and is still to be built.
+# What operator-surface.md section 4.2 wants honoured and is still to be built.
 NOT_YET: Final = _reasons(
     {
         "the admin server speaks plain HTTP": "admin.portUnification admin.needClientAuth",

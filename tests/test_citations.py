@@ -74,7 +74,7 @@ class Citation:
 
 _SPACE = r"(?: *\n *(?:#:? )?| )"  # the next line may begin with the sign of a comment
 _LABEL = r"(?P<label>[A-E](?:\.\d+)*|E-\d+|F\d+|I-\d+|S\d-[a-z]|\d+(?:\.\d+)*)(?![\w-]|\.\d)"
-_DOCUMENT = re.compile(rf"(?<![\w/-])(?P<name>{'|'.join(DOCUMENTS)})\.md\b")
+_DOCUMENT = re.compile(r"(?<![\w/-])(?P<name>[a-z]+(?:-[a-z]+)*)\.md\b")
 _REFERENCE = re.compile(
     rf"(?P<between>[,;]?{_SPACE}(?:(?:and|to|or){_SPACE})?)"
     rf"(?:(?P<kind>section|trap|rule|step|check|row)s?{_SPACE})?{_LABEL}"
@@ -161,7 +161,7 @@ def test_what_is_cited_is_there() -> None:
     cited, alone = citations()
     broken = [citation for citation in (*cited, *alone) if not exists(citation.document, citation.label)]
     assert not broken, "\n".join(map(str, broken))
-    for found, least in ((cited, 400), (alone, 250)):
+    for found, least in ((cited, 500), (alone, 250)):
         count = sum(not citation.file.startswith("docs/spec/") for citation in found)
         assert count >= least, "the patterns no longer see how citations are written"
 

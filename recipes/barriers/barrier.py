@@ -1,4 +1,4 @@
-"""The barrier: everybody waits until it is lifted (recipes.md B.7, D.8)."""
+"""The barrier: everybody waits until it is lifted (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The double barrier: begin together, end together (recipes.md B.7, D.8)."""
+"""The double barrier: begin together, end together (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 

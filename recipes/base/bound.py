@@ -25,7 +25,7 @@ _FRESH = 0.3
 
 class Bound:
     """Calls that are made in the session that was there when this was made, and in no other: what was begun
-    in one session must not go on in the next as if nothing had happened (recipes.md D.1.9, trap E-16).
+    in one session must not go on in the next as if nothing had happened (recipe-rules.md D.1.9, trap E-16).
 
     :ivar generation: of that session.
     """

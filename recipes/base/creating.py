@@ -1,7 +1,7 @@
 """Creating znodes so that exactly one comes of it, whatever happens to the connection or to the caller.
 
-A create whose reply was lost may have been applied (recipes.md 0.10, D.2 step 3). Here that is always found
-out before anything is repeated; and a caller that is cancelled leaves nothing behind.
+A create whose reply was lost may have been applied (recipe-rules.md 0.10, D.2 step 3). Here that is always
+found out before anything is repeated; and a caller that is cancelled leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Holding something that ends with the session: a lock, a lease, leadership, a claim.
 
-The rules (recipes.md D.0, D.1.5, D.2):
+The rules (recipe-rules.md D.0, D.1.5, D.2):
 
 * A hold is lost when the session has ended, when it may have ended (the *lease* is over, less a margin: see
   client/lease.py), when the znode that stands for it was deleted, or when the client was closed. It is lost
@@ -206,7 +206,7 @@ class Hold:
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:
-        """A block that relies on it (recipes.md D.0, exit rules).
+        """A block that relies on it (recipe-rules.md D.0, exit rules).
 
         Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it, or if one
         of its calls was refused because this session had expired.

@@ -1,4 +1,4 @@
-"""Copies of parts of the tree that follow it (recipes.md B.11, D.12).
+"""Copies of parts of the tree that follow it (recipe-rules.md B.11, D.12).
 
 How a cache works:
 

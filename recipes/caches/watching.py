@@ -1,4 +1,4 @@
-"""Following the latest value of one znode, or its children (recipes.md D.12)."""
+"""Following the latest value of one znode, or its children (recipe-rules.md D.12)."""
 
 from __future__ import annotations
 

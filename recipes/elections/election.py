@@ -1,4 +1,4 @@
-"""Electing a leader (recipes.md B.6, D.7)."""
+"""Electing a leader (recipe-rules.md B.6, D.7)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LeaderElection:
     ``term.token`` grows from leader to leader.
 
     Interoperates with Curator and kazoo as ``layout`` says. All candidates on a path should have one layout:
-    ours wait for those of every layout, but Curator and kazoo see their own only (recipes.md B.2.3).
+    ours wait for those of every layout, but Curator and kazoo see their own only (recipe-rules.md B.2.3).
 
     :param id: what the candidate's znode holds; for others to see who leads.
     :param options: of :class:`.Lock`: ``parents``, ``suspended``, ``margin``, ``on_session_loss``,

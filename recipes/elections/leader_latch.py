@@ -1,4 +1,4 @@
-"""Being a candidate in the background (recipes.md B.6, D.7)."""
+"""Being a candidate in the background (recipe-rules.md B.6, D.7)."""
 
 from __future__ import annotations
 

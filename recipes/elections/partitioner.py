@@ -1,4 +1,4 @@
-"""Dividing a set of items among the members of a group (recipes.md B.10, D.11)."""
+"""Dividing a set of items among the members of a group (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

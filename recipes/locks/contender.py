@@ -1,4 +1,4 @@
-"""The engine below locks, read/write locks, semaphores and elections (recipes.md D.2).
+"""The engine below locks, read/write locks, semaphores and elections (recipe-rules.md D.2).
 
 A contender creates a sequential ephemeral znode, and has won when none that it conflicts with stands before
 it. The rules:
@@ -38,7 +38,7 @@ from .strategy import PREDECESSOR, Strategy
 logger = logging.getLogger(__name__)
 
 LAST_SEQUENCE = 2**31 - 1
-"""The server goes no further: one who gets this number may not be the only one (recipes.md 0.4)."""
+"""The server goes no further: one who gets this number may not be the only one (recipe-rules.md 0.4)."""
 
 _MANY = 10_000
 """From here on a list comes near to what a reply may hold (trap E-42)."""
@@ -271,7 +271,7 @@ class _Contender:
             self._watch = None
         zk = self.terms.zk
         try:
-            # Not exists: on a missing znode that leaves a watch which may never fire (recipes.md 0.8).
+            # Not exists: on a missing znode that leaves a watch which may never fire (recipe-rules.md 0.8).
             _, _, self._watch = await self.bound.repeat(lambda: zk.get(path, watch=True))
         except NoNodeError:
             return False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .contender import Terms
 
 REVOKE = b"__REVOKE__"
-"""What Curator writes into the znode of a lock to ask for it back (recipes.md B.3.2)."""
+"""What Curator writes into the znode of a lock to ask for it back (recipe-rules.md B.3.2)."""
 
 OnRevokeWord = Literal["ignore", "cancel"]
 OnRevoke = OnRevokeWord | Callable[["Grant"], object]

@@ -1,4 +1,4 @@
-"""The lock: exclusive, fair, for any number of processes (recipes.md D.3)."""
+"""The lock: exclusive, fair, for any number of processes (recipe-rules.md D.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several locks at once, without deadlocks between those who want several (recipes.md D.6)."""
+"""Several locks at once, without deadlocks between those who want several (recipe-rules.md D.6)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The names of contenders: what ours are called, and how those of every known library are read.
 
-A name ends in a marker and the server's ten digits (recipes.md B.2.1). Each library looks for its own markers
-only, so that contenders of two of them on one path may not see each other at all. Ours see them all
+A name ends in a marker and the server's ten digits (recipe-rules.md B.2.1). Each library looks for its own
+markers only, so that contenders of two of them on one path may not see each other at all. Ours see them all
 (B.2.2), and can be seen by all (``naming="both"``, B.2.5).
 """
 
@@ -60,7 +60,7 @@ _MARKED = [
     Kind.KAZOO_READ,
 ]
 _AIOZK = {kind.value: kind for kind in Kind if kind.name.startswith("AIOZK")}
-# Ten characters with the sign, but the lowest numbers have eleven (recipes.md 0.5).
+# Ten characters with the sign, but the lowest numbers have eleven (recipe-rules.md 0.5).
 _NUMBER = re.compile(r"\d{10}|-\d{9,10}", re.ASCII)
 _OTHERS = [
     (re.compile(r"(?P<label>[^-]+)-[0-9a-f]{32}-(?P<number>.*)"), None),

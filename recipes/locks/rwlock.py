@@ -1,4 +1,4 @@
-"""Many readers or one writer (recipes.md D.4)."""
+"""Many readers or one writer (recipe-rules.md D.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The semaphore: so many at a time (recipes.md D.5)."""
+"""The semaphore: so many at a time (recipe-rules.md D.5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What semaphores look like in the tree: Curator's way, and kazoo's (recipes.md B.5). They do not see each
-other, and nothing could make them."""
+"""What semaphores look like in the tree: Curator's way, and kazoo's (recipe-rules.md B.5). They do not see
+each other, and nothing could make them."""
 
 from __future__ import annotations
 

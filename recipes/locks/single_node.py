@@ -1,4 +1,4 @@
-"""A lock that is a single znode: whoever creates it has it (recipes.md A.1, S3-a and S4-a)."""
+"""A lock that is a single znode: whoever creates it has it (recipe-rules.md A.1, S3-a and S4-a)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a contender waits for its turn (recipes.md A.2): the part of the engine that can be exchanged."""
+"""How a contender waits for its turn (recipe-rules.md A.2): the part of the engine that can be exchanged."""
 
 from __future__ import annotations
 

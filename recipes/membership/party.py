@@ -1,4 +1,4 @@
-"""Parties: who is there (recipes.md B.10, D.11)."""
+"""Parties: who is there (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

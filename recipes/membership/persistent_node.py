@@ -1,4 +1,4 @@
-"""Znodes that are kept in being (recipes.md B.10, D.11)."""
+"""Znodes that are kept in being (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

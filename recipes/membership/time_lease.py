@@ -1,4 +1,4 @@
-"""Leases by the clock on the wall (recipes.md B.10, D.11)."""
+"""Leases by the clock on the wall (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A znode that outlives its owner by a given time (recipes.md B.10, D.11)."""
+"""A znode that outlives its owner by a given time (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

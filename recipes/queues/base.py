@@ -1,4 +1,4 @@
-"""What all queues have in common: get, claim, peek, put (recipes.md D.10)."""
+"""What all queues have in common: get, claim, peek, put (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ItemQueue:
 
     Tasks that wait for an item are served in turn, and only the first of them asks the server. Children that
     are no items are skipped, and reported once in the log. Above ten thousand items listing them becomes
-    expensive; use several queues (recipes.md E-42).
+    expensive; use several queues (recipe-rules.md E-42).
 
     :ivar path: of the queue.
     """

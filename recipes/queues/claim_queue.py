@@ -1,4 +1,4 @@
-"""A queue whose items are claimed, handled, and only then deleted (recipes.md D.10)."""
+"""A queue whose items are claimed, handled, and only then deleted (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 

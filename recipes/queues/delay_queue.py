@@ -1,4 +1,4 @@
-"""A queue whose items are due at some time (recipes.md D.10)."""
+"""A queue whose items are due at some time (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue whose items have ids and can be removed by them (recipes.md D.10)."""
+"""A queue whose items have ids and can be removed by them (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items of a queue: how their znodes are named, what is in them (recipes.md B.9, D.10)."""
+"""Items of a queue: how their znodes are named, what is in them (recipe-rules.md B.9, D.10)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Position(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """Whether there are no numbers left (recipes.md 0.4)."""
+        """Whether there are no numbers left (recipe-rules.md 0.4)."""
         return self.number < 0 or self.number >= _LAST_NUMBER
 
 

@@ -1,4 +1,4 @@
-"""A queue in order of priority (recipes.md D.10)."""
+"""A queue in order of priority (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 

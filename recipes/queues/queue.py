@@ -1,4 +1,4 @@
-"""A queue: first in, first out (recipes.md D.10)."""
+"""A queue: first in, first out (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 

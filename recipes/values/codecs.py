@@ -1,4 +1,4 @@
-"""How values are written as the data of a znode (recipes.md B.8)."""
+"""How values are written as the data of a znode (recipe-rules.md B.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number that many count with (recipes.md B.8, D.9)."""
+"""A number that many count with (recipe-rules.md B.8, D.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value that many share (recipes.md B.8, D.9)."""
+"""A value that many share (recipe-rules.md B.8, D.9)."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ class SharedValue(Generic[T]):
 
     async def _was_applied(self, expected: Versioned[T] | None, marker: Create | None, seen: int) -> bool:
         """What has become of a write whose reply was lost. It cannot arrive later: a request of a session
-        that goes on elsewhere, or is over, is refused (recipes.md 0.11)."""
+        that goes on elsewhere, or is over, is refused (recipe-rules.md 0.11)."""
         zk, markers = self.zk, self._markers
 
         async def look() -> tuple[Stat | None, bool]:

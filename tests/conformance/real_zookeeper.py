@@ -14,7 +14,7 @@ from .servers import HOST, Config, Server, StartError, announced_version, launch
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
 
-# Options that the real server takes only as Java system properties (operations.md 4.1).
+# Options that the real server takes only as Java system properties (operator-surface.md 4.1).
 PROPERTIES = ("jute.maxbuffer", "znode.container.checkIntervalMs", "readonlymode.enabled")
 
 

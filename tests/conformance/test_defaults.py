@@ -132,7 +132,7 @@ def test_reconfig_is_not_implemented_in_standalone(client: WireClient) -> None:
     assert client.ping().err == 0
 
 
-# --- four-letter words (operations.md 1.2) -----------------------------------------------------------------
+# --- four-letter words (operator-surface.md 1.2) ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("word", ["mntr", "cons", "conf", "dump", "isro", "wchs", "envi", "crst"])

@@ -1,4 +1,4 @@
-"""Four-letter words and the exact form of their answers (operations.md section 1, wire.md section 3)."""
+"""Four-letter words and the exact form of their answers (operator-surface.md 1, wire.md section 3)."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_mntr_counts(server: Server, client: WireClient, top: str) -> None:
 
 
 def test_hash(server: Server, client: WireClient, top: str) -> None:
-    # operations.md 1.3: empty before the first zxid divisible by 128
+    # operator-surface.md 1.3: empty before the first zxid divisible by 128
     while client.set(top, b"").zxid % 128:
         pass
     answer = ask(server, "hash")
@@ -370,7 +370,7 @@ def test_mntr_response_sizes(server: Server, connect: Connect, top: str) -> None
     assert sizes() == (16, 16, 16)
 
 
-# --- transport (operations.md 1.1, wire.md section 3) ------------------------------------------------------
+# --- transport (operator-surface.md 1.1, wire.md section 3) -------------------------------------------------
 
 
 @pytest.mark.parametrize("extra", [b"\n", b"\r\n", b" and more", b"\0" * 100])

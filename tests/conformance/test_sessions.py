@@ -216,7 +216,7 @@ def test_a_busy_session_outlives_many_timeouts(connect: Connect) -> None:
 
 
 def test_dump_lists_sessions_and_ephemerals(server: Server, client: WireClient, top: str) -> None:
-    # operations.md 1.3: the server's view of the same
+    # operator-surface.md 1.3: the server's view of the same
     client.create(f"{top}/e", flags=1)
     text = four_letter_word((server.host, server.port), b"dump").decode()
     assert f"0x{client.session_id:x}:\n\t{top}/e\n" in text

@@ -1,5 +1,5 @@
 """The recipes, but for locks, on a real ensemble whose leader dies while all of them are in use, and with
-connections that are cut: the rows of recipes.md D.13 that have a star."""
+connections that are cut: the rows of recipe-rules.md D.13 that have a star."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def count_children(server: Controls, path: str, created: int) -> None:
 
 async def lose_while_stopped(clock: MockClock, block: AbstractAsyncContextManager[object]) -> None:
     """The process is stopped inside a block for longer than a session lasts. Once it goes on, the loss is
-    raised at the first checkpoint (F19 of recipes.md D.13)."""
+    raised at the first checkpoint (F19 of recipe-rules.md D.13)."""
     steps = []
     with pytest.raises(LockLost):
         async with block:

@@ -1,5 +1,5 @@
 """Random schedules of what happens to members of a group, each of which is at work until it is stopped, and
-holds something now and then (recipes.md D.14)."""
+holds something now and then (recipe-rules.md D.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What really happened, as the server knows it: from which zxid to which a znode lived (recipes.md D.14)."""
+"""What really happened, as the server knows it: from which zxid to which a znode was there
+(recipe-rules.md D.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random schedules of what users, operators and the network do to locks (recipes.md D.14).
+"""Random schedules of what users, operators and the network do to locks (recipe-rules.md D.14).
 
 A schedule is a list of steps. Each is taken a moment after the one before, in virtual time; in the end
 everything is let through again, holders let go, and whoever waits must get his turn.

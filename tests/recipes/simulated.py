@@ -1,4 +1,4 @@
-"""Contenders of other libraries as recipes.md B.2.2 describes them: what they create, and for whom they wait.
+"""Contenders of other libraries (recipe-rules.md B.2.2): what they create, and for whom they wait.
 
 Only that: they know nothing of loss, and leave it to the janitor to clean up behind them.
 """

@@ -1,5 +1,5 @@
-"""Cancelled, disconnected or expired before any step that trio's scheduler takes (recipes.md D.13: F20, F1 to
-F5, F6 to F9): no znode, watch or task is left (I-3, I-4), and the recipe works as before."""
+"""Cancelled, disconnected or expired before any step that trio's scheduler takes (recipe-rules.md D.13: F20,
+F1 to F5, F6 to F9): no znode, watch or task is left (I-3, I-4), and the recipe works as before."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ async def test_parameters(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) ->
             pass
 
 
-# --- faults (recipes.md D.13) -------------------------------------------------------------------------------
+# --- faults (recipe-rules.md D.13) --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,4 +1,4 @@
-"""No addition is lost or made twice, and whoever cannot know says so (recipes.md D.9, I-12)."""
+"""No addition is lost or made twice, and whoever cannot know says so (recipe-rules.md D.9, I-12)."""
 
 from __future__ import annotations
 

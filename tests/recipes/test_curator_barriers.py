@@ -1,4 +1,4 @@
-"""Our barriers and Apache Curator's at one path (recipes.md B.7, D.8)."""
+"""Our barriers and Apache Curator's at one path (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our elections and Apache Curator's at one path (recipes.md B.6, D.7)."""
+"""Our elections and Apache Curator's at one path (recipe-rules.md B.6, D.7)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ async def test_curators_session_expires_while_it_holds(
         await holder.granted.wait()
         await client.remote.wait_event("LOST")
         await client.remote.wait_event("RECONNECTED")
-        # Curator believes to hold it still (recipes.md B.3.1); another object of it knows better.
+        # Curator believes to hold it still (recipe-rules.md B.3.1); another object of it knows better.
         assert await mutex("held") is True
         assert await (await client.make("mutex", "/lock"))("try", 0) is False
         await holder.release()

@@ -1,4 +1,4 @@
-"""What Apache Curator itself leaves in the tree, byte for byte (recipes.md B.2.1 and B.5 to B.10)."""
+"""What Apache Curator itself leaves in the tree, byte for byte (recipe-rules.md B.2.1 and B.5 to B.10)."""
 
 from __future__ import annotations
 

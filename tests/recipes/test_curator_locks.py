@@ -1,4 +1,4 @@
-"""Our locks and Apache Curator's on one path, in both directions (recipes.md B.2.3, B.2.5, B.3)."""
+"""Our locks and Apache Curator's on one path, in both directions (recipe-rules.md B.2.3, B.2.5, B.3)."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def numbers_from(server: EmbeddedServer, path: str, number: int) -> None:
 
 async def test_high_numbers_do_not_confuse_the_order(server: EmbeddedServer, curator: CuratorProcess) -> None:
     """From 1000000000 on a name without Curator's marker that begins with a digit may sort before Curator's
-    (recipes.md B.2.4): it would wait for the one of ours behind it, and that one for Curator."""
+    (recipe-rules.md B.2.4): it would wait for the one of ours behind it, and that one for Curator."""
     numbers_from(server, "/lock", 10**9 - 2)
     async with (
         connect(server.hosts) as zk,
@@ -237,7 +237,7 @@ async def test_high_numbers_do_not_confuse_the_order(server: EmbeddedServer, cur
 
 
 async def test_the_last_number(server: EmbeddedServer, curator: CuratorProcess) -> None:
-    """We rather fail than hold it together with Curator (recipes.md 0.4)."""
+    """We rather fail than hold it together with Curator (recipe-rules.md 0.4)."""
     numbers_from(server, "/lock", 2**31 - 2)
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
         mutex = await client.make("mutex", "/lock")

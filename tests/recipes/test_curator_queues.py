@@ -1,4 +1,4 @@
-"""Our queues and Apache Curator's at one path (recipes.md B.9, D.10)."""
+"""Our queues and Apache Curator's at one path (recipe-rules.md B.9, D.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom Apache Curator waits for (recipes.md B.2.2 to B.2.4, B.4 to B.9): it and znodes made by hand."""
+"""Whom Apache Curator waits for (recipe-rules.md B.2.2 to B.2.4, B.4 to B.9): it and znodes made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our read/write locks and Apache Curator's on one path, in both directions (recipes.md B.4, D.4)."""
+"""Our read/write locks and Apache Curator's on one path, in both directions (recipe-rules.md B.4, D.4)."""
 
 from __future__ import annotations
 

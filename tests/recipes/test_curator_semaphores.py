@@ -1,4 +1,4 @@
-"""Our semaphores and multi-locks and Apache Curator's at one path (recipes.md B.3, B.5, D.5, D.6)."""
+"""Our semaphores and multi-locks and Apache Curator's at one path (recipe-rules.md B.3, B.5, D.5, D.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our counters and values and Apache Curator's at one path (recipes.md B.8, D.9)."""
+"""Our counters and values and Apache Curator's at one path (recipe-rules.md B.8, D.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members begin together and end together (recipes.md D.8, I-11)."""
+"""Members begin together and end together (recipe-rules.md D.8, I-11)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Elections as their users see them, and the faults and traps of recipes.md D.13 and E that concern them. The
-engine below is the lock's: see test_lock_faults.py for what they have in common."""
+"""Elections as their users see them, and the faults and traps of recipe-rules.md D.13 and E that concern
+them. The engine below is the lock's: see test_lock_faults.py for what they have in common."""
 
 from __future__ import annotations
 

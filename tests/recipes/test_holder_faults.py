@@ -1,5 +1,5 @@
-"""What is the same for whoever holds something alone, whatever it is: rows F10, F11 and F14 of recipes.md
-D.13, and trap E-30. What differs stands with each recipe."""
+"""What is the same for whoever holds something alone, whatever it is: rows F10, F11 and F14 of
+recipe-rules.md D.13, and trap E-30. What differs stands with each recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our barriers and kazoo's at one path (recipes.md B.7)."""
+"""Our barriers and kazoo's at one path (recipe-rules.md B.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our counters and kazoo's at one path (recipes.md B.8)."""
+"""Our counters and kazoo's at one path (recipe-rules.md B.8)."""
 
 from __future__ import annotations
 

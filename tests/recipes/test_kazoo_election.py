@@ -1,4 +1,4 @@
-"""Our elections and partitioners and kazoo's at one path (recipes.md B.6, B.10, D.7, D.11)."""
+"""Our elections and partitioners and kazoo's at one path (recipe-rules.md B.6, B.10, D.7, D.11)."""
 
 from __future__ import annotations
 

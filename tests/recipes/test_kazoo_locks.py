@@ -1,4 +1,4 @@
-"""Our locks and kazoo's at one path: who excludes whom (recipes.md B.2.3), in one process."""
+"""Our locks and kazoo's at one path: who excludes whom (recipe-rules.md B.2.3), in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our parties and time leases and kazoo's at one path (recipes.md B.10, D.11)."""
+"""Our parties and time leases and kazoo's at one path (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our queues and kazoo's at one path, in both directions (recipes.md B.9)."""
+"""Our queues and kazoo's at one path, in both directions (recipe-rules.md B.9)."""
 
 from __future__ import annotations
 

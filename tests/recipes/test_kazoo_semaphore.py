@@ -1,4 +1,4 @@
-"""Our semaphores and kazoo's at one path (recipes.md B.5, D.5)."""
+"""Our semaphores and kazoo's at one path (recipe-rules.md B.5, D.5)."""
 
 from __future__ import annotations
 

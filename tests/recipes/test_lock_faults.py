@@ -1,5 +1,5 @@
-"""Whatever goes wrong (recipes.md D.13, column "Lock / RWLock / Election"): the lock excludes, the queue goes
-on, and nothing is left behind. What befalls a holder just as any other's is in test_holder_faults.py."""
+"""Whatever goes wrong (recipe-rules.md D.13, column "Lock / RWLock / Election"): the lock excludes, the queue
+goes on, and nothing is left behind. What befalls a holder just as any other's is in test_holder_faults.py."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ async def test_f16_an_operator_deletes_the_predecessor(
 
 
 async def test_f17_the_parent_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Containers go with their last child, at any moment (recipes.md 0.15)."""
+    """Containers go with their last child, at any moment (recipe-rules.md 0.15)."""
     lock = Lock(zk, "/a/b/lock")
     async with lock as first:
         pass

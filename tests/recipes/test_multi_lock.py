@@ -1,4 +1,4 @@
-"""Several locks at once (recipes.md D.6; trap E-58)."""
+"""Several locks at once (recipe-rules.md D.6; trap E-58)."""
 
 from __future__ import annotations
 

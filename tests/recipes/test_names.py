@@ -1,4 +1,4 @@
-"""The names of contenders: every one of recipes.md B.2.1, and what is none."""
+"""The names of contenders: every one of recipe-rules.md B.2.1, and what is none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_no_contender_is_left_alone(name: str) -> None:
 
 
 def test_negative_numbers_are_read_behind_the_marker() -> None:
-    """-lock-0000000012 is 12; the sign of a number that ran over has a dash of its own (recipes.md 0.5)."""
+    """-lock-0000000012 is 12; the sign of a number that ran over has its own dash (recipe-rules.md 0.5)."""
     numbers = {"-2147483648": -2147483648, "-000000003": -3, "2147483647": 2147483647}
     for text, number in numbers.items():
         place = parse(f"_c_{U36}-lock-{text}")

@@ -1,4 +1,4 @@
-"""Whatever happens, a cache ends as the tree does, and its events tell how (recipes.md I-14)."""
+"""Whatever happens, a cache ends as the tree does, and its events tell how (recipe-rules.md I-14)."""
 
 from __future__ import annotations
 

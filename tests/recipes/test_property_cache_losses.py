@@ -1,4 +1,4 @@
-"""Whatever is lost on the way, what follows the tree ends as the tree does (recipes.md I-14).
+"""Whatever is lost on the way, what follows the tree ends as the tree does (recipe-rules.md I-14).
 
 Subtrees come and go in bursts, while connections break at any moment of it: between two events, in the midst
 of the reads that follow them, of the sync, of the walk, of the watches that are armed again. Pauses count

@@ -1,4 +1,4 @@
-"""Whatever happens, no item is lost and none is handled twice without anybody knowing (recipes.md I-13).
+"""Whatever happens, no item is lost and none is handled twice without anybody knowing (recipe-rules.md I-13).
 
 Random puts and consumers of one to four clients, amid lost requests and replies, dropped connections,
 partitions, expiries, cancellations and deleted claims. Each example runs in virtual time of its own.

@@ -1,5 +1,5 @@
-"""The invariants of semaphores under random schedules (recipes.md D.14): I-10, and of the others I-2, I-3,
-I-4, I-6, I-8, I-9 in their sense. The server counts the leases at every zxid."""
+"""The invariants of semaphores under random schedules (recipe-rules.md D.14): I-10, and of the others I-2,
+I-3, I-4, I-6, I-8, I-9 in their sense. The server counts the leases at every zxid."""
 
 from __future__ import annotations
 

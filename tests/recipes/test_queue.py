@@ -267,7 +267,7 @@ async def test_a_long_queue_is_not_listed_for_each_item(
     assert asked == {"multi": 200, "get_data": 100, "get_children": 2}
 
 
-# --- faults (recipes.md D.13) -------------------------------------------------------------------------------
+# --- faults (recipe-rules.md D.13) --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -260,7 +260,7 @@ async def test_a_reader_is_asked_for_it_while_it_still_becomes_one(
 async def test_the_naive_shared_lock_is_the_same_but_wakes_everybody(
     autojump_clock: MockClock, lab: Lab
 ) -> None:
-    """S4-b beside S4-c of recipes.md A.1: watch the parent, or the one that counts."""
+    """S4-b beside S4-c of recipe-rules.md A.1: watch the parent, or the one that counts."""
     names = ["w0", "r1", "r2", "w3", "r4", "r5"]
     events = {}
     for strategy in (PARENT, PREDECESSOR):

@@ -1,4 +1,4 @@
-"""The semaphore as its users see it (recipes.md D.5)."""
+"""The semaphore as its users see it (recipe-rules.md D.5)."""
 
 from __future__ import annotations
 

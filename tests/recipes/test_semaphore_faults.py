@@ -1,5 +1,5 @@
-"""Whatever goes wrong (recipes.md D.13, column "Semaphore"; traps E-34 to E-36): there are never more leases
-than the limit, the queue goes on, and nothing is left behind."""
+"""Whatever goes wrong (recipe-rules.md D.13, column "Semaphore"; traps E-34 to E-36): there are never more
+leases than the limit, the queue goes on, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everybody sees the latest value, and nobody replaces one that they have not seen (recipes.md D.9)."""
+"""Everybody sees the latest value, and nobody replaces one that they have not seen (recipe-rules.md D.9)."""
 
 from __future__ import annotations
 

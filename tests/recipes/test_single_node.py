@@ -1,4 +1,4 @@
-"""The lock that is a single znode (recipes.md A.1, S3-a and S4-a): the guarantees of any other."""
+"""The lock that is a single znode (recipe-rules.md A.1, S3-a and S4-a): the guarantees of any other."""
 
 from __future__ import annotations
 

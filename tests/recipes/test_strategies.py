@@ -1,4 +1,4 @@
-"""What waiting costs, counted by the server: the formulas of recipes.md A.1 and A.2."""
+"""What waiting costs, counted by the server: the formulas of recipe-rules.md A.1 and A.2."""
 
 from __future__ import annotations
 

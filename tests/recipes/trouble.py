@@ -1,4 +1,4 @@
-"""What befalls clients in a random schedule, and its end (recipes.md D.14)."""
+"""What befalls clients in a random schedule, and its end (recipe-rules.md D.14)."""
 
 from __future__ import annotations
 

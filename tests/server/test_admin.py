@@ -1,4 +1,4 @@
-"""What the admin server answers, request by request (operations.md section 2)."""
+"""What the admin server answers, request by request (operator-surface.md section 2)."""
 
 from __future__ import annotations
 

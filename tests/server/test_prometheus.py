@@ -1,4 +1,4 @@
-"""The metrics for Prometheus (operations.md section 3.1)."""
+"""The metrics for Prometheus (operator-surface.md section 3.1)."""
 
 from __future__ import annotations
 

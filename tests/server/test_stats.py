@@ -1,4 +1,4 @@
-"""What is counted of requests and replies (operations.md section 3)."""
+"""What is counted of requests and replies (operator-surface.md section 3)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_built_in_znodes(tree: DataTree, path: str, acl: tuple[ACL, ...], wa
 def test_an_empty_tree_counts_the_root_twice(tree: DataTree) -> None:
     assert len(tree) == 5
     assert sorted(tree.walk("/")) == ["/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
-    assert tree.data_size == 44  # operations.md: approximate_data_size of an empty server
+    assert tree.data_size == 44  # operator-surface.md: approximate_data_size of an empty server
     check_tree_invariants(tree)
 
 
