@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -393,6 +394,7 @@ async def test_signs_of_life_that_have_arrived_count_after_a_stall(
             for _ in range(10):  # trio runs the tasks of a round in one of two orders
                 for client in clients:
                     client.send(sign)
+                time.sleep(0.02)  # the stall: a busy kernel may need some ms to deliver what was sent
                 clock.jump(1.2)
                 clock.wake()
                 await trio.testing.wait_all_tasks_blocked()
