@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _RESERVE: Final = 32
 LEAST: Final = 64
 """With fewer than these there would be hardly any for clients."""
+_SAFE: Final = LEAST // 2
+"""Lower numbers are never in reserve: to ask for the limit at each new client would take time."""
 SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 """What accept() and the like raise while the system has nothing left to give."""
 REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) be raised"
@@ -40,6 +42,8 @@ def raise_limit() -> None:
 
 def check(sock: socket.socket | trio.socket.SocketType) -> None:
     """Close the socket of a new client and raise :class:`OSError` if it has got one of those in reserve."""
+    if sock.fileno() < _SAFE:
+        return
     most = limit()
     if sock.fileno() >= most - min(_RESERVE, most // 4):  # the lowest number that is free is given out first
         sock.close()

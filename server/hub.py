@@ -157,16 +157,8 @@ class Hub:
         self._together = len(events) // _TOGETHER
         ready = len(events) + len(self._busy)
         self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
-        clock = self._service.stopwatch
-        end = clock() + _BUSY if self._busy else 0.0
-        for link in list(self._busy):
-            if self._links.get(link.fd) is link:
-                try:
-                    self._proceed(link, now)
-                except Exception:
-                    self._fail(link.fd)
-                if clock() > end:  # the others are the first of the next turn
-                    break
+        if self._busy:
+            self._go_on(now)
         for fd, event in events:
             try:
                 found = self._links.get(fd)
@@ -179,6 +171,19 @@ class Hub:
             except Exception:
                 self._fail(fd)
         self._send()
+
+    def _go_on(self, now: float) -> None:
+        """Serve those whose input is left over; who has no turn any more is the first of the next one."""
+        clock = self._service.stopwatch
+        end = clock() + _BUSY
+        for link in list(self._busy):
+            if self._links.get(link.fd) is link:
+                try:
+                    self._proceed(link, now)
+                except Exception:
+                    self._fail(link.fd)
+                if clock() > end:
+                    break
 
     def look(self) -> None:
         """Serve all that is ready now, on behalf of another task than that of :meth:`run`: any sign of life
@@ -218,20 +223,20 @@ class Hub:
                 except Exception:
                     self._fail(link.fd)
         self._answered.clear()
-        dirty, links, clock = self._dirty, self._links, self._service.stopwatch
+        dirty, links = self._dirty, self._links
         if not dirty:
             return
         # An event for many: others need not wait until all of them have it
-        end = clock() + SLICE if len(dirty) > _CROWD else None
+        clock = self._service.stopwatch if len(dirty) > _CROWD else None
+        end = clock() + SLICE if clock is not None else 0.0
         count = 0
-        for link in dirty:  # which may grow meanwhile
-            count += 1
+        for count, link in enumerate(dirty, 1):  # noqa: B007 -- they may grow in number meanwhile
             if links.get(link.fd) is link:
                 try:
                     self._flush(link)
                 except Exception:
                     self._fail(link.fd)
-            if end is not None and clock() > end:
+            if clock is not None and clock() > end:
                 break
         del dirty[:count]
 
@@ -381,7 +386,8 @@ class Hub:
         del self._links[link.fd]
         self._busy.pop(link, None)
         session_over, host = link.connection.session_over, link.connection.peer[0]
-        self._service.unread.forget(link.connection)
+        if self._service.unread.total:
+            self._service.unread.forget(link.connection)
         link.unsent = _NOTHING
         del link.connection  # which knows of the link: no work for the garbage collector
         if session_over and link.appetite == _LITTLE and link.interest == _IN:

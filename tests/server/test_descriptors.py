@@ -135,6 +135,7 @@ async def test_who_would_take_the_last_ones_is_closed_and_the_others_wait(
     async with served() as server:
         with monkeypatch.context() as patch:
             patch.setattr(descriptors, "limit", lambda: 0)
+            patch.setattr(descriptors, "_SAFE", 0)
             assert await talk(server.address) == b""
             async with await trio.open_tcp_stream(*server.address) as waiting:
                 with trio.move_on_after(0.01):
