@@ -127,12 +127,14 @@ class Ensemble:
 
     :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
     :param tick: in ms.
+    :param linked: followers reach the leader through links that :meth:`cut` can silence.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
 
-    def __init__(self, size: int, *, sync_limit: int = 10, tick: int = TICK) -> None:
+    def __init__(self, size: int, *, sync_limit: int = 10, tick: int = TICK, linked: bool = False) -> None:
         self.size = size
+        self._linked = linked
         self.links: dict[tuple[int, int], Link] = {}
         self._sync_limit = sync_limit
         self._tick = tick
@@ -220,12 +222,12 @@ class Ensemble:
         self.wait_until_whole()
 
     def _servers(self, own: int, triples: list[tuple[int, int, int]]) -> list[str]:
-        """The servers as one of them sees them: followers come to the leader through a link."""
+        """The servers as one of them sees them."""
         if self.size == 1:
             return []
         lines = []
         for number, (_, peer, election) in enumerate(triples, 1):
-            if number != own:
+            if self._linked and number != own:
                 link = self.links[own, number] = Link(peer)
                 peer = link.port
             lines.append(f"server.{number}={HOST}:{peer}:{election}")

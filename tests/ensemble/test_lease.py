@@ -34,7 +34,7 @@ ROUNDS = 20 if NIGHTLY else 1
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Ensemble]:
     need(jvm.missing())
-    with Ensemble(3, tick=round(TICK * 1000), sync_limit=SYNC_LIMIT) as ensemble:
+    with Ensemble(3, tick=round(TICK * 1000), sync_limit=SYNC_LIMIT, linked=True) as ensemble:
         yield ensemble
 
 
