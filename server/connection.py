@@ -400,7 +400,7 @@ class Connection:
         self._more_sent += 1
         self._engine.stats.more_sent += 1
         if session is None:
-            self._close("it asked for a session that is not to be had")
+            self._close("its session was refused: unknown, expired, or wrong password")
             return False
         self._find_plain_session()
         self.last_op = OpCode.CREATE_SESSION

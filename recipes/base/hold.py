@@ -8,8 +8,8 @@ The rules (recipe-rules.md D.0, D.1.5, D.2):
 * The client keeps the lease while something is held.
 * The code that relies on it runs in :meth:`Hold.scope`, which is cancelled then, before the server can
   grant the same thing to anybody else; the block raises :class:`LockLost` with the reason. The scope itself
-  has the end of the lease as its deadline: after a stop of the whole process it is over before any task
-  runs again.
+  has the end of the lease as its deadline. So after a stop of the whole process it is cancelled at once: only
+  a task whose data has arrived meanwhile makes one more step, up to its next checkpoint.
 * What the code raises itself is never hidden: it goes on its way, with the loss as a note. Only that the
   session has expired says the same as the loss, so it is the cause of the :class:`LockLost` that is raised.
 """
