@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyzk.server.connection import Connection
-from pyzk.server.service import Service
-from pyzk.server.settings import Settings
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.service import Service
 
 from . import wire
 

@@ -15,14 +15,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
-from . import descriptors, logs
-from .failures import report
+from . import logs
+from .core.failures import report
 from .later import import_later
+from .net import descriptors
 
 if TYPE_CHECKING:
-    from .settings import Settings
-    from .transport import Server
-    from .zoocfg import Given
+    from .config.settings import Settings
+    from .config.zoocfg import Given
+    from .serve import Server
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from . import zoocfg
+    from .config import zoocfg
 
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
@@ -117,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> None:
         )
     import trio
 
-    from . import transport  # noqa: F401 - so that the collector is spared it too
+    from . import serve  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
     refused = trio.run(_serve, settings)
@@ -156,7 +157,7 @@ async def _serve(settings: Settings) -> Exception | None:
 
     import trio
 
-    from .transport import serve
+    from .serve import serve
 
     refused: Exception | None = None
 
@@ -234,7 +235,7 @@ def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -
     """Why the server cannot listen, and what to change, as whoever set it calls it."""
     import socket
 
-    from .zookeys import KEY_OF
+    from .config.zookeys import KEY_OF
 
     tried = {
         (host, port): (getattr(settings, host) or settings.host, getattr(settings, port))

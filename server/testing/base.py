@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..engine import Engine
-from ..transport import Server
+from ..core.engine import Engine
+from ..serve import Server
 from .clock import JumpingClock
 from .history import Recorder
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import trio
 
-from ..clock import Clock
+from ..net.clock import Clock
 
 ClockMode: TypeAlias = Literal["running", "frozen"]
 CLOCK_MODES = ("running", "frozen")

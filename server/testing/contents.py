@@ -19,10 +19,10 @@ from ...protocol.errors import (
 from ...protocol.multi import MultiOp, decode_results, encode_multi
 from ...protocol.paths import validate_path
 from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
-from ..engine import Engine
-from ..tree import DataTree
-from ..watches import Notification
-from ..znode import Znode
+from ..core.engine import Engine
+from ..core.tree import DataTree
+from ..core.watches import Notification
+from ..core.znode import Znode
 from .describe import data_text
 
 NodeKind: TypeAlias = Literal["persistent", "ephemeral", "container", "ttl"]

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import trio
 
-from ..connection import Connection
-from ..engine import Engine
-from ..service import Observer
-from ..sessions import Session
-from ..transport import Server
-from ..watches import Notification
+from ..core.engine import Engine
+from ..core.sessions import Session
+from ..core.watches import Notification
+from ..net.connection import Connection
+from ..net.service import Observer
+from ..serve import Server
 from .clock import JumpingClock, ServerClock
 from .faults import Action, ErrorSpec, Fault, Faults, Run, When
 from .history import Recorder

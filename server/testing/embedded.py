@@ -53,7 +53,7 @@ class EmbeddedServer:
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
-    :param settings: the fields of :class:`pyzk.server.settings.Settings`; ``port`` is 0 by default.
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :ivar clock: the server's time.

@@ -14,10 +14,10 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from ...protocol.constants import OpCode
 from ...protocol.errors import ZooKeeperError
-from ..connection import Connection, NoReply, NotYet
-from ..operations import WRITES
-from ..service import Handler, Service
-from ..txn import Refused
+from ..core.operations import WRITES
+from ..core.txn import Refused
+from ..net.connection import Connection, NoReply, NotYet
+from ..net.service import Handler, Service
 from .describe import describe_reply, error_name
 from .history import FAULT, Recorder, Result
 from .operations import glob, name_of, op_codes, paths_in

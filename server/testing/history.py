@@ -15,13 +15,13 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from ...protocol.records import ConnectRequest
-from ..connection import Connection
-from ..engine import Engine
-from ..operations import UnknownOperation
-from ..service import Handler, Observer, Service
-from ..sessions import Session
-from ..txn import CloseSession, CreateSession, Delete, Txn
-from ..watches import Notification
+from ..core.engine import Engine
+from ..core.operations import UnknownOperation
+from ..core.sessions import Session
+from ..core.txn import CloseSession, CreateSession, Delete, Txn
+from ..core.watches import Notification
+from ..net.connection import Connection
+from ..net.service import Handler, Observer, Service
 from .describe import Described, describe_event, describe_reply, describe_request
 from .operations import name_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import trio
 
-from ..settings import Settings
-from ..transport import Server
+from ..config.settings import Settings
+from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode, JumpingClock
 from .controls import Controls
 
@@ -33,7 +33,7 @@ def open_server(
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
-    :param settings: the fields of :class:`pyzk.server.settings.Settings`; ``port`` is 0 by default.
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be had.

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import trio
 
-from ..connection import Connection
-from ..service import Service
+from ..net.connection import Connection
+from ..net.service import Service
 
 _RECEIVE = 64 * 1024  # bytes
 

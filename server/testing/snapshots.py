@@ -9,9 +9,9 @@ from typing import TypeVar
 import attrs
 
 from ...protocol.paths import parent_of
-from ..engine import Engine
-from ..txn import Create, Delete, Effect, SetData
-from ..znode import Znode
+from ..core.engine import Engine
+from ..core.txn import Create, Delete, Effect, SetData
+from ..core.znode import Znode
 
 T = TypeVar("T")
 

@@ -39,9 +39,9 @@ from pyzk.protocol.constants import WATCH_XID, OpCode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiResult, encode_results
 from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
-from pyzk.server.service import Service
-from pyzk.server.settings import Settings
-from pyzk.server.streams import serve_stream
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.service import Service
+from pyzk.server.net.streams import serve_stream
 
 from .world import SERVER, World
 

@@ -17,9 +17,9 @@ import trio.testing
 
 from pyzk.client import ZooKeeper, connect
 from pyzk.protocol.framing import FrameBuffer, FrameLengthError, frame
-from pyzk.server.service import Service
-from pyzk.server.settings import Settings
-from pyzk.server.streams import serve_stream
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.service import Service
+from pyzk.server.net.streams import serve_stream
 
 SERVER = "server:2181"
 

@@ -10,7 +10,7 @@ from itertools import combinations
 import attrs
 
 from pyzk.recipes import Grant
-from pyzk.server.txn import AnyEffect, CloseSession, Create, Delete, Multi, Txn
+from pyzk.server.core.txn import AnyEffect, CloseSession, Create, Delete, Multi, Txn
 
 from .lab import Lab
 from .simulated import SimulatedGrant

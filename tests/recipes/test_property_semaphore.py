@@ -19,7 +19,7 @@ from pyzk.recipes import LockLost
 from pyzk.recipes.locks.acquiring import Grants
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import LayoutName
-from pyzk.server.txn import AnyEffect
+from pyzk.server.core.txn import AnyEffect
 
 from .lab import SESSION_TIMEOUT, Lab, open_lab
 from .oracle import Oracle

@@ -24,10 +24,10 @@ from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiResult, decode_results
 from pyzk.protocol.paths import join, parent_of
-from pyzk.server.service import Service
-from pyzk.server.settings import Settings
-from pyzk.server.tree import DataTree
-from pyzk.server.txn import Create, Delete, Txn
+from pyzk.server.config.settings import Settings
+from pyzk.server.core.tree import DataTree
+from pyzk.server.core.txn import Create, Delete, Txn
+from pyzk.server.net.service import Service
 
 from ..requests import RESPONSES, Requests
 from ..requests import check_op as check_op

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from pyzk.protocol.paths import join, parent_of, validate_path
 from pyzk.protocol.records import GetChildrenResponse, Stat
-from pyzk.server.quota import ROOT
-from pyzk.server.tree import BUILT_IN, DataTree
-from pyzk.server.znode import Znode, wrap32
+from pyzk.server.core.quota import ROOT
+from pyzk.server.core.tree import BUILT_IN, DataTree
+from pyzk.server.core.znode import Znode, wrap32
 
 from .helpers import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import trio
 
-from pyzk.server.clock import Clock
-from pyzk.server.settings import Settings
-from pyzk.server.transport import Server
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.clock import Clock
+from pyzk.server.serve import Server
 
 
 @asynccontextmanager

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pyzk.protocol.constants import Perms
 from pyzk.protocol.errors import AuthFailedError, InvalidACLError, NoAuthError, ZooKeeperError
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id
-from pyzk.server import acl as acl_module
-from pyzk.server.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL, user_of
-from pyzk.server.service import java_address
-from pyzk.server.settings import Settings
+from pyzk.server.config.settings import Settings
+from pyzk.server.core import acl as acl_module
+from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL, user_of
+from pyzk.server.net.service import java_address
 
 from ..benchmarks.test_cost import count_instructions
 from .helpers import World, acl, digest_id

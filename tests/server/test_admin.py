@@ -12,9 +12,9 @@ import pytest
 
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.records import ACL, Id
-from pyzk.server import admin
-from pyzk.server.admin import answer
-from pyzk.server.http import Request, Response
+from pyzk.server.monitoring import admin
+from pyzk.server.monitoring.admin import answer
+from pyzk.server.net.http import Request, Response
 
 from .helpers import START, World, acl, digest_id
 

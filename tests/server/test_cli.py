@@ -14,10 +14,11 @@ import trio
 import trio.testing
 
 from pyzk.protocol.version import __version__
-from pyzk.server import cli, transport
-from pyzk.server import settings as settings_module
-from pyzk.server.settings import Settings
-from pyzk.server.zoocfg import build, interpret, read
+from pyzk.server import cli
+from pyzk.server import serve as transport
+from pyzk.server.config import settings as settings_module
+from pyzk.server.config.settings import Settings
+from pyzk.server.config.zoocfg import build, interpret, read
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
 

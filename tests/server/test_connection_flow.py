@@ -10,7 +10,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, OpCode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
-from pyzk.server.connection import Connection
+from pyzk.server.net.connection import Connection
 
 from .helpers import Event, Peer, World, get_op, request_frame
 

@@ -21,8 +21,10 @@ import trio
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import FOUR_LETTER_WORDS, OpCode
 from pyzk.protocol.framing import frame
-from pyzk.server import cli, descriptors, hub, listening, metrics
-from pyzk.server.listening import serve_clients
+from pyzk.server import cli
+from pyzk.server.monitoring import metrics
+from pyzk.server.net import descriptors, hub, listening
+from pyzk.server.net.listening import serve_clients
 
 from .helpers import Peer, World, request_frame
 from .network import served, talk

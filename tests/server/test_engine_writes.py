@@ -6,7 +6,7 @@ import pytest
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
-from pyzk.server.txn import Refused, SetACL, SetData
+from pyzk.server.core.txn import Refused, SetACL, SetData
 
 from .helpers import Peer, World, acl, creation, deletion
 from .invariants import check_tree_invariants

@@ -19,14 +19,14 @@ import trio.testing
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, OpCode
 from pyzk.protocol.framing import frame
-from pyzk.server import words
-from pyzk.server.connection import Connection
-from pyzk.server.hub import Hub
-from pyzk.server.listening import serve_clients
-from pyzk.server.service import Observer, Service
-from pyzk.server.transport import Server
-from pyzk.server.watches import Notification
-from pyzk.server.znode import Children, Znode
+from pyzk.server.core.watches import Notification
+from pyzk.server.core.znode import Children, Znode
+from pyzk.server.monitoring import words
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.hub import Hub
+from pyzk.server.net.listening import serve_clients
+from pyzk.server.net.service import Observer, Service
+from pyzk.server.serve import Server
 
 from ..requests import create_op, set_op
 from .helpers import Peer, World, request_frame
@@ -335,7 +335,7 @@ async def test_what_goes_wrong_while_it_is_ended_goes_no_further(
 async def test_it_ends_the_stream_of_one_client(
     monkeypatch: pytest.MonkeyPatch, connected: Connect, tracebacks: list[str]
 ) -> None:
-    monkeypatch.setattr("pyzk.server.transport._HAS_HUB", False)
+    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
     async with served() as server:
         first, other = await connected(server), await connected(server)
         monkeypatch.setattr(connections(server)[0], "receive_data", raises(RuntimeError("a bug")))

@@ -18,8 +18,8 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
-from pyzk.server.service import Service
-from pyzk.server.settings import Settings
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.service import Service
 
 from .helpers import request_frame
 
@@ -113,7 +113,7 @@ class Scene:
     """
 
     def __init__(self) -> None:
-        from pyzk.server.hub import Hub
+        from pyzk.server.net.hub import Hub
 
         self.service = Service(Settings(max_client_connections=0), now=NOW, epoch=1.7e9)
         self.hub = Hub(self.service, lambda: NOW)

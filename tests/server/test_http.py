@@ -12,10 +12,10 @@ import trio
 
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
-from pyzk.server import http
-from pyzk.server.http import Answer, Request, Response, serve_http
-from pyzk.server.transport import Server
-from pyzk.server.unread import UnreadOutput
+from pyzk.server.net import http
+from pyzk.server.net.http import Answer, Request, Response, serve_http
+from pyzk.server.net.unread import UnreadOutput
+from pyzk.server.serve import Server
 
 from .network import served, talk
 

@@ -15,9 +15,9 @@ import trio.testing
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
-from pyzk.server.clock import Clock
-from pyzk.server.settings import Settings
-from pyzk.server.transport import Server
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.clock import Clock
+from pyzk.server.serve import Server
 
 from .helpers import creation, request_frame
 
@@ -83,7 +83,7 @@ async def test_what_was_held_goes_on_after_its_release() -> None:
 
 
 async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyzk.server.transport._HAS_HUB", False)
+    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
@@ -109,7 +109,7 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
     monkeypatch: pytest.MonkeyPatch, before: int, after: int
 ) -> None:
     """Closing while input is left unread would destroy it (wire.md, trap 13)."""
-    monkeypatch.setattr("pyzk.server.hub._LINGER", 1000.0)  # that it gives up must not help
+    monkeypatch.setattr("pyzk.server.net.hub._LINGER", 1000.0)  # that it gives up must not help
     close = request_frame(1, OpCode.CLOSE_SESSION)
     async with running() as server:
         with client_of(server) as client:
@@ -179,7 +179,7 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
 
 @pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
 async def test_long_requests_and_answers_arrive_whole(monkeypatch: pytest.MonkeyPatch, has_hub: bool) -> None:
-    monkeypatch.setattr("pyzk.server.transport._HAS_HUB", has_hub)
+    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", has_hub)
     async with running() as server:
         service = server.service
         service.stopwatch = itertools.count(0.0, 1.0).__next__

@@ -10,8 +10,8 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
 from pyzk.protocol.multi import encode_multi
-from pyzk.server.service import SLICE
-from pyzk.server.words import in_pieces
+from pyzk.server.monitoring.words import in_pieces
+from pyzk.server.net.service import SLICE
 
 from .helpers import Peer, World, acl, children_op, create_op, delete_op, get_op, kinds, request_frame, set_op
 from .invariants import check_world_invariants
@@ -329,7 +329,9 @@ def test_an_internal_failure_in_a_late_step_is_the_error_of_the_request(
     )
     failed = []
     monkeypatch.setattr(slow.engine.watches, "_add", None)
-    monkeypatch.setattr("pyzk.server.engine.logger.exception", lambda *arguments: failed.append(arguments))
+    monkeypatch.setattr(
+        "pyzk.server.core.engine.logger.exception", lambda *arguments: failed.append(arguments)
+    )
     client.feed()
     assert client.reply().err == -5
     assert not client.closed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
-from pyzk.server.txn import Multi, Refused, SetData
+from pyzk.server.core.txn import Multi, Refused, SetData
 
 from ..benchmarks.test_cost import count_instructions
 from .helpers import (

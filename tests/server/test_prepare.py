@@ -11,12 +11,12 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ZooKeeperError
 from pyzk.protocol.paths import parent_of
-from pyzk.server.acl import AccessControl
-from pyzk.server.prepare import Preparer
-from pyzk.server.settings import Settings
-from pyzk.server.tree import DataTree
-from pyzk.server.txn import Create, SetACL
-from pyzk.server.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
+from pyzk.server.config.settings import Settings
+from pyzk.server.core.acl import AccessControl
+from pyzk.server.core.prepare import Preparer
+from pyzk.server.core.tree import DataTree
+from pyzk.server.core.txn import Create, SetACL
+from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from .helpers import acl, creation, deletion, set_create_counter
 from .invariants import snapshot

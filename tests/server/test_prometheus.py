@@ -7,9 +7,9 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyzk.server.http import Request, Response
-from pyzk.server.metrics import java_double, metrics
-from pyzk.server.prometheus import answer
+from pyzk.server.monitoring.metrics import java_double, metrics
+from pyzk.server.monitoring.prometheus import answer
+from pyzk.server.net.http import Request, Response
 
 from .helpers import World
 from .network import served, talk

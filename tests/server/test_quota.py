@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyzk.protocol.jute import fields_of
 from pyzk.protocol.multi import MultiOp
 from pyzk.protocol.records import OPEN_ACL
-from pyzk.server import quota as quota_module
+from pyzk.server.core import quota as quota_module
 from pyzk.server.testing.snapshots import Snapshot
 
 from ..benchmarks.test_cost import count_instructions

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol.constants import EventType, OpCode
-from pyzk.server.reaper import Reaper
-from pyzk.server.settings import Settings
-from pyzk.server.tree import DataTree
-from pyzk.server.txn import Refused
-from pyzk.server.znode import CONTAINER_OWNER, ttl_owner
+from pyzk.server.config.settings import Settings
+from pyzk.server.core.reaper import Reaper
+from pyzk.server.core.tree import DataTree
+from pyzk.server.core.txn import Refused
+from pyzk.server.core.znode import CONTAINER_OWNER, ttl_owner
 
 from .helpers import START, Event, Peer, World, creation, deletion, set_create_counter
 from .invariants import check_tree_invariants

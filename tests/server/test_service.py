@@ -10,7 +10,7 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 from pyzk.protocol.framing import frame
-from pyzk.server.txn import CloseSession, CreateSession
+from pyzk.server.core.txn import CloseSession, CreateSession
 
 from .helpers import START, Event, Peer, World, request_frame
 from .invariants import check_tree_invariants

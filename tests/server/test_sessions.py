@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.sessions import SERVER_ID, RandomPool, Session, SessionTracker
+from pyzk.server.core.sessions import SERVER_ID, RandomPool, Session, SessionTracker
 
 TICK = 500
 

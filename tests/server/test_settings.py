@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from pyzk.server.settings import Settings, SettingsError, check, hashlib_name
+from pyzk.server.config.settings import Settings, SettingsError, check, hashlib_name
 
 
 def test_the_defaults_are_those_of_the_real_server_but_for_host_and_words():

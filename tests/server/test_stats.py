@@ -6,8 +6,8 @@ import pytest
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
-from pyzk.server import stats
-from pyzk.server.stats import ServerStats
+from pyzk.server.core import stats
+from pyzk.server.core.stats import ServerStats
 
 from .helpers import Peer, World, request_frame
 

@@ -25,10 +25,10 @@ from pyzk.protocol.errors import NoAuthError
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
-from pyzk.server.connection import Connection
-from pyzk.server.streams import _StreamLink
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.streams import _StreamLink
+from pyzk.server.serve import Server
 from pyzk.server.testing.clock import JumpingClock
-from pyzk.server.transport import Server
 
 from .helpers import request_frame
 from .network import served

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pyzk.protocol.constants import INT_MAX, INT_MIN
 from pyzk.protocol.paths import join
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id, Stat
-from pyzk.server import tree as tree_module
-from pyzk.server.tree import DataTree
-from pyzk.server.txn import Check, Effect, SetACL, SetData
-from pyzk.server.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
+from pyzk.server.core import tree as tree_module
+from pyzk.server.core.tree import DataTree
+from pyzk.server.core.txn import Check, Effect, SetACL, SetData
+from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
 
 from .helpers import creation, deletion, set_create_counter
 from .invariants import check_tree_invariants, snapshot

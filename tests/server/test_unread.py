@@ -14,9 +14,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, OpCode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
-from pyzk.server.connection import Connection
-from pyzk.server.transport import Server
-from pyzk.server.unread import UnreadOutput
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.unread import UnreadOutput
+from pyzk.server.serve import Server
 
 from ..requests import get_op
 from .helpers import World, request_frame
@@ -121,7 +121,7 @@ async def test_who_reads_is_served_beside_those_who_do_not(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool
 ) -> None:
     if not has_hub:
-        monkeypatch.setattr("pyzk.server.transport._HAS_HUB", False)
+        monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
     totals = []
     note = UnreadOutput.note
 
@@ -165,7 +165,7 @@ async def test_nothing_is_counted_that_is_not_held(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool, ending: str
 ) -> None:
     if not has_hub:
-        monkeypatch.setattr("pyzk.server.transport._HAS_HUB", False)
+        monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
     async with served() as server:
         with trio.fail_after(20):
             async with client(server) as stream:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.protocol.paths import join
-from pyzk.server.watches import PERSISTENT, RECURSIVE, STANDARD, Step, WatchManager
+from pyzk.server.core.watches import PERSISTENT, RECURSIVE, STANDARD, Step, WatchManager
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/d"]
@@ -394,7 +394,7 @@ def test_a_recursive_watch_at_a_path_that_no_znode_can_have_sees_nothing(path: s
 
 
 def test_paths_with_the_same_mark_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyzk.server.watches.hash", lambda value: 1, raising=False)
+    monkeypatch.setattr("pyzk.server.core.watches.hash", lambda value: 1, raising=False)
     watches = Watches()
     watches.add_recursive("/a", "anne")
     watches.add_recursive("/b", "bert")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server import tls, zookeys
-from pyzk.server.settings import Settings
-from pyzk.server.zoocfg import ConfigError, Given, build, interpret, masked, parse, read
+from pyzk.server.config import tls, zookeys
+from pyzk.server.config.settings import Settings
+from pyzk.server.config.zoocfg import ConfigError, Given, build, interpret, masked, parse, read
 
 
 def settings_of(text, **flags):

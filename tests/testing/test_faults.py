@@ -15,7 +15,7 @@ from pyzk.protocol.errors import NoNodeError, OperationTimeoutError, QuotaExceed
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.server import open_server
-from pyzk.server.operations import KNOWN, WRITES
+from pyzk.server.core.operations import KNOWN, WRITES
 from pyzk.server.testing import Controls, FaultNeverFired
 from pyzk.server.testing.operations import name_of
 

@@ -1,0 +1,1 @@
+"""What can be set: settings, zoo.cfg and its keys, TLS material."""

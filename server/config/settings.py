@@ -1,0 +1,199 @@
+"""Every knob of the server, with the real server's defaults except where the README's table says otherwise.
+
+The names are those of zoo.cfg in Python's spelling; the comment at each is its key there. Durations are ms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import attrs
+
+from ...protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
+
+ANNOUNCED_VERSION = "3.9.3"
+"""The Apache ZooKeeper release whose behaviour is followed; clients read it from the four-letter words."""
+
+
+# Fields that need more than the server itself: the extra of the distribution, and what it installs.
+_EXTRAS = {"admin_port": ("admin", ["h11"]), "metrics_port": ("metrics", ["h11", "prometheus_client"])}
+
+
+def hashlib_name(algorithm: str) -> str:
+    """Java's name of a digest (SHA1, SHA-256, SHA-512/256, SHA3-256; any case) as :mod:`hashlib` spells it.
+
+    Raises :class:`ValueError` for a digest that hashlib does not have.
+    """
+    if algorithm == "SHA1":  # the default: hashlib need not be loaded for it
+        return "sha1"
+    name = algorithm.lower()
+    name = name.replace("-", "_" if name.startswith("sha3-") else "").replace("/", "_")
+    name = "sha1" if name == "sha" else name
+    try:
+        size = hashlib.new(name).digest_size  # 0 for the shake digests, which Java does not have
+    except ValueError:
+        size = 0
+    if not size:
+        raise ValueError(f"{algorithm!r} is not a digest known here; SHA1, SHA-256, SHA-512 and SHA3-256 are")
+    return name
+
+
+class SettingsError(ValueError):
+    """Settings that contradict each other, or need what is not installed.
+
+    :ivar fields: the names of the fields concerned; they stand in the message literally.
+    """
+
+    def __init__(self, message: str, *fields: str) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+def _number(default: int, least: int, *also: int) -> int:
+    """A field whose value is at least ``least``, or one of ``also``."""
+
+    def at_least(settings: Settings | None, attribute: attrs.Attribute[int], value: int) -> None:
+        if value < least and value not in also:
+            raise ValueError(f"{attribute.name} must be at least {least}, not {value}")
+
+    return attrs.field(default=default, validator=at_least)
+
+
+def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int | None) -> None:
+    if value is not None and not 0 <= value <= 65535:
+        raise ValueError(f"{attribute.name} must be 0 to 65535, not {value}")
+
+
+def _address(settings: Settings | None, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and (not value.isprintable() or value.split() != [value]):
+        raise ValueError(f"{attribute.name} must be a host name or an address, not {value!r}")
+
+
+def _url_path(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    if not value.startswith("/") or not value.isprintable() or not value.isascii() or set(value) & set(" ?#"):
+        raise ValueError(f"{attribute.name} must be a path such as /commands, not {value!r}")
+
+
+def _digest(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    try:
+        hashlib_name(value)
+    except ValueError as error:
+        raise ValueError(f"{attribute.name}: {error}") from None
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The settings of one server.
+
+    Raises :class:`ValueError` for a value out of range, :class:`SettingsError` where two contradict.
+    """
+
+    # where to listen
+    host: str = attrs.field(default="127.0.0.1", validator=_address)  # clientPortAddress
+    port: int = attrs.field(default=DEFAULT_PORT, validator=_port)  # clientPort; 0: the kernel chooses
+    secure_host: str | None = attrs.field(default=None, validator=_address)  # secureClientPortAddress
+    secure_port: int | None = attrs.field(default=None, validator=_port)  # secureClientPort
+    ssl_context: ssl.SSLContext | None = None  # ssl.keyStore.*, ssl.trustStore.* ...
+    listen_backlog: int = _number(-1, 1, -1)  # clientPortListenBacklog; -1: a large default
+    tcp_keepalive: bool = False  # clientTcpKeepAlive
+
+    # sessions
+    tick_time: int = _number(2000, 1)  # tickTime
+    min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
+    max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+
+    # limits
+    max_client_connections: int = _number(60, 0)  # maxClientCnxns; 0: none
+    max_connections: int = _number(0, 0)  # maxCnxns; 0: none
+    max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
+    sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
+    max_unsent: int = _number(32 * 2**20, 1)  # bytes one slow client may pile up
+    max_unread: int = _number(256 * 2**20, 1)  # maxUnreadBytes: what all of them together may
+    large_request_threshold: int = _number(-1, 1, -1)  # largeRequestThreshold, bytes; -1: off
+    large_request_max_bytes: int = _number(100 * 2**20, 1)  # largeRequestMaxBytes
+    throttled_op_wait_time: int = 0  # throttled_op_wait_time; 0: off
+
+    # znodes
+    extended_types: bool = False  # extendedTypesEnabled: TTL znodes
+    enforce_quota: bool = False  # enforceQuota
+    container_check_interval: int = _number(60_000, 1)  # znode.container.checkIntervalMs
+    container_max_per_minute: int = _number(10_000, 1)  # znode.container.maxPerMinute
+    container_max_never_used: int = 0  # znode.container.maxNeverUsedIntervalMs; 0: never
+
+    # who may do what
+    skip_acl: bool = False  # skipACL
+    digest_enabled: bool = True  # DigestAuthenticationProvider.enabled
+    digest_algorithm: str = attrs.field(default="SHA1", validator=_digest)  # DigestAuth...Provider.digestAlg
+    super_digest: str | None = attrs.field(default=None, repr=False)  # DigestAuth...Provider.superDigest
+    x509_enabled: bool = False  # authProvider.N=...X509AuthenticationProvider; a secure port implies it
+    x509_super_user: str | None = None  # X509AuthenticationProvider.superUser
+    required_auth_schemes: frozenset[str] = frozenset()  # enforce.auth.enabled with enforce.auth.schemes
+    reconfig_enabled: bool = False  # reconfigEnabled
+
+    # the operator's view
+    four_letter_words: frozenset[str] = frozenset("*")  # 4lw.commands.whitelist
+    read_only_mode: bool = False  # readonlymode.enabled: here it only whitelists isro
+    admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
+    admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
+    admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
+    admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
+    admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
+    metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
+    metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort
+    metrics_of_process: bool = True  # metricsProvider.exportJvmInfo
+    config_text: str = attrs.field(default="", repr=False)  # the configuration file, for the admin server
+    extra: Mapping[str, str] = attrs.field(factory=dict, repr=False, hash=False)  # the file's unknown keys
+    initial_zxid: int | None = None  # None: from the clock, so that a restart never falls behind
+
+    @property
+    def session_timeout_range(self) -> tuple[int, int]:
+        """The least and the greatest session timeout in ms."""
+        least, most = self.min_session_timeout, self.max_session_timeout
+        return (2 * self.tick_time if least == -1 else least), (20 * self.tick_time if most == -1 else most)
+
+    @property
+    def auth_schemes(self) -> frozenset[str]:
+        """The schemes a client can authenticate by here (semantics.md section 8.4)."""
+        offered = {"ip": True, "digest": self.digest_enabled}
+        offered["x509"] = self.x509_enabled or self.secure_port is not None
+        return frozenset(scheme for scheme, there in offered.items() if there)
+
+    def __attrs_post_init__(self) -> None:
+        least, most = self.session_timeout_range
+        if least > most:
+            raise SettingsError(
+                f"min_session_timeout {least} ms is above max_session_timeout {most} ms",
+                "min_session_timeout",
+                "max_session_timeout",
+            )
+        if least > INT_MAX:
+            raise SettingsError(
+                f"min_session_timeout {least} ms is above {INT_MAX}, the most the protocol can tell a client",
+                "min_session_timeout",
+            )
+        if self.secure_port is not None and self.ssl_context is None:
+            raise SettingsError("secure_port needs an ssl_context", "secure_port")
+        for field, (extra, modules) in _EXTRAS.items():
+            if getattr(self, field) is not None and not all(map(find_spec, modules)):
+                raise SettingsError(f"{field} needs more: pip install 'pyzk-server[{extra}]'", field)
+        missing = self.required_auth_schemes - self.auth_schemes
+        if missing:
+            raise SettingsError(
+                f"required_auth_schemes names {', '.join(sorted(missing))}, which is not available here; "
+                f"available are {', '.join(sorted(self.auth_schemes))}",
+                "required_auth_schemes",
+            )
+
+
+def check(field: str, value: object, name: str) -> None:
+    """Run the validator of one field of :class:`Settings`, calling the field ``name`` in the message.
+
+    Raises :class:`ValueError`.
+    """
+    attribute: attrs.Attribute[Any] = attrs.fields_dict(Settings)[field]
+    if attribute.validator is not None:
+        attribute.validator(None, attribute.evolve(name=name), value)

@@ -1,0 +1,419 @@
+"""zoo.cfg: its syntax, and the settings that come of it (operator-surface.md section 4).
+
+What each key means is in ``zookeys``. All that has no effect is named in one warning. What cannot be honoured
+raises :class:`ConfigError`, whose one line names the file, the line and the key. Passwords and digests appear
+in neither.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import attrs
+
+from ...protocol.constants import DEFAULT_PORT, FOUR_LETTER_WORDS
+from . import tls
+from .settings import Settings, SettingsError, check
+from .zookeys import (
+    AUTH_PROVIDERS,
+    CHECKED,
+    IGNORED,
+    KEY_OF,
+    KNOWN,
+    NOT_YET,
+    PROMETHEUS,
+    PROPERTIES,
+    Parser,
+    address,
+    boolean,
+    is_off,
+    is_secret,
+    names,
+    reason_for,
+)
+
+_WORDS = {word.decode() for word in FOUR_LETTER_WORDS} | {"*"}
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be honoured: one line that says what, where, and how to mend it."""
+
+
+# --- the syntax: java.util.Properties (operator-surface.md section 4.1) -------------------------------------
+
+
+@attrs.frozen
+class Entry:
+    """One key of a file, the value it got last, and the number of that line."""
+
+    key: str
+    value: str = attrs.field(repr=False)
+    line: int
+
+
+_BLANK = " \t\f"
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+_TRIMMED = "".join(map(chr, range(0x21)))
+_ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
+    """The entries of a file by key. ``name`` is what errors call the file; raises :class:`ConfigError`."""
+    entries = {}
+    for number, line in _logical_lines(text):
+        match = _ENTRY.fullmatch(line)
+        assert match is not None  # no last backslash is without a character to escape
+        try:
+            key, value = (_ESCAPE.sub(_unescape, part).strip(_TRIMMED) for part in match.groups())
+        except ValueError as error:
+            raise ConfigError(f"{name}, line {number}: {error}") from None
+        entries[key] = Entry(key, value, number)
+    return entries
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that say something, continuations joined, each with the number of its first line."""
+    lines = enumerate(_NEWLINE.split(text), start=1)
+    for number, raw in lines:
+        line = raw.lstrip(_BLANK)
+        if line[:1] in ("", "#", "!"):
+            continue
+        while _goes_on(line):
+            line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANK)
+        if line:
+            yield number, line
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the last backslash stands for itself: an even number of them escape each other."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    if code == "u":
+        raise ValueError("\\u must be followed by four hexadecimal digits")
+    return _ESCAPED.get(code, code)
+
+
+def masked(text: str) -> str:
+    """The text of a file as it may be shown: without the values of secrets, commented out or not."""
+    shown: list[str] = []
+    lines = iter(_NEWLINE.split(text))
+    for line in lines:
+        whole, entry = [line], line.lstrip(_BLANK)
+        while entry[:1] not in ("#", "!") and _goes_on(whole[-1]) and (more := next(lines, None)) is not None:
+            whole.append(more)
+            entry = entry[:-1] + more.lstrip(_BLANK)
+        entry = entry.lstrip(f"#!{_BLANK}")
+        match = _ENTRY.fullmatch(entry)
+        key = _key(match[1]) if match else ""
+        if is_secret(key):
+            whole = [f"{line[: line.find(entry[:1])]}{key}=***"]
+        shown += whole
+    return "\n".join(shown)
+
+
+def _key(text: str) -> str:
+    try:
+        return _ESCAPE.sub(_unescape, text).strip(_TRIMMED)
+    except ValueError:  # a comment may have \u and no number
+        return text
+
+
+# --- from values to settings ----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Given:
+    """A value for one field of :class:`Settings`, what its giver calls it, and where it stands."""
+
+    value: object = attrs.field(repr=False)
+    name: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.where})" if self.where else self.name
+
+
+def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """The settings that some given values make.
+
+    :param given: by field of :class:`Settings`.
+    :param names: what errors call a field that is not given; without it, its key in zoo.cfg.
+    :raises ConfigError: a value is out of range, or two contradict each other.
+    """
+    values: dict[str, Any] = {field: item.value for field, item in given.items()}
+    for field, item in given.items():
+        try:
+            check(field, item.value, item.name)
+        except ValueError as error:
+            raise ConfigError(f"{item.where}: {error}" if item.where else str(error)) from None
+    try:
+        return Settings(**values)
+    except SettingsError as error:
+        message = str(error)
+        for field in error.fields:
+            message = message.replace(field, str(given.get(field) or names.get(field) or KEY_OF[field]))
+        raise ConfigError(message) from None
+
+
+# --- from a file to values ------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Configuration:
+    """What a file says.
+
+    :ivar given: values by field of :class:`Settings`, for :func:`build`.
+    :ivar warnings: lines for the log: one about all keys without effect, and others of the like.
+    """
+
+    given: Mapping[str, Given]
+    warnings: Sequence[str]
+
+
+def read(path: str, *, port_given: bool = False) -> Configuration:
+    """What a file says; see :func:`interpret`. Raises :class:`ConfigError`, for an unreadable file too."""
+    return interpret(_text_of(path), path, port_given=port_given)
+
+
+def interpret(text: str, name: str = "zoo.cfg", *, port_given: bool = False) -> Configuration:
+    """What the text of a file says.
+
+    :param name: what errors and the warning call the file.
+    :param port_given: the port comes from elsewhere, and the file need not have one.
+    :raises ConfigError: the text cannot be honoured.
+    """
+    return _Reader(text, name).configuration(port_given)
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="iso-8859-1", newline="") as file:  # as Java reads its property files
+            return file.read()
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot read {path}: {reason}; name a file that can be read") from None
+
+
+class _Reader:
+    """One pass over one file."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self.entries = parse(text, name)
+        self.given = {"config_text": Given(text, "the text", name)}
+        self.idle: dict[str, list[str]] = {}  # keys without effect, by the reason
+        self.warnings: list[str] = []
+        self.unknown: dict[str, str] = {}
+
+    def configuration(self, port_given: bool) -> Configuration:
+        for entry in self.entries.values():
+            self._take(entry)
+        self._read_servers()
+        self._read_authentication()
+        self._read_secure_port()
+        self._read_admin_server()
+        self._read_metrics_provider()
+        self._read_ports(port_given)
+        self._read_doubtful_values()
+        self.given["extra"] = Given(self.unknown, "unknown keys", self.name)
+        if self.idle:
+            reasons = "; ".join(f"{reason}: {', '.join(keys)}" for reason, keys in self.idle.items())
+            self.warnings.append(f"{self.name} has keys without effect here; {reasons}")
+        return Configuration(self.given, self.warnings)
+
+    # --- one key at a time ---
+
+    def _take(self, entry: Entry) -> None:
+        key = entry.key
+        if key in CHECKED:
+            self._parse(entry, CHECKED[key])
+        if key in KNOWN:
+            field, parser = KNOWN[key]
+            self._give(field, self._parse(entry, parser), entry)
+        elif key in PROPERTIES:
+            self._take_property(entry, *PROPERTIES[key])
+        elif key in tls.OPTIONS or key.startswith("authProvider."):
+            pass  # what they mean depends on other keys
+        elif reason := reason_for(key, IGNORED):
+            self._note(reason, key)
+        elif reason := reason_for(key, NOT_YET):
+            if not is_off(entry.value):
+                self._note(reason, key)
+        else:
+            self._take_unknown(entry)
+
+    def _take_property(self, entry: Entry, field: str | None, parser: Parser) -> None:
+        try:
+            value = parser(entry.value)
+            if field:
+                check(field, value, entry.key)
+        except ValueError as error:
+            self._note(
+                "not understood, so that the default holds", f"{entry.key} (line {entry.line}: {error})"
+            )
+            if parser is not boolean:
+                return
+            value = False
+        self._give(field, value, entry)
+
+    def _take_unknown(self, entry: Entry) -> None:
+        self.unknown[entry.key] = entry.value
+        if entry.key.startswith("zookeeper."):
+            self._note("the prefix zookeeper. must be dropped", entry.key)
+            return
+        from difflib import get_close_matches  # rarely needed, and slow to import
+
+        meant = get_close_matches(entry.key, [*KEY_OF.values(), *sorted(tls.OPTIONS)], n=1, cutoff=0.8)
+        hint = f"; perhaps {meant[0]}" if meant else ""
+        self._note("unknown", f"{entry.key} (line {entry.line}{hint})")
+
+    def _parse(self, entry: Entry, parser: Parser) -> Any:
+        try:
+            return parser(entry.value)
+        except ValueError as error:
+            self._refuse(entry, str(error))
+
+    def _give(self, field: str | None, value: object, entry: Entry) -> None:
+        if field:
+            self.given[field] = Given(value, entry.key, f"{self.name}, line {entry.line}")
+
+    def _warn(self, entry: Entry, message: str) -> None:
+        self.warnings.append(f"{self.name}, line {entry.line}: {entry.key}: {message}")
+
+    def _note(self, reason: str, key: str) -> None:
+        self.idle.setdefault(reason, []).append(key)
+
+    def _refuse(self, entry: Entry, message: str) -> NoReturn:
+        raise ConfigError(f"{self.name}, line {entry.line}: {entry.key}: {message}") from None
+
+    def _is_true(self, key: str) -> bool:
+        return key in self.entries and self.entries[key].value.lower() == "true"
+
+    # --- keys that mean something together ---
+
+    def _read_servers(self) -> None:
+        """One server.N is a standalone server, more are an ensemble (operator-surface.md section 4.4)."""
+        servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
+        if dynamic := self.entries.get("dynamicConfigFile"):
+            try:
+                members = parse(_text_of(dynamic.value), dynamic.value)
+            except ConfigError as error:
+                self._refuse(dynamic, str(error))
+            for key, entry in members.items():
+                if key.startswith("server."):
+                    servers[key] = attrs.evolve(dynamic, value=entry.value)
+        for count, entry in enumerate(servers.values(), start=1):
+            if count > 1:
+                self._refuse(
+                    entry, "more servers are an ensemble, and this is a single process; keep one line"
+                )
+            ensemble, _, client = entry.value.partition(";")  # host:2888:3888:role;address:2181
+            if ensemble.strip().lower().endswith(":observer"):
+                self._refuse(entry, "an observer needs an ensemble, and this is a single process")
+            client_address, _, port = client.rpartition(":")
+            if port and "port" not in self.given:
+                _, parser = KNOWN["clientPort"]
+                self._give("port", self._parse(attrs.evolve(entry, value=port), parser), entry)
+                if client_address and "host" not in self.given:
+                    self._give("host", address(client_address), entry)
+
+    def _read_authentication(self) -> None:
+        for key, entry in self.entries.items():
+            if key.startswith("authProvider."):
+                if entry.value in AUTH_PROVIDERS:
+                    self._give(AUTH_PROVIDERS[entry.value], True, entry)
+                else:
+                    self._note("no such class here", f"{key} ({entry.value})")
+        if self._is_true("sessionRequireClientSASLAuth"):
+            entry = self.entries["sessionRequireClientSASLAuth"]
+            self._refuse(entry, "SASL cannot be had; name another scheme in enforce.auth.schemes")
+        if not self._is_true("enforce.auth.enabled"):
+            self.given.pop("required_auth_schemes", None)
+        elif "required_auth_schemes" not in self.given or not self.given["required_auth_schemes"].value:
+            self._refuse(
+                self.entries["enforce.auth.enabled"],
+                "enforce.auth.schemes must name a scheme: digest, ip ...",
+            )
+
+    def _read_secure_port(self) -> None:
+        options = {key: entry.value for key, entry in self.entries.items() if key in tls.OPTIONS}
+        if "secure_port" not in self.given:
+            for key in options:
+                self._note("secureClientPort is not set", key)
+            return
+        port = self.entries["secureClientPort"]
+        try:
+            self._give("ssl_context", tls.server_context(options), port)
+        except tls.TlsError as error:
+            if error.key in self.entries:
+                self._refuse(self.entries[error.key], str(error))
+            self._refuse(port, f"{error.key}: {error}")
+
+    def _read_admin_server(self) -> None:
+        if self._is_true("admin.enableServer"):
+            entry = self.entries["admin.enableServer"]
+            if "admin_port" not in self.given:
+                self._give("admin_port", 8080, entry)
+            if self._is_true("admin.forceHttps"):
+                self._refuse(self.entries["admin.forceHttps"], "the admin server speaks plain HTTP only")
+        else:
+            self._drop("admin.enableServer is not true", "admin.", "admin_port")
+
+    def _read_metrics_provider(self) -> None:
+        entry = self.entries.get("metricsProvider.className")
+        if entry is not None and entry.value == PROMETHEUS:
+            if "metrics_port" not in self.given:
+                self._give("metrics_port", 7000, entry)
+        else:
+            self._drop("metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
+
+    def _drop(self, reason: str, beginning: str, field: str) -> None:
+        """Keys that would be settings if another key had switched on what they are about."""
+        self.given.pop(field, None)
+        for key in self.entries:
+            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+                self._note(reason, key)
+
+    def _read_ports(self, port_given: bool) -> None:
+        port_given = port_given or "port" in self.given
+        for key, present in (
+            ("clientPortAddress", port_given),
+            ("secureClientPortAddress", "secure_port" in self.given),
+        ):
+            if key in self.entries and not present:
+                self._refuse(self.entries[key], f"it needs {key.removesuffix('Address')} beside it")
+        if "secure_port" in self.given and not port_given:
+            self.warnings.append(f"{self.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
+
+    def _read_doubtful_values(self) -> None:
+        """What the real server takes without a word, although it does not do what it seems to."""
+        for key in ("maxClientCnxns", "maxCnxns"):
+            entry = self.entries.get(key)
+            if entry is not None and re.fullmatch("-[0-9]+", entry.value) and entry.value != "-1":
+                self._warn(entry, f"{entry.value} means no limit at all; if that is what you want, write 0")
+        entry = self.entries.get("4lw.commands.whitelist")
+        if entry is not None and (unknown := names(entry.value) - _WORDS):
+            self._warn(entry, f"no four-letter word: {', '.join(map(repr, sorted(unknown)))}; delete it")
+        entry = self.entries.get("DigestAuthenticationProvider.superDigest")
+        if entry is not None and not _is_digest(entry.value):
+            self._warn(entry, "nobody can be super by it; it must be a name, a colon and a digest in base64")
+
+
+def _is_digest(text: str) -> bool:
+    """Whether it is what user:password becomes, by any digest."""
+    user, _, digest = text.partition(":")
+    try:
+        return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)
+    except ValueError:
+        return False

@@ -1,0 +1,268 @@
+"""What each key of zoo.cfg means here (operator-surface.md section 4). A key has one of five fates:
+
+* a setting of the server: ``KNOWN`` and ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
+* without effect, because nothing here corresponds to it: ``IGNORED``;
+* without effect yet: ``NOT_YET``;
+* refused: by its parser, in ``KNOWN`` or ``CHECKED``, or by a rule about several keys in ``zoocfg``;
+* unknown: kept, and never an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...protocol.constants import INT_MAX, INT_MIN
+
+# --- values: what a parser raises as ValueError becomes part of an error or of the warning ----------------
+
+Parser = Callable[[str], Any]
+
+
+def _bounded(number: int) -> int:
+    if not INT_MIN <= number <= INT_MAX:
+        raise ValueError(f"{number} is out of range")
+    return number
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(f"{text!r} is not a whole number")
+    return _bounded(int(text))
+
+
+def _java_integer(text: str) -> int:
+    """What Integer.decode() reads: 0x10 and #10 are hexadecimal, 010 is octal."""
+    match = re.fullmatch(
+        r"([+-]?)(?:(?:0[xX]|#)(?P<b16>[0-9a-fA-F]+)|0(?P<b8>[0-7]+)|(?P<b10>0|[1-9][0-9]*))", text
+    )
+    if not match or not match.lastgroup:
+        raise ValueError(f"{text!r} is not a whole number")
+    return _bounded(int(match[1] + match[match.lastgroup], base=int(match.lastgroup[1:])))
+
+
+def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
+    """A number of connections: a negative one means no limit, as 0 does; -1 is what people write for it."""
+    return lambda text: max(parser(text), 0)
+
+
+def _backlog(text: str) -> int:
+    return _integer(text) if _integer(text) > 0 else -1
+
+
+def boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+def address(text: str) -> str:
+    """A host as a socket wants it: an IPv6 address may be given in brackets."""
+    return text[1:-1] if text.startswith("[") and text.endswith("]") else text
+
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",")) - {""}
+
+
+def _only(wanted: str, why: str) -> Parser:
+    def only(text: str) -> str:
+        if text.lower() != wanted:
+            raise ValueError(f"{text!r} cannot be honoured: {why}; delete the line")
+        return text
+
+    return only
+
+
+_METRICS = "org.apache.zookeeper.metrics."
+_NO_METRICS = (f"{_METRICS}impl.DefaultMetricsProvider", f"{_METRICS}impl.NullMetricsProvider")
+PROMETHEUS: Final = f"{_METRICS}prometheus.PrometheusMetricsProvider"
+
+
+def _metrics_provider(text: str) -> str:
+    if text not in (PROMETHEUS, *_NO_METRICS):
+        raise ValueError(f"{text!r} is not a class known here; {PROMETHEUS} is")
+    return text
+
+
+# --- secrets ----------------------------------------------------------------------------------------------
+
+
+_SECRET = re.compile(
+    "(passw(or)?d|pwd|passphrase|superdigest|secret|token|credential|(private|api)[._-]?key)[._-]?(key|text|value)?s?$",
+    re.IGNORECASE,
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key is not to be shown."""
+    return _SECRET.search(key) is not None
+
+
+# --- keys that are settings -----------------------------------------------------------------------------
+
+Meaning = tuple[str | None, Parser]
+"""The field of Settings (None: only a rule about several keys reads it) and the parser of the value."""
+
+# A value that cannot be read is an error in the real server, too.
+KNOWN: Final[dict[str, Meaning]] = {
+    "clientPort": ("port", _integer),
+    "clientPortAddress": ("host", address),
+    "secureClientPort": ("secure_port", _integer),
+    "secureClientPortAddress": ("secure_host", address),
+    "clientPortListenBacklog": ("listen_backlog", _backlog),
+    "tickTime": ("tick_time", _integer),
+    "minSessionTimeout": ("min_session_timeout", _integer),
+    "maxSessionTimeout": ("max_session_timeout", _integer),
+    "maxClientCnxns": ("max_client_connections", _limit(_integer)),
+    "reconfigEnabled": ("reconfig_enabled", boolean),
+    "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
+    "metricsProvider.className": (None, _metrics_provider),
+    "metricsProvider.httpHost": ("metrics_host", address),
+    "metricsProvider.httpPort": ("metrics_port", _integer),
+}
+
+# Java system properties: for a value that cannot be read the real server takes the default, or false.
+PROPERTIES: Final[dict[str, Meaning]] = {
+    "maxCnxns": ("max_connections", _limit(_java_integer)),
+    "clientTcpKeepAlive": ("tcp_keepalive", boolean),
+    "jute.maxbuffer": ("max_buffer", _java_integer),
+    "maxUnreadBytes": ("max_unread", _java_integer),
+    "nio.sessionlessCnxnTimeout": ("sessionless_timeout", _java_integer),
+    "largeRequestThreshold": ("large_request_threshold", _java_integer),
+    "largeRequestMaxBytes": ("large_request_max_bytes", _java_integer),
+    "throttled_op_wait_time": ("throttled_op_wait_time", _java_integer),
+    "extendedTypesEnabled": ("extended_types", boolean),
+    "enforceQuota": ("enforce_quota", boolean),
+    "znode.container.checkIntervalMs": ("container_check_interval", _java_integer),
+    "znode.container.maxPerMinute": ("container_max_per_minute", _java_integer),
+    "znode.container.maxNeverUsedIntervalMs": ("container_max_never_used", _java_integer),
+    "skipACL": ("skip_acl", _yes),
+    "DigestAuthenticationProvider.enabled": ("digest_enabled", boolean),
+    "DigestAuthenticationProvider.superDigest": ("super_digest", str),
+    "X509AuthenticationProvider.superUser": ("x509_super_user", str),
+    "enforce.auth.enabled": (None, boolean),
+    "enforce.auth.schemes": ("required_auth_schemes", names),
+    "sessionRequireClientSASLAuth": (None, boolean),
+    "4lw.commands.whitelist": ("four_letter_words", names),
+    "readonlymode.enabled": ("read_only_mode", boolean),
+    "admin.enableServer": (None, boolean),
+    "admin.serverAddress": ("admin_host", address),
+    "admin.serverPort": ("admin_port", _java_integer),
+    "admin.commandURL": ("admin_url", str),
+    "admin.allowedHosts": ("admin_allowed_hosts", names),
+    "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
+    "admin.forceHttps": (None, boolean),
+    "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),
+}
+
+KEY_OF: Final = {field: key for key, (field, _) in (KNOWN | PROPERTIES).items() if field}
+"""The key of a field of Settings."""
+
+_AUTH = "org.apache.zookeeper.server.auth."
+AUTH_PROVIDERS: Final = {
+    f"{_AUTH}IPAuthenticationProvider": None,
+    f"{_AUTH}DigestAuthenticationProvider": "digest_enabled",
+    f"{_AUTH}X509AuthenticationProvider": "x509_enabled",
+}
+"""The field that the class in an authProvider.N sets to true; None for what is always there."""
+
+# --- keys without effect --------------------------------------------------------------------------------
+
+
+def _each(keys: str, parser: Parser) -> dict[str, Parser]:
+    return dict.fromkeys(keys.split(), parser)
+
+
+# Keys below whose value the real server checks all the same, and values that nobody could honour here.
+CHECKED: Final[dict[str, Parser]] = {
+    "standaloneEnabled": _only("true", "it asks for a quorum, and this server is a single process"),
+    "electionAlg": _only("3", "no other election algorithm exists any more"),
+    "peerType": _only("participant", "an observer needs an ensemble, and this server is a single process"),
+    **_each(
+        """autopurge.snapRetainCount autopurge.purgeInterval initLimit syncLimit connectToLearnerMasterLimit
+        observerMasterPort quorum.cnxn.threads.size multiAddress.reachabilityCheckTimeoutMs
+        jvm.pause.info-threshold.ms jvm.pause.warn-threshold.ms jvm.pause.sleep.time.ms""",
+        _integer,
+    ),
+    **_each(
+        """syncEnabled localSessionsEnabled localSessionsUpgradingEnabled quorumListenOnAllIPs sslQuorum
+        sslQuorumReloadCertFiles portUnification multiAddress.enabled multiAddress.reachabilityCheckEnabled
+        quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
+        jvm.pause.monitor""",
+        boolean,
+    ),
+}
+
+
+def _reasons(table: Mapping[str, str]) -> dict[str, str]:
+    return {pattern: reason for reason, patterns in table.items() for pattern in patterns.split()}
+
+
+# operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
+IGNORED: Final = _reasons(
+    {
+        "nothing is kept on disk": """
+            dataDir dataLogDir preAllocSize snapCount snapSizeLimitInKb txnLogSizeLimitInKb commitLogCount
+            snapshotSizeFactor autopurge.snapRetainCount autopurge.purgeInterval fsync.warningthresholdms
+            forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
+            snapshot.trust.empty serializeLastProcessedZxid.enabled digest.enabled datadir.autocreate
+            db.autocreate closeSessionTxn.enabled""",
+        "there is no quorum": """
+            initLimit syncLimit connectToLearnerMasterLimit electionAlg electionPortBindRetry cnxTimeout
+            quorumCnxnTimeoutMs leaderServes peerType syncEnabled observer.* learner.* leader.* follower.*
+            fastleader.* quorumListenOnAllIPs multiAddress.* quorum.auth.* quorum.cnxn.threads.size sslQuorum
+            ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
+            localSessionsEnabled localSessionsUpgradingEnabled tcpKeepAlive messageTracker.* group.* weight.*
+            forward_learner_requests_to_commit_processor_disabled""",
+        "the server is standalone in any case": "server.* standaloneEnabled dynamicConfigFile",
+        "only the real server's JVM and transport need tuning": """
+            serverCnxnFactory nio.* netty.* commitProcessor.* intBufferStartingSizeBytes maxResponseCacheSize
+            maxGetChildrenResponseCacheSize watchManagerName watcherCleanThreadsNum watcherCleanThreshold
+            watcherCleanIntervalInSeconds maxInProcessingDeadWatchers bitHashCacheSize jvm.pause.*
+            pathStats.* request_throttler.shutdownTimeout fips-mode emulate353TTLNodes admin.httpVersion
+            metricsProvider.numWorkerThreads metricsProvider.maxQueueSize
+            metricsProvider.workerShutdownTimeoutMs
+            metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds""",
+        "each request is finished before the next one begins": """
+            globalOutstandingLimit enableEagerACLCheck request_throttle_max_requests
+            request_throttle_stall_time request_throttle_drop_stale request_stale_latency_check
+            request_stale_connection_check""",
+        "new connections are not throttled": "connection_throttle_*",
+        "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
+        "there are no snapshots": """
+            admin.snapshot.enabled admin.restore.enabled admin.rateLimiterIntervalInMS""",
+        "there is no audit log": "audit.enable audit.impl.class",
+    }
+)
+
+# What operator-surface.md section 4.2 wants honoured and is still to be built.
+NOT_YET: Final = _reasons(
+    {
+        "the admin server speaks plain HTTP": "admin.portUnification admin.needClientAuth",
+        "the metrics are served over plain HTTP": "metricsProvider.httpsPort metricsProvider.ssl.*",
+        "there is no SASL yet": """
+            allowSaslFailedClients superUser superUser.* SASLAuthenticationProvider.* kerberos.*
+            letAnySaslUserDoX java.security.auth.login.config""",
+        "there is no ensemble scheme yet": "ensembleAuthName",
+        "these TLS options are not there yet": "client.portUnification ssl.*",
+    }
+)
+
+
+def is_off(value: str) -> bool:
+    """Whether a value of a key in ``NOT_YET`` needs no warning: it switches off what is not there."""
+    return value.lower() == "false"
+
+
+def reason_for(key: str, table: Mapping[str, str]) -> str | None:
+    """The reason that ``IGNORED`` or ``NOT_YET`` has for a key."""
+    beginnings = (f"{key[:end]}*" for end in range(len(key), 0, -1))
+    return next((table[pattern] for pattern in (key, *beginnings) if pattern in table), None)

@@ -1,0 +1,297 @@
+"""Access control: identities, the check, and what an ACL may say (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from typing import Final
+
+from ...protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
+from ...protocol.records import ACL, OPEN_ACL, Id
+from ..config.settings import Settings, hashlib_name
+
+SUPER: Final = Id("super", "")
+
+MAX_IDENTITIES = 32
+MAX_IDENTITIES_SIZE = 2**16
+"""How many identities one connection may have, and how many characters they may come to: all of them are
+looked at in each check, and stored for each ``auth`` entry of an ACL."""
+
+_SHORT = 8
+"""Up to so many entries an ACL is looked through at each check."""
+_KNOWN = 2**20
+"""How many bytes of ACLs are remembered, so that znodes share them."""
+_ENTRY_SIZE = 200
+_ENTRY_ON_THE_WIRE = 20
+"""Bytes of an entry beside its id, about: in memory, and in a packet."""
+
+
+class AccessControl:
+    """The rules of one server: who an auth packet makes you, what an ACL may hold, who may do what."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._skip = settings.skip_acl
+        self._algorithm = hashlib_name(settings.digest_algorithm)
+        self._super_digest = settings.super_digest
+        self._x509_super = settings.x509_super_user
+        self._max_bytes = settings.max_buffer
+        self._known: dict[tuple[tuple[ACL, ...], tuple[Id, ...]], tuple[ACL, ...]] = {}
+        self._known_size = 0
+        self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
+
+    # --- becoming somebody -------------------------------------------------------------------------------
+
+    def authenticate(self, scheme: str | None, auth: bytes | None, peer: str) -> list[Id]:
+        """The identities that an auth packet earns; raises :class:`AuthFailedError`."""
+        if scheme == "ip":
+            return [Id("ip", peer)]
+        if scheme == "digest" and "digest" in self._schemes and auth is not None:
+            text = auth.decode("utf-8", "replace")
+            hashed = hashlib.new(self._algorithm, text.encode()).digest()
+            user = f"{text.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
+            identities = [Id("digest", user)]
+            if self._super_digest and hmac.compare_digest(user.encode(), self._super_digest.encode()):
+                identities.insert(0, SUPER)
+            return identities
+        raise AuthFailedError(message=f"the auth scheme {scheme!r:.50} is unknown or refused what was sent")
+
+    def certificate_identities(self, subject: str) -> list[Id]:
+        """The identities of a TLS client, given its certificate's subject as RFC 2253 text."""
+        identities = [Id("x509", subject)]
+        if self._x509_super is not None and subject == self._x509_super:
+            identities.append(Id("super", subject))
+        return identities
+
+    # --- being allowed -----------------------------------------------------------------------------------
+
+    def check(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id], path: str) -> None:
+        """Raise :class:`NoAuthError` unless one of ``identities`` has a bit of ``perm``."""
+        if acl is not OPEN_ACL and not self.allows(acl, perm, identities):
+            raise NoAuthError(path)
+
+    def allows(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> bool:
+        if self._skip or not acl:
+            return True
+        for identity in identities:
+            if identity.scheme == "super":
+                return True
+        if isinstance(acl, LongACL):
+            return self._granted(acl, perm, identities)
+        for entry in acl:
+            if not entry.perms & perm:
+                continue
+            scheme, wanted = entry.id.scheme, entry.id.id
+            if scheme == "world" and wanted == "anyone":
+                return True
+            if scheme in self._schemes:
+                for identity in identities:
+                    if identity.scheme == scheme and _matches(scheme, identity.id or "", wanted or ""):
+                        return True
+        return False
+
+    def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
+        """The same, looked up."""
+        return bool(acl.granted("world", "anyone") & perm) or any(
+            acl.granted(identity.scheme, identity.id or "") & perm
+            for identity in identities
+            if identity.scheme in self._schemes
+        )
+
+    # --- setting an ACL ----------------------------------------------------------------------------------
+
+    def validate(self, acl: Sequence[ACL] | None, identities: Sequence[Id], path: str) -> tuple[ACL, ...]:
+        """The ACL to store: duplicates dropped, ``auth`` entries replaced by who is asking. What comes out is
+        one object for all znodes with equal ACLs, as long as it is remembered.
+
+        Raises :class:`InvalidACLError`; :class:`MarshallingError` for a null id, as the real server does.
+        """
+        if not acl:
+            raise InvalidACLError(path, "an ACL must not be empty")
+        asked = tuple(acl)
+        mine: tuple[Id, ...] = ()
+        for entry in asked:
+            if entry.id.scheme == "auth":
+                mine = tuple(i for i in identities if i.scheme in ("digest", "x509"))
+                break
+        # What is valid depends on the settings alone, so that this can never be wrong later.
+        stored = self._known.get((asked, mine))
+        if stored is None:
+            fixed = self._resolve(asked, mine, path)
+            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _SHORT else fixed
+            size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
+            if self._known_size + size > _KNOWN:
+                self._known.clear()
+                self._known_size = 0
+            if size <= _KNOWN:
+                self._known[asked, mine] = stored
+                self._known_size += size
+        return stored
+
+    def _resolve(self, acl: tuple[ACL, ...], mine: tuple[Id, ...], path: str) -> tuple[ACL, ...]:
+        """:param mine: what an ``auth`` entry stands for."""
+        fixed: list[ACL] = []
+        room, needed = self._max_bytes, sum(_ENTRY_ON_THE_WIRE + len(i.id or "") for i in mine)
+        for entry in dict.fromkeys(acl):
+            scheme, wanted = entry.id.scheme, entry.id.id
+            if scheme == "auth":
+                room -= needed
+                if not mine:
+                    raise InvalidACLError(path, "an auth entry needs an authenticated client")
+                if room < 0:
+                    raise InvalidACLError(
+                        path,
+                        f"with the client's {len(mine)} identities for each auth entry, the ACL does not fit "
+                        f"into a packet of {self._max_bytes:,} bytes; use fewer, or raise jute.maxbuffer",
+                    )
+                fixed += [ACL(entry.perms, identity) for identity in mine]
+                continue
+            if (scheme == "world" or scheme in self._schemes) and wanted is None:
+                raise MarshallingError(path, "an ACL entry without an id")
+            if scheme == "world":
+                valid = wanted == "anyone"
+            else:
+                valid = scheme in self._schemes and self._schemes[scheme](wanted or "")
+            if not valid:
+                raise InvalidACLError(path, f"the ACL entry {scheme}:{wanted} is not valid")
+            fixed.append(entry)
+        return tuple(fixed)
+
+    def masked(self, acl: Sequence[ACL], identities: Sequence[Id]) -> Sequence[ACL]:
+        """The ACL as a client without ADMIN may see it: digests are hidden (section 8.6)."""
+        if self.allows(acl, 16, identities):
+            return acl
+        return [
+            ACL(e.perms, Id("digest", e.id.id.partition(":")[0] + ":x"))
+            if e.id.scheme == "digest" and e.id.id is not None and ":" in e.id.id
+            else e
+            for e in acl
+        ]
+
+
+def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
+    """Add to the identities of a connection those that are new; raises :class:`AuthFailedError` if they
+    become too many."""
+    for identity in earned:
+        if identity in known:
+            continue
+        size = len(identity.id or "") + sum(len(other.id or "") for other in known)
+        if len(known) == MAX_IDENTITIES or size > MAX_IDENTITIES_SIZE:
+            raise AuthFailedError(
+                message=f"a connection can have {MAX_IDENTITIES} identities, of {MAX_IDENTITIES_SIZE:,} "
+                "characters in all; use another connection for more"
+            )
+        known.append(identity)
+
+
+def user_of(identity: Id) -> str:
+    """The part of an identity that whoAmI shows: never the digest."""
+    if identity.scheme == "super":
+        return ""
+    return (identity.id or "").partition(":")[0] if identity.scheme == "digest" else identity.id or ""
+
+
+# --- the schemes' rules for ids ---------------------------------------------------------------------------
+
+
+def _digest_valid(wanted: str) -> bool:
+    # Java's split: trailing empty parts do not count
+    return wanted.rstrip(":").count(":") == 1
+
+
+def _dn_valid(wanted: str) -> bool:
+    return all(re.match(r"\s*[\w.]+\s*=", part) for part in re.split(r"(?<!\\),", wanted))
+
+
+def _ip_valid(wanted: str) -> bool:
+    return _ip_network(wanted) is not None
+
+
+def _ip_network(wanted: str) -> tuple[int, int, int] | None:
+    """The width in bits, how many low bits do not matter, and the number without them; None if it is no ip
+    id. An address alone is a network of one."""
+    return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None
+
+
+@lru_cache(1024)
+def _parse_network(wanted: str) -> tuple[int, int, int] | None:
+    address, slash, bits = wanted.partition("/")
+    try:
+        if ":" not in address:
+            quad = _QUAD.fullmatch(address)
+            if quad is None:
+                return None
+            width, number = 32, int.from_bytes(bytes(map(int, quad.groups())))
+        elif "." in address or "%" in address:
+            return None
+        else:
+            width, number = 128, int.from_bytes(socket.inet_pton(socket.AF_INET6, address))
+    except (OSError, ValueError):
+        return None
+    if not slash:
+        return width, 0, number
+    if not re.fullmatch("[0-9]{1,3}", bits) or int(bits) > width:
+        return None
+    shift = width - int(bits)
+    return width, shift, number >> shift
+
+
+_LONGEST_NETWORK = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
+_QUAD = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+
+_SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid}
+"""Whether an ACL may hold an id, by scheme."""
+
+
+def _matches(scheme: str, who: str, wanted: str) -> bool:
+    """Whether an identity is one that an ACL's id speaks of."""
+    if who == wanted:
+        return True
+    if scheme != "ip":
+        return False
+    peer, network = _ip_network(who), _ip_network(wanted)
+    return (
+        peer is not None and network is not None and network == (peer[0], network[1], peer[2] >> network[1])
+    )
+
+
+class LongACL(tuple[ACL, ...]):
+    """An ACL of many entries: they are looked up, not looked through.
+
+    The index takes as much memory again as the entries, and answers at once however many they are. For a few
+    entries to look through them is as fast, and takes none.
+    """
+
+    def granted(self, scheme: str | None, who: str) -> int:
+        """The permissions of one identity, or of everyone: ``world``, ``anyone``."""
+        exact, networks = self._index
+        perms = exact.get((scheme, who), 0)
+        if scheme == "ip" and (peer := _ip_network(who)) is not None:
+            for (width, shift), known in networks.items():
+                if width == peer[0]:
+                    perms |= known.get((peer[2] >> shift).to_bytes(16), 0)
+        return perms
+
+    @cached_property
+    def _index(self) -> tuple[dict[tuple[str | None, str], int], dict[tuple[int, int], dict[bytes, int]]]:
+        """Permissions by scheme and id; those of networks by the width of their addresses and how many low
+        bits do not matter, of which there are 33 + 129 at most, and then by number.
+
+        A number is looked up by its bytes: nobody can choose many with the same hash.
+        """
+        exact: dict[tuple[str | None, str], int] = {}
+        networks: dict[tuple[int, int], dict[bytes, int]] = {}
+        for entry in self:
+            scheme, wanted = entry.id.scheme, entry.id.id or ""
+            network = _ip_network(wanted) if scheme == "ip" else None
+            if network is None:
+                exact[scheme, wanted] = exact.get((scheme, wanted), 0) | entry.perms
+            else:
+                width, shift, number = network
+                known, key = networks.setdefault((width, shift), {}), number.to_bytes(16)
+                known[key] = known.get(key, 0) | entry.perms
+        return exact, networks

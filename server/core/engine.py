@@ -1,0 +1,396 @@
+"""The Engine: every operation, one at a time, in one order.
+
+It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. One request is
+processed to its end before the next one starts: that is where ZooKeeper's total order comes from, so nothing
+here awaits. It touches no socket and no clock: callers pass the time in, in seconds of a monotonic clock.
+
+Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the table of contents.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Protocol
+
+from ...protocol.constants import Perms
+from ...protocol.errors import MarshallingError, ZooKeeperError
+from ...protocol.jute import JuteError
+from ...protocol.paths import parent_of
+from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
+from ..config.settings import Settings
+from .acl import AccessControl, add_identities
+from .failures import report
+from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
+from .prepare import Preparer
+from .reaper import Reaper
+from .sessions import RandomPool, Session, SessionTracker
+from .stats import ServerStats
+from .tree import DataTree
+from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
+from .watches import Notification, Step, WatchManager
+from .znode import Znode
+
+logger = logging.getLogger("pyzk.server")
+
+_READ = Perms.READ.value
+_EXPIRED = 1000
+"""How many sessions that are due are looked up at once."""
+
+ACLs = tuple[ACL, ...]
+
+
+class Client(Hashable, Protocol):
+    """What the engine needs of a connection.
+
+    :ivar session_id: 0 before the handshake.
+    :ivar close_expected: the connection is over: nothing that it is told reaches anybody.
+    """
+
+    session_id: int
+    identities: list[Id]
+    close_expected: bool
+
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
+        """Queue watch events, before any reply that is still to come.
+
+        :param frames: the same as they go over the wire.
+        """
+
+    def abort(self, reason: str) -> None:
+        """End the connection without another packet."""
+
+    def fail(self) -> None:
+        """Do the same because of the exception that is being handled; raises nothing."""
+
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
+        """Whether other clients are to be served before the next step of an operation of this client. If this
+        is never true, every request is processed to its end.
+
+        :param ahead: seconds that the next step will take.
+        """
+
+
+class Engine:
+    """
+    :param now: the monotonic time in seconds at the start.
+    :param epoch: the wall-clock time in seconds since the epoch at that moment.
+    :ivar epoch_offset: what turns a monotonic time into wall-clock time, in seconds. Whoever has a clock may
+        correct it.
+    :ivar zxid: the last transaction processed.
+    :ivar time: its wall-clock time in ms since the epoch.
+    :ivar on_txn: called with every transaction once it is applied, if set.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: float,
+        epoch: float,
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.started = now
+        self.epoch_offset = epoch - now
+        epoch_ms = int(epoch * 1000)
+        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
+        # so no process may start below what an earlier one reached (wire.md, trap 17). This leaves room for
+        # 262 million transactions a second, and keeps the number within 60 bits, two digits of a Python int.
+        self.zxid = epoch_ms << 18 if settings.initial_zxid is None else settings.initial_zxid
+        self.tree = DataTree()
+        self.watches: WatchManager[Client] = WatchManager()
+        self.access = AccessControl(settings)
+        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes or RandomPool().take)
+        self.reaper = Reaper(self.tree, settings, int(now * 1000))
+        self.stats = ServerStats()
+        self.on_txn: Callable[[Txn], None] | None = None
+        self.prepare = Preparer(self.tree, self.access, settings)
+        self._served: dict[int, Client] = {}  # session id: the connection that serves it
+        self._now = now
+        self.time = epoch_ms
+        self._timeouts = settings.session_timeout_range
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When :meth:`advance` has something to do, in seconds of the monotonic clock."""
+        return self._now if self.watches.unswept else self._next_due()
+
+    def _next_due(self) -> float:
+        return min(self.sessions.next_deadline(), self.reaper.next_deadline()) / 1000
+
+    def advance(self, now: float, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes. What
+        watchers that are gone have left is taken out as well.
+
+        :param is_over: whether to leave the rest to the next call. Whoever shows a sign of life before then
+            is not expired.
+        """
+        while (deadline := self._next_due()) <= now:
+            self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
+            ms = round(deadline * 1000)
+            for session in self.sessions.due(ms, _EXPIRED):
+                try:
+                    self.expire(session, self._now)
+                    logger.info(
+                        "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
+                    )
+                except Exception:
+                    report("session 0x%x has expired, and not all that was its own is gone", session.id)
+                if is_over():
+                    return
+            try:
+                for path in self.reaper.due(ms, self.time):
+                    self._reap(path)
+                    if is_over():
+                        return
+            except Exception:
+                report("a container or TTL znode was not deleted")
+            if is_over():
+                return
+        while self.watches.unswept:
+            self.watches.sweep()
+            if is_over():
+                return
+
+    def _set_time(self, now: float) -> None:
+        self._now = now
+        time = int((now + self.epoch_offset) * 1000)
+        if time != self.time:  # one number object for all the znodes of a millisecond
+            self.time = time
+        if now * 1000 >= self.reaper.next_check:
+            self.reaper.idle_until(now * 1000)
+
+    def wall_clock(self, now: float) -> float:
+        """A monotonic time as seconds since the epoch."""
+        return now + self.epoch_offset
+
+    # --- sessions ----------------------------------------------------------------------------------------
+
+    def connect(self, client: Client, request: ConnectRequest, now: float) -> Session | None:
+        """Open a session, or re-attach to one (wire.md section 4.2, steps 5 to 7).
+
+        Returns None where the session is unknown, over, or the password wrong.
+        """
+        self._set_time(now)
+        least, most = self._timeouts
+        timeout = min(max(request.timeOut, least), most)
+        if request.sessionId == 0:
+            self.zxid += 1
+            session = self.sessions.create(timeout, now)
+            if self.on_txn is not None:
+                self.record(CreateSession(timeout), session.id)
+            logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
+        else:
+            found = self.sessions.get(request.sessionId)
+            if found is None or not found.check_password(request.passwd):
+                logger.info(
+                    "session 0x%x is refused: it has expired or was closed, or the password is wrong",
+                    request.sessionId,
+                )
+                return None
+            session = found
+            before = self._served.get(session.id)
+            if before is not None:
+                before.abort("its session moved to another connection")
+                self.disconnected(before)
+            session.timeout = timeout
+            self.sessions.touch(session, now)
+            logger.debug("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
+        self._served[session.id] = client
+        client.session_id = session.id
+        return session
+
+    def disconnected(self, client: Client) -> None:
+        """The connection is over: its watches go, its session lives on."""
+        self.watches.forget(client)
+        if self._served.get(client.session_id) is client:
+            del self._served[client.session_id]
+
+    def client_of(self, session: Session) -> Client | None:
+        """The connection that serves a session now."""
+        return self._served.get(session.id)
+
+    def expire(self, session: Session, now: float) -> None:
+        """End a session as if its time had run out."""
+        self._set_time(now)
+        self.zxid += 1
+        self.stats.sessions_expired += 1
+        self.end_session(session, expired=True)
+
+    def end_session(self, session: Session, expired: bool) -> None:
+        """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
+        self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
+        try:
+            deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
+            for deletion in deletions:
+                try:
+                    node, parent = self.tree.apply(deletion, self.zxid, self.time)
+                    self.fire(deletion, node.acl, parent.acl)
+                except Exception:  # what others wait for must go all the same
+                    report("session 0x%x is over; %s stays, or not all were told", session.id, deletion.path)
+            if self.on_txn is not None:
+                self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
+        finally:
+            client = self._served.pop(session.id, None)
+            if client is not None and expired:
+                client.abort(f"its session 0x{session.id:x} has expired")
+                self.disconnected(client)
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+        """Process one request, whose record starts behind the header of ``frame``.
+
+        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`;
+        :class:`Unfinished` where the client's turn is over before the request is done; and, of a write,
+        whatever a bug or a lack of memory raises, which must end the connection.
+        """
+        try:
+            read, method, consumes = OPERATIONS[op]
+        except KeyError:
+            read, method, consumes = look_up(op)
+        try:
+            request = read(frame, 8) if read is not None else frame
+        except JuteError:
+            return self.zxid, MarshallingError.code, b""
+        if consumes:
+            self.zxid += 1
+            if now != self._now:
+                self._set_time(now)
+        try:
+            return self.zxid, 0, method(self, client, request)
+        except ZooKeeperError as error:
+            if consumes:
+                self.record(Refused(error.code), client.session_id)
+            return self.zxid, error.code, b""
+        except Unfinished as unfinished:
+            return self.resume(client, op, unfinished.steps)
+        except Exception:
+            if consumes:  # nobody knows how much of it was done: the client gets no answer, as after a cut
+                raise
+            return self._failed(op)
+
+    def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
+        """Go on with an operation that is done in steps, as :meth:`handle` does: the zxid is that of the
+        last step. Raises :class:`Unfinished` if the client's turn is over again."""
+        try:
+            while True:
+                if client.turn_is_over(next(steps)):
+                    break
+        except StopIteration as end:
+            return self.zxid, 0, end.value
+        except ZooKeeperError as error:
+            return self.zxid, error.code, b""
+        except RefusedRead as refusal:
+            return self.zxid, refusal.code, refusal.body
+        except Exception:
+            return self._failed(op)
+        raise Unfinished(steps)
+
+    def _failed(self, op: int) -> tuple[int, int, bytes]:
+        logger.exception("a request of op %d failed; this is a bug of the server", op)
+        return self.zxid, MarshallingError.code, b""
+
+    def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
+        """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
+        add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
+
+    # --- transactions ------------------------------------------------------------------------------------
+
+    def commit(self, effect: Effect, session_id: int) -> Znode:
+        """Apply a prepared write and announce it; returns the znode."""
+        node, parent = self.tree.apply(effect, self.zxid, self.time)
+        self.announce(effect, session_id, node.acl, parent.acl)
+        return node
+
+    def announce(self, effect: Effect, session_id: int, own: ACLs, parents: ACLs) -> None:
+        """Tell the watchers of what was applied, and enter it in the history. While nobody watches and there
+        is no history, nobody needs to call this, nor to make an effect at all."""
+        self.fire(effect, own, parents)
+        self.record(effect, session_id)
+
+    def record(self, effect: AnyEffect, session_id: int) -> None:
+        """Enter the current transaction in the history."""
+        if self.on_txn is not None:
+            self.on_txn(Txn(self.zxid, self.time, session_id, effect))
+
+    def _reap(self, path: str) -> None:
+        self.zxid += 1
+        try:
+            effect = self.prepare.reap(path)
+        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
+            self.record(Refused(error.code), 0)
+        else:
+            self.commit(effect, 0)
+
+    def fire(self, effect: Effect, own: ACLs, parents: ACLs) -> None:
+        """:meth:`fire_all` for one effect."""
+        self.fire_all(((effect, own, parents),))
+
+    def fire_all(self, changes: Iterable[tuple[Effect, ACLs, ACLs]]) -> None:
+        """Tell everybody who watches what effects have changed, and may read it: the znode's own ACL decides,
+        or its parent's where the event is about that (semantics.md section 10.4).
+
+        :param changes: in their order, each effect with the ACLs of its znode and of the parent.
+        """
+        if not self.watches.watchers:
+            return
+        events: list[Notification] = []
+        told: list[Client] = []
+        try:
+            for effect, own, parents in changes:
+                for event_type, path, watchers in self._steps(effect):
+                    self.stats.watchers[event_type].add(len(watchers))
+                    acl = own if path == effect.path else parents
+                    if acl is not OPEN_ACL:
+                        watchers = [each for each in watchers if self._may_read(each, acl)]
+                    if watchers != told:  # the same clients are told all at once
+                        self.tell(events, told)
+                        events, told = [], watchers
+                    last = events[-1] if events else None
+                    if last is not None and last.type == event_type and last.path == path:
+                        events.append(last)
+                    else:
+                        events.append(Notification(self.zxid, event_type, path))
+        finally:  # whatever goes wrong with an effect, the events of those before it are not lost
+            self.tell(events, told)
+
+    def _steps(self, effect: Effect) -> Sequence[Step[Client]]:
+        if isinstance(effect, SetData):
+            return self.watches.data_changed(effect.path)
+        if isinstance(effect, Create):
+            return self.watches.created(effect.path, effect.parent)
+        if isinstance(effect, Delete):
+            return self.watches.deleted(effect.path, effect.parent)
+        return ()
+
+    def _may_read(self, client: Client, acl: ACLs) -> bool:
+        try:
+            return self.access.allows(acl, _READ, client.identities)
+        except Exception:  # the others must be told; this client asks again when it is back
+            client.fail()
+            return False
+
+    def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
+        """Queue watch events on each of these."""
+        if not clients:
+            return
+        try:
+            frames = b"".join([event.frame for event in events])
+        except Exception:  # who cannot be told must not go on as if nothing had happened
+            for client in clients:
+                client.fail()
+            return
+        for client in clients:
+            try:
+                client.notify(events, frames)
+            except Exception:  # likewise
+                client.fail()
+        stats = self.stats
+        stats.more_sent += len(clients) * len(events)
+        stats.watch_bytes += len(clients) * len(frames)
+        for event in events:
+            stats.last_response = len(event.frame) - 4
+            stats.new_response_size(stats.last_response)

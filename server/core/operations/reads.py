@@ -1,0 +1,139 @@
+"""Operations that change nothing (semantics.md section 5)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ....protocol import records
+from ....protocol.constants import Perms
+from ....protocol.errors import BadArgumentsError, MarshallingError, NoNodeError
+from ..acl import user_of
+from ..znode import NO_CHILDREN
+from .long import Steps, in_steps
+
+if TYPE_CHECKING:
+    from ..engine import Client, Engine
+    from ..znode import Znode
+
+_READ = Perms.READ.value
+_READ_OR_ADMIN = (Perms.READ | Perms.ADMIN).value
+_INT = struct.Struct(">i")
+_NULL = _INT.pack(-1)
+_STEP = 1000
+"""How many znodes or paths are looked at in one step."""
+
+
+def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ) -> Znode:
+    """The znode at ``path``, which ``client`` may read; existence is looked at before permission."""
+    if path is None:
+        raise MarshallingError(None, "a null path")
+    node = engine.tree.find(path)
+    if node is None:
+        raise NoNodeError(path)
+    if node.acl is not records.OPEN_ACL:
+        engine.access.check(node.acl, perm, client.identities, path)
+    return node
+
+
+def exists(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    """The one read that leaves a watch where there is no znode."""
+    path, watch = request
+    if path is None:
+        raise MarshallingError(None, "a null path")
+    if "\0" in path:
+        raise BadArgumentsError(path, "a path must not hold a null character")
+    node = engine.tree.find(path)
+    if node is not None and node.acl is not records.OPEN_ACL:
+        engine.access.check(node.acl, _READ, client.identities, path)
+    if watch:
+        engine.watches.add_data(path, client)
+    if node is None:
+        raise NoNodeError(path)
+    return node.packed_stat()
+
+
+def get_data(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    path, watch = request
+    node = readable(engine, client, path)
+    if watch and path is not None:
+        engine.watches.add_data(path, client)
+    data = node.data
+    if data is None:
+        return _NULL + node.packed_stat()
+    return b"".join((_INT.pack(len(data)), data, node.packed_stat()))
+
+
+def get_children(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    path, watch = request
+    node = readable(engine, client, path)
+    if watch and path is not None:
+        engine.watches.add_child(path, client)
+    return node.children.pack() if node.children else NO_CHILDREN
+
+
+def get_children2(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+    names = get_children(engine, client, request)
+    return names + readable(engine, client, request[0]).packed_stat()
+
+
+@in_steps
+def get_all_children_number(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
+    """Descendants at all depths; permissions below the znode itself do not matter."""
+    (path,) = request
+    node = readable(engine, client, path)
+    if path == "/":  # every entry of the tree but the root's own two
+        return _INT.pack(len(engine.tree) - 2)
+    count = looked_at = 0
+    waiting = [node]
+    while waiting:
+        children = waiting.pop().children
+        if not children:
+            continue
+        count += len(children)
+        znodes = list(children.values())
+        for start in range(0, len(znodes), _STEP):
+            some = znodes[start : start + _STEP]
+            waiting += [znode for znode in some if znode.children]
+            looked_at += len(some)
+            if looked_at >= _STEP:
+                looked_at = 0
+                yield 0.0
+    return _INT.pack(count)
+
+
+@in_steps
+def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
+    """This session's own; the prefix is a plain string, not a path component."""
+    prefix = request[0] or ""
+    everything = not prefix.strip() or prefix == "/"
+    mine = list(engine.tree.ephemerals.get(client.session_id, ()))
+    count, encoded = 0, [b""]
+    for start in range(0, len(mine), _STEP):
+        some = mine[start : start + _STEP]
+        found = tuple(path for path in some if everything or path.startswith(prefix))
+        count += len(found)
+        encoded.append(records.GetEphemeralsResponse(found).encode()[_INT.size :])
+        yield 0.0
+    encoded[0] = _INT.pack(count)
+    return b"".join(encoded)
+
+
+def get_acl(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+    node = readable(engine, client, request[0], _READ_OR_ADMIN)
+    acl = engine.access.masked(node.acl, client.identities)
+    return records.GetACLResponse(tuple(acl), node.stat()).encode()
+
+
+def sync(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
+    return records.SyncResponse(*request).encode()
+
+
+def ping(engine: Engine, client: Client, frame: bytes) -> bytes:
+    return b""
+
+
+def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
+    return records.WhoAmIResponse(
+        tuple(records.ClientInfo(i.scheme, user_of(i)) for i in client.identities)
+    ).encode()

@@ -1,0 +1,137 @@
+"""Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from ....protocol import records
+from ....protocol.constants import AddWatchMode, EventType, WatcherType
+from ....protocol.errors import MarshallingError, NoWatcherError
+from ..watches import Notification
+from .long import Steps, in_steps
+
+if TYPE_CHECKING:
+    from ..engine import Client, Engine
+    from ..znode import Znode
+
+_Paths: TypeAlias = Sequence[str | None] | None
+
+_STEP = 32
+"""How many watches are armed in one step."""
+
+_NO_ERROR = records.ErrorResponse(0).encode()
+
+
+def add_watch(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+    """No check of the path, its existence or its ACL: a watch on anything is accepted."""
+    path, mode = request
+    if mode == AddWatchMode.PERSISTENT:
+        add = engine.watches.add_persistent
+    elif mode == AddWatchMode.PERSISTENT_RECURSIVE:
+        add = engine.watches.add_recursive
+    else:
+        raise MarshallingError(path, f"unknown watch mode {mode}")
+    if path is not None:  # null is accepted too, and watches nothing (wire.md section 15)
+        add(path, client)
+    return _NO_ERROR
+
+
+def check_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+    path, number = request
+    kind = _watcher_type(number)
+    if path is None or not engine.watches.has(path, client, kind):
+        raise NoWatcherError(path)
+    return b""
+
+
+def remove_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+    """Nobody is notified: the events about removed watches are made by client libraries."""
+    path, number = request
+    kind = _watcher_type(number)
+    if path is None or not engine.watches.remove(path, client, kind):
+        raise NoWatcherError(path)
+    return b""
+
+
+@in_steps
+def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths]) -> Steps:
+    """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
+
+    The catch-up events carry zxid -1 and pass no permission filter. What changes between two steps is either
+    told by a watch that is armed already, or seen as missed.
+    """
+    return _rearm(engine, client, *request)
+
+
+@in_steps
+def set_watches2(
+    engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths, _Paths, _Paths]
+) -> Steps:
+    """The same with the persistent kinds, which get no catch-up."""
+    return _rearm(engine, client, *request)
+
+
+def _rearm(
+    engine: Engine,
+    client: Client,
+    since: int,
+    data: _Paths,
+    exist: _Paths,
+    child: _Paths,
+    persistent: _Paths = (),
+    recursive: _Paths = (),
+) -> Steps:
+    find, watches = engine.tree.find, engine.watches
+    kinds = [
+        (_no_nulls(data), _missed_data, watches.add_data),
+        (_no_nulls(exist), _missed_creation, watches.add_data),
+        (_no_nulls(child), _missed_child, watches.add_child),
+        (_no_nulls(persistent), _missed_nothing, watches.add_persistent),
+        (_no_nulls(recursive), _missed_nothing, watches.add_recursive),
+    ]
+    for paths, missed, add in kinds:
+        for number, path in enumerate(paths, 1):
+            event = missed(find(path), since)
+            if event is None:
+                add(path, client)
+            else:
+                engine.tell((Notification(-1, event, path),), (client,))
+                if client.close_expected:  # they were too many: nobody is there to watch any more
+                    return b""
+            if number % _STEP == 0:
+                yield 0.0
+    return b""
+
+
+def _missed_data(node: Znode | None, since: int) -> EventType | None:
+    if node is None:
+        return EventType.DELETED
+    return EventType.CHANGED if node.mzxid > since else None
+
+
+def _missed_creation(node: Znode | None, since: int) -> EventType | None:
+    return None if node is None else EventType.CREATED
+
+
+def _missed_child(node: Znode | None, since: int) -> EventType | None:
+    if node is None:
+        return EventType.DELETED
+    return EventType.CHILD if node.pzxid > since else None
+
+
+def _missed_nothing(node: Znode | None, since: int) -> EventType | None:
+    return None
+
+
+def _watcher_type(value: int) -> WatcherType:
+    try:
+        return WatcherType(value)
+    except ValueError:
+        raise MarshallingError(None, f"unknown watcher type {value}") from None
+
+
+def _no_nulls(paths: _Paths) -> list[str]:
+    if paths is None or any(path is None for path in paths):
+        raise MarshallingError(None, "a null where paths belong")
+    return [path for path in paths if path is not None]

@@ -1,0 +1,327 @@
+"""Quotas: limits and usage kept as text in znodes of the reserved subtree (semantics.md section 9).
+
+A quota on P lives in ``/zookeeper/quota<P>/zookeeper_limits``, written by clients, and beside it in
+``zookeeper_stats``, kept by the server. Only the deepest quota on the way to a path is charged, never the
+outer ones.
+
+What it costs. Texts are read when they are written, not when they are needed. A change walks the quotas on
+the way to its path, component by component, and ends where no quota lies deeper: the number of quotas does
+not matter. The subtree of P is counted once, when the stats of P are created (0.1 us for each znode); from
+then on each change below P is added to that count, so that nothing makes the server count it again as long
+as P has limits or stats. A multi is booked as a whole when it is committed, and everything that it makes to
+be counted is counted in one pass.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from ...protocol.errors import QuotaExceededError
+from .znode import Znode
+
+logger = logging.getLogger("pyzk.server.core.quota")
+
+ROOT = "/zookeeper/quota"
+_LIMITS = "zookeeper_limits"
+_STATS = "zookeeper_stats"
+
+_ITEM = re.compile("(?P<key>[^=]+)=(?P<value>(-?[0-9]{1,18})?)=?")
+_KEYS = ("count", "bytes", "countHardLimit", "byteHardLimit")
+_Numbers = dict[str, int]
+
+
+def _parse(data: bytes | None) -> _Numbers | None:
+    """The numbers of a quota text, -1 for what it does not say; none of an empty text; None if it is no
+    quota text."""
+    items = [item for item in re.split("[,;]", (data or b"").decode("utf-8", "replace")) if item]
+    numbers = dict.fromkeys(_KEYS, -1) if items else {}
+    for item in items:
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            return None
+        if match["key"] in numbers:
+            numbers[match["key"]] = int(match["value"] or -1)
+    return numbers
+
+
+@attrs.define
+class _Count:
+    """How many znodes, with how many bytes of data.
+
+    :ivar whole: whether that is all there are; else only what they have become more since a start that is
+        not known yet.
+    """
+
+    znodes: int = 0
+    size: int = 0
+    whole: bool = False
+
+    def add(self, znodes: int, size: int) -> None:
+        self.znodes += znodes
+        self.size += size
+
+
+@attrs.define(eq=False, repr=False)
+class _Quota:
+    """A path that has a quota, or that leads to one.
+
+    :ivar above: that of the parent; None at the root.
+    :ivar below: those of the children, by name.
+    :ivar limits: what the limits znode says; None if there is none, ``_UNREADABLE`` if it is no quota text.
+    :ivar stats: the stats znode.
+    :ivar usage: what the stats znode says; None if it is no quota text.
+    :ivar total: what is really in the subtree. The usage is another number where a client has written it, or
+        where deeper quotas have been charged.
+    :ivar stale: whether the text of the stats znode is to be written anew.
+    :ivar warned: whether the log has a line about this quota.
+    """
+
+    name: str = ""
+    above: _Quota | None = None
+    below: dict[str, _Quota] = attrs.field(factory=dict)
+    limits: _Numbers | None = None
+    stats: Znode | None = None
+    usage: _Count | None = None
+    total: _Count = attrs.field(factory=_Count)
+    stale: bool = False
+    warned: bool = False
+
+    @property
+    def path(self) -> str:
+        names: list[str] = []
+        quota: _Quota | None = self
+        while quota is not None:
+            names.append(quota.name)
+            quota = quota.above
+        return "/".join(reversed(names))
+
+
+_UNREADABLE: _Numbers = {}
+
+
+class Quotas:
+    """The quotas in force over a tree's znodes.
+
+    :ivar prefixes: the paths that have limits; while there is none, nothing need be checked.
+    :ivar used: whether changes outside the reserved subtree must be reported.
+    :param find: the znode at a path, or None.
+    :param grown: told by how many bytes the bookkeeping has made a znode larger.
+    """
+
+    def __init__(self, find: Callable[[str], Znode | None], grown: Callable[[int], None]) -> None:
+        self._find = find
+        self._grown = grown
+        self._root = _Quota()
+        self._changes: list[tuple[str, Znode, bytes | None, int, int]] = []
+        self._held = False
+        self.prefixes: dict[str, _Quota] = {}
+        self.used = False
+
+    # --- what the tree reports ---------------------------------------------------------------------------
+
+    def changed(self, path: str, node: Znode, znodes: int, size: int) -> None:
+        """Take note of a change.
+
+        :param znodes: 1 for a znode that was created, -1 for one that was deleted, 0 for other data.
+        :param size: by how many bytes there is more data now.
+        """
+        self.used = True
+        self._changes.append((path, node, node.data, znodes, size))
+        if not self._held:
+            self._book()
+
+    def hold(self) -> None:
+        """Book nothing until :meth:`release` or :meth:`drop`: a multi is measured against what was before
+        it, and its changes may be undone."""
+        self._held = True
+
+    def release(self) -> None:
+        """Book what was reported since :meth:`hold`."""
+        self._held = False
+        if self.used:
+            self._book()
+
+    def drop(self) -> None:
+        """Forget what was reported since :meth:`hold`: it was undone."""
+        self._changes.clear()
+        self.release()
+
+    # --- enforcement -------------------------------------------------------------------------------------
+
+    def check(self, path: str, znodes: int, size: int, enforce: bool) -> None:
+        """Would adding ``znodes`` znodes and ``size`` bytes at ``path`` break a limit?
+
+        A hard limit raises :class:`QuotaExceededError` if ``enforce``; a soft one is only logged.
+        """
+        quota = self._charged(self._on_the_way(path))
+        if quota is None or quota.limits is None:
+            return
+        if quota.limits is _UNREADABLE:
+            self._warn_once(quota, "the limits of the quota of {} cannot be read; they count as unset")
+            return
+        if quota.stats is None:
+            return
+        limits, usage = quota.limits, quota.usage or quota.total
+        for what, hard, used, difference in (
+            ("count", "countHardLimit", usage.znodes, znodes),
+            ("bytes", "byteHardLimit", usage.size, size),
+        ):
+            if difference == 0:
+                continue
+            wanted = used + difference
+            hard_limit = limits.get(hard, -1)
+            limit = hard_limit if hard_limit > -1 else limits.get(what, -1)
+            if not -1 < limit < wanted:
+                continue
+            if hard_limit > -1 and enforce:
+                raise QuotaExceededError(
+                    path, f"the quota of {quota.path} allows {limit} {what}, not {wanted}"
+                )
+            self._warn_once(quota, f"the quota of {{}} is exceeded: {wanted} {what}, {limit} allowed")
+
+    def limits(self, prefix: str) -> _Numbers | None:
+        """The numbers in the limits znode of one of ``prefixes``, by key; -1 or missing is unlimited."""
+        return self.prefixes[prefix].limits
+
+    def usage(self, prefix: str) -> _Numbers | None:
+        """What one of ``prefixes`` is charged with, by key; None where the stats znode is missing."""
+        quota = self.prefixes[prefix]
+        usage = quota.usage or quota.total
+        return {"count": usage.znodes, "bytes": usage.size} if quota.stats is not None else None
+
+    def _warn_once(self, quota: _Quota, message: str) -> None:
+        if not quota.warned:
+            quota.warned = True
+            logger.warning("%s", message.format(quota.path))
+
+    # --- bookkeeping -------------------------------------------------------------------------------------
+
+    def _on_the_way(self, path: str) -> list[_Quota]:
+        """Those at the ancestors of a path and at the path itself, from the top, as deep as there are any."""
+        found: list[_Quota] = []
+        below, start = self._root.below, 1
+        while below and start:
+            end = path.find("/", start)
+            quota = below.get(path[start:end] if end > 0 else path[start:])
+            if quota is None:
+                break
+            found.append(quota)
+            below, start = quota.below, end + 1
+        return found
+
+    def _charged(self, way: list[_Quota]) -> _Quota | None:
+        """The deepest with limits."""
+        for quota in reversed(way):
+            if quota.limits is not None:
+                return quota
+        return None
+
+    def _book(self) -> None:
+        """Enter all changes, then bring counts and texts up to date."""
+        changes, self._changes = self._changes, []
+        touched: dict[_Quota, None] = {}
+        for path, node, data, znodes, size in changes:
+            if path.startswith(ROOT):
+                own = self._quota_written(path, node, data, znodes)
+                if own is not None:
+                    touched[own] = None
+            way = self._on_the_way(path)
+            for quota in way:
+                quota.total.add(znodes, size)
+            charged = self._charged(way)
+            if charged is not None and charged.stats is not None:
+                if charged.usage is None:
+                    charged.usage = attrs.evolve(charged.total)
+                else:
+                    charged.usage.add(znodes, size)
+                charged.stale = True
+                touched[charged] = None
+        live = [quota for quota in touched if quota.stats is not None]
+        self._count([quota for quota in live if not quota.total.whole])
+        for quota in live:
+            self._write(quota)
+        for quota in touched:
+            self._prune(quota)
+        self.used = bool(self._root.below)
+
+    def _quota_written(self, path: str, node: Znode, data: bytes | None, znodes: int) -> _Quota | None:
+        """Take in a change of a quota's own znode; gives back the quota, or None if it is none's."""
+        above, _, leaf = path[len(ROOT) :].rpartition("/")
+        if leaf not in (_LIMITS, _STATS) or not above.startswith("/"):
+            return None
+        quota = self._root
+        for name in above[1:].split("/"):
+            if name not in quota.below:
+                quota.below[name] = _Quota(name, quota)
+            quota = quota.below[name]
+        if leaf == _STATS:
+            quota.stats = node if znodes >= 0 else None
+            if znodes == 1:  # whatever the client has sent
+                quota.usage = attrs.evolve(quota.total)
+                quota.stale = True
+            elif znodes == 0:
+                numbers = _parse(data)
+                quota.usage = _Count(numbers["count"], numbers["bytes"], True) if numbers else None
+                quota.stale = False
+        elif znodes < 0:
+            quota.limits = None
+            quota.warned = False
+            del self.prefixes[above]
+        else:
+            numbers = _parse(data)
+            quota.limits = _UNREADABLE if numbers is None else numbers
+            self.prefixes[above] = quota
+        return quota
+
+    def _count(self, quotas: Iterable[_Quota]) -> None:
+        """Find out what is in the subtrees of some quotas: each znode is looked at once, however deep they
+        lie in each other."""
+        counted: dict[Znode, tuple[int, int]] = {}
+        for path, quota in sorted(((quota.path, quota) for quota in quotas), key=lambda item: -len(item[0])):
+            top = self._find(path)
+            waiting = [] if top is None else [top]
+            count = size = 0
+            while waiting:
+                node = waiting.pop()
+                if node in counted:
+                    inner_count, inner_size = counted[node]
+                    count += inner_count
+                    size += inner_size
+                    continue
+                count += 1
+                size += len(node.data or b"")
+                if node.children:
+                    waiting.extend(node.children.values())
+            if top is not None:
+                counted[top] = count, size
+            before = count - quota.total.znodes, size - quota.total.size
+            for known in (quota.total, quota.usage):
+                if known is not None and not known.whole:
+                    known.add(*before)
+                    known.whole = True
+
+    def _write(self, quota: _Quota) -> None:
+        """Bring the text of the stats znode up to date."""
+        node, usage = quota.stats, quota.usage
+        if node is None or usage is None or not quota.stale:
+            return
+        quota.stale = False
+        data = b"count=%d,bytes=%d" % (usage.znodes, usage.size)
+        grown = len(data) - len(node.data or b"")
+        node.data = data
+        node.packed = None
+        if grown:
+            self._grown(grown)
+            for around in self._on_the_way(f"{ROOT}{quota.path}/{_STATS}"):
+                around.total.add(0, grown)
+
+    def _prune(self, quota: _Quota) -> None:
+        """Forget a quota that has neither znode, and the way to it, unless it leads to others."""
+        above = quota.above
+        while above is not None and not quota.below and quota.limits is None and quota.stats is None:
+            above.below.pop(quota.name, None)
+            quota, above = above, above.above

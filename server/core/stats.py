@@ -1,0 +1,138 @@
+"""What the operator's commands count (operator-surface.md section 3)."""
+
+from __future__ import annotations
+
+from ...protocol.constants import EventType
+
+_SIZES = 1000
+"""Sizes of replies that are remembered, so that nobody need compare them with the extremes again."""
+
+
+class Summary:
+    """Count, sum, least and greatest of some whole numbers."""
+
+    __slots__ = ("count", "maximum", "minimum", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.minimum = 0
+        self.maximum = 0
+
+    def add(self, value: int, count: int = 1) -> None:
+        """The same value ``count`` times."""
+        if not self.count or value < self.minimum:
+            self.minimum = value
+        if value > self.maximum:
+            self.maximum = value
+        self.count += count
+        self.total += value * count
+
+    @property
+    def average(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+class Histogram:
+    """The same with percentiles.
+
+    :ivar zeros: how many values were 0, which most are; free to be added to.
+    """
+
+    __slots__ = ("_counts", "zeros")
+
+    def __init__(self) -> None:
+        self.zeros = 0
+        self._counts: dict[int, int] = {}
+
+    def add(self, value: int, count: int = 1) -> None:
+        """The same value ``count`` times."""
+        if count:
+            self._counts[value] = self._counts.get(value, 0) + count
+
+    def __len__(self) -> int:
+        return self.zeros + sum(self._counts.values())
+
+    def counts(self) -> dict[int, int]:
+        """How often each value came, the least first."""
+        counts = {0: self.zeros} if self.zeros else {}
+        return counts | dict(sorted(self._counts.items()))
+
+    def summary(self) -> Summary:
+        summary = Summary()
+        for value, count in self.counts().items():
+            summary.add(value, count)
+        return summary
+
+    def percentile(self, share: float) -> int:
+        """The least value that ``share`` (0 to 1) of all do not exceed."""
+        counts = self.counts()
+        left = share * sum(counts.values())
+        for value, count in counts.items():
+            left -= count
+            if left <= 0:
+                return value
+        return 0
+
+
+class ServerStats:
+    """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer.
+
+    :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
+    :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
+    :ivar response_sizes: some that came already; whoever has another one calls :meth:`new_response_size`.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.read_latency = Histogram()
+        self.update_latency = Histogram()
+        # how many watchers there were to tell, per event
+        self.watchers = {event: Summary() for event in EventType if event > 0}
+        self.more_received = 0
+        self.more_sent = 0
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.watch_bytes = 0
+        self.connections_accepted = 0
+        self.connections_rejected = 0
+        self.sessionless_expired = 0
+        self.sessions_expired = 0
+        self.auth_failed = 0
+        self.throttled = 0
+        self.last_response = -1  # bytes of a reply or an event, header included; -1 while there was none
+        self.min_response = -1
+        self.max_response = -1
+        self.response_sizes: set[int] = set()
+
+    def new_response_size(self, size: int) -> None:
+        """Take note of a size that is not among the ``response_sizes``."""
+        if len(self.response_sizes) == _SIZES:
+            self.response_sizes.clear()
+        self.response_sizes.add(size)
+        self.max_response = max(self.max_response, size)
+        self.min_response = size if self.min_response < 0 else min(self.min_response, size)
+
+    @property
+    def requests(self) -> int:
+        """How many were handled: each has left its latency."""
+        return len(self.read_latency) + len(self.update_latency)
+
+    @property
+    def packets_received(self) -> int:
+        return self.requests + self.more_received
+
+    @property
+    def packets_sent(self) -> int:
+        return self.requests + self.more_sent
+
+    @property
+    def latency(self) -> Summary:
+        """Of reads and updates together."""
+        both = Summary()
+        for histogram in (self.read_latency, self.update_latency):
+            for value, count in histogram.counts().items():
+                both.add(value, count)
+        return both

@@ -1,0 +1,285 @@
+"""The WatchManager: who is to be told what (semantics.md section 10).
+
+A watch belongs to a connection. There are two registries, data and child; in each a (path, connection) pair
+holds a set of modes. Exist watches are data watches. A persistent watch is an entry of both registries, a
+recursive one of the data registry only, and it also sees what happens below its path.
+
+What a change costs does not grow with the number of watches elsewhere: the recursive watches above a path
+are found on one walk along its names. Nor does the end of a connection: its entries count for nothing at
+once, and are taken out in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+import attrs
+
+from ...protocol.constants import WATCH_XID, EventType, KeeperState, WatcherType
+from ...protocol.framing import frame
+from ...protocol.records import ReplyHeader, WatcherEvent
+
+STANDARD = 1
+PERSISTENT = 2
+RECURSIVE = 4
+_ANY = STANDARD | PERSISTENT | RECURSIVE
+_ONCE = frozenset(modes for modes in range(_ANY + 1) if modes & STANDARD)
+_STEP = 1000
+"""How many paths of a forgotten watcher are seen to at once."""
+
+W = TypeVar("W", bound=Hashable)
+
+Step: TypeAlias = tuple[EventType, str, list[W]]
+"""An event, the path it carries, and the watchers to tell."""
+
+_REMOVES = {  # WatcherType: modes in the data registry, modes in the child registry (section 10.6)
+    WatcherType.CHILDREN: (0, STANDARD),
+    WatcherType.DATA: (STANDARD, 0),
+    WatcherType.PERSISTENT: (PERSISTENT, PERSISTENT),
+    WatcherType.PERSISTENT_RECURSIVE: (RECURSIVE, 0),
+    WatcherType.ANY: (_ANY, _ANY),
+}
+_CHECKS = {**_REMOVES, WatcherType.PERSISTENT: (PERSISTENT, 0)}
+
+
+@attrs.define(eq=False)
+class Notification:
+    """A watch event on its way to one or many connections.
+
+    :ivar zxid: of the transaction that caused it; -1 for the catch-up events of setWatches.
+    """
+
+    zxid: int
+    type: EventType
+    path: str
+    _frame: bytes | None = None
+
+    @property
+    def frame(self) -> bytes:
+        """What goes over the wire, made once."""
+        if self._frame is None:
+            event = WatcherEvent(self.type, KeeperState.SYNC_CONNECTED, self.path)
+            self._frame = frame(ReplyHeader(WATCH_XID, self.zxid, 0).encode() + event.encode())
+        return self._frame
+
+
+class WatchManager(Generic[W]):
+    """Watchers are any hashable objects; the manager only hands them back.
+
+    :ivar watchers: each with the paths where it may have entries; while this is empty, writes need not ask.
+    """
+
+    def __init__(self) -> None:
+        self._data: dict[str, dict[W, int]] = {}
+        self._child: dict[str, dict[W, int]] = {}
+        self.watchers: dict[W, dict[str, None]] = {}
+        self._recursive: dict[int, dict[str, int]] = {}  # mark: path: how many recursive entries it has
+        self._count = 0  # entries
+        self._over: dict[W, dict[str, None]] = {}  # what is left of watchers that were forgotten
+
+    # --- registering -------------------------------------------------------------------------------------
+
+    def add_data(self, path: str, watcher: W, mode: int = STANDARD) -> None:
+        self._add(self._data, path, watcher, mode)
+
+    def add_child(self, path: str, watcher: W, mode: int = STANDARD) -> None:
+        self._add(self._child, path, watcher, mode)
+
+    def add_persistent(self, path: str, watcher: W) -> None:
+        self._add(self._data, path, watcher, PERSISTENT)
+        self._add(self._child, path, watcher, PERSISTENT)
+
+    def add_recursive(self, path: str, watcher: W) -> None:
+        if not self._data.get(path, {}).get(watcher, 0) & RECURSIVE:
+            counts = self._recursive.setdefault(_marks(path)[-1], {})
+            counts[path] = counts.get(path, 0) + 1
+        self._add(self._data, path, watcher, RECURSIVE)
+
+    def _add(self, registry: dict[str, dict[W, int]], path: str, watcher: W, mode: int) -> None:
+        entries = registry.get(path)
+        if entries is None:
+            registry[path] = {watcher: mode}
+            self._count += 1
+        elif watcher in entries:
+            entries[watcher] |= mode
+        else:
+            entries[watcher] = mode
+            self._count += 1
+        paths = self.watchers.get(watcher)
+        if paths is None:
+            self.watchers[watcher] = {path: None}
+        else:
+            paths[path] = None
+
+    # --- firing: each step consumes the standard watches it hits (section 10.2) --------------------------
+
+    def created(self, path: str, parent: str) -> list[Step[W]]:
+        return self._steps((EventType.CREATED, path, self._take_data(path)), self._children_changed(parent))
+
+    def deleted(self, path: str, parent: str) -> list[Step[W]]:
+        told = self._take_data(path)
+        others = self._take(self._child, path)
+        if told and others:
+            others = [watcher for watcher in others if watcher not in told]
+        return self._steps(
+            (EventType.DELETED, path, told), (EventType.DELETED, path, others), self._children_changed(parent)
+        )
+
+    def data_changed(self, path: str) -> list[Step[W]]:
+        return self._steps((EventType.CHANGED, path, self._take_data(path)))
+
+    def _children_changed(self, parent: str) -> Step[W]:
+        parent = parent or "/"
+        return (EventType.CHILD, parent, self._take(self._child, parent))
+
+    @staticmethod
+    def _steps(*steps: Step[W]) -> list[Step[W]]:
+        return [step for step in steps if step[2]]
+
+    def _take(self, registry: dict[str, dict[W, int]], path: str) -> list[W]:
+        entries = registry.get(path)
+        if entries is None:
+            return []
+        watchers = list(entries)
+        if len(watchers) > 1 and _ONCE.isdisjoint(entries.values()):  # none of them is consumed
+            return [each for each in watchers if each not in self._over] if self._over else watchers
+        left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
+        if left:
+            registry[path] = left
+        else:
+            del registry[path]
+        self._gone(registry, path, [each for each in watchers if each not in left] if left else watchers)
+        if self._over:
+            return [each for each in watchers if each not in self._over]
+        return watchers
+
+    def _take_data(self, path: str) -> list[W]:
+        watchers = self._take(self._data, path)
+        if not self._recursive:
+            return watchers
+        found = dict.fromkeys(watchers)
+        for mark in _marks(path):
+            for above in self._recursive.get(mark, ()):
+                size = len(above)
+                if above == "/" or (size and path.startswith(above) and path[size : size + 1] == "/"):
+                    for watcher, modes in self._data[above].items():
+                        if modes & RECURSIVE:
+                            found[watcher] = None
+        return [each for each in found if each not in self._over] if self._over else list(found)
+
+    # --- asking and removing -----------------------------------------------------------------------------
+
+    def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
+        """What checkWatches asks."""
+        data, child = _CHECKS[kind]
+        return bool(
+            self._data.get(path, {}).get(watcher, 0) & data
+            or self._child.get(path, {}).get(watcher, 0) & child
+        )
+
+    def remove(self, path: str, watcher: W, kind: WatcherType) -> bool:
+        """What removeWatches does; False if nothing was there."""
+        data, child = _REMOVES[kind]
+        dropped = self._drop(self._data, path, watcher, data)
+        return self._drop(self._child, path, watcher, child) or dropped
+
+    def _drop(self, registry: dict[str, dict[W, int]], path: str, watcher: W, modes: int) -> bool:
+        entries = registry.get(path)
+        before = entries.get(watcher, 0) if entries else 0
+        if entries is None or not before & modes:
+            return False
+        if before & modes & RECURSIVE:
+            self._uncount(path)
+        left = before & ~modes
+        if left:
+            entries[watcher] = left
+            return True
+        del entries[watcher]
+        if not entries:
+            del registry[path]
+        self._gone(registry, path, (watcher,))
+        return True
+
+    def _uncount(self, path: str) -> None:
+        """There is one recursive entry less at ``path``."""
+        mark = _marks(path)[-1]
+        counts = self._recursive[mark]
+        counts[path] -= 1
+        if not counts[path]:
+            del counts[path]
+        if not counts:
+            del self._recursive[mark]
+
+    def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
+        """These have no entry at ``path`` any more in one of the registries."""
+        others = (self._child if registry is self._data else self._data).get(path, {})
+        for watcher in watchers:
+            self._count -= 1
+            if watcher not in others and watcher not in self._over:
+                paths = self.watchers[watcher]
+                del paths[path]
+                if not paths:
+                    del self.watchers[watcher]
+
+    def forget(self, watcher: W) -> None:
+        """Drop all watches of a connection that ended. If they are many, most of their entries stay for
+        :meth:`sweep`, although nobody hears of them any more."""
+        paths = self.watchers.pop(watcher, None)
+        if paths:
+            self._over[watcher] = paths
+            if len(paths) <= _STEP and len(self._over) == 1:
+                self.sweep()
+
+    @property
+    def unswept(self) -> bool:
+        """Whether :meth:`sweep` has something to do."""
+        return bool(self._over)
+
+    def sweep(self) -> None:
+        """Take out some of the entries that forgotten watchers have left."""
+        watcher, paths = next(iter(self._over.items()))
+        for _ in range(min(_STEP, len(paths))):
+            self.remove(paths.popitem()[0], watcher, WatcherType.ANY)
+        if not paths:
+            del self._over[watcher]
+
+    # --- for the operator --------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """All entries of both registries, those of forgotten watchers included until they are swept."""
+        return self._count
+
+    def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
+        """The data registry: it alone is what ``wchs``, ``wchc`` and ``wchp`` show. It may change meanwhile:
+        each path is told as it is then, some of them without any watcher, and those that are new are left
+        out."""
+        for path in list(self._data):
+            yield path, [each for each in self._data.get(path, ()) if each not in self._over]
+
+    def summary(self) -> Iterator[tuple[int, int, int]]:
+        """How many watchers, paths and entries the data registry has: counted on until the last is right."""
+        watchers: set[W] = set()
+        paths = entries = 0
+        yield 0, 0, 0
+        for _, told in self.data_by_path():
+            watchers.update(told)
+            paths += bool(told)
+            entries += len(told)
+            yield len(watchers), paths, entries
+
+    def sees_data(self, path: str, watcher: W) -> bool:
+        """Whether this watcher has an entry in the data registry."""
+        return watcher in self._data.get(path, ())
+
+    def paths_of(self, watcher: W) -> list[str]:
+        """Every path this watcher has a watch on."""
+        return list(self.watchers.get(watcher, ()))
+
+
+def _marks(path: str) -> list[int]:
+    """A number for each path from the root down to this one. It is made of the number before and a name, so
+    all of them cost no more than to read the path once. Equal paths have equal numbers, others as a rule not.
+    """
+    mark = 0
+    return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

@@ -1,0 +1,160 @@
+"""One znode and its Stat (semantics.md section 1)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from ...protocol.records import ACL, Stat
+
+_STAT = struct.Struct(">qqqqiiiqiiq").pack  # Stat, packed once per change instead of once per read
+_COUNT = struct.Struct(">i")
+
+CONTAINER_OWNER = -(2**63)
+_TTL_MARK = 0xFF << 56
+MAX_TTL = 2**40 - 1
+"""The longest TTL in ms."""
+
+
+def ttl_owner(ttl: int) -> int:
+    """The stored ephemeralOwner of a TTL znode, as a signed long; ``ttl`` in ms."""
+    return (_TTL_MARK | ttl) - 2**64
+
+
+def wrap32(value: int) -> int:
+    """Java int arithmetic."""
+    return (value + 2**31) % 2**32 - 2**31
+
+
+class Children(dict[str, "Znode"]):
+    """A znode's children by bare name, in the order of their creation. Once there it stays, if only empty.
+
+    :ivar created: how many there ever were; the znode's ``cversion``.
+    :ivar changed: the zxid of the last creation or deletion; the znode's ``pzxid``.
+    :ivar packed: the names as the wire has them, once somebody has asked and until the next change.
+    """
+
+    __slots__ = ("changed", "created", "packed")
+
+    def __init__(self, changed: int, **children: Znode) -> None:
+        super().__init__(**children)
+        self.created = 0
+        self.changed = changed
+        self.packed: bytes | None = None
+
+    def pack(self) -> bytes:
+        """The bytes of :class:`~pyzk.protocol.records.GetChildrenResponse`."""
+        packed = self.packed
+        if packed is None:
+            packed = self.packed = _COUNT.pack(len(self)) + _pack_names(self)
+        return packed
+
+
+NO_CHILDREN = _COUNT.pack(0)
+_PREFIXES = [_COUNT.pack(length).decode("latin-1") for length in range(128)]
+
+
+def _pack_names(names: Iterable[str]) -> bytes:
+    try:  # short ASCII names, which most are: one string operation each
+        return "".join([_PREFIXES[len(name)] + name for name in names]).encode("ascii")
+    except (IndexError, UnicodeEncodeError):
+        return b"".join([_COUNT.pack(len(data)) + data for data in map(str.encode, names)])
+
+
+class Znode:
+    """Data, ACL, children and the stored part of the Stat: a persistent znode, or one that is somebody's.
+
+    ``packed`` keeps the Stat as the wire has it; whoever changes a field sets it to None.
+
+    ``children`` is None as long as there never was one. These ten attributes are what a znode can have
+    without growing by another 16 bytes; what only some have is kept elsewhere.
+    """
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "ctime",
+        "czxid",
+        "data",
+        "mtime",
+        "mzxid",
+        "packed",
+        "version",
+    )
+
+    owner = 0
+    """The stored ephemeralOwner, which tells the kind: 0 persistent, positive the session of an ephemeral,
+    negative a container or TTL znode."""
+
+    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int) -> None:
+        self.data = data
+        self.acl = acl
+        self.children: Children | None = None
+        self.czxid = self.mzxid = zxid
+        self.ctime = self.mtime = time
+        self.version = self.aversion = 0
+        self.packed: bytes | None = None
+
+    @property
+    def cversion(self) -> int:
+        """How many children were ever created, which is what sequential names are made of; the wire shows
+        another number (semantics.md section 1.3)."""
+        return 0 if self.children is None else self.children.created
+
+    @property
+    def pzxid(self) -> int:
+        """The zxid of the last creation or deletion of a child; at first the znode's own."""
+        return self.czxid if self.children is None else self.children.changed
+
+    @property
+    def ephemeral_owner(self) -> int:
+        """The owning session's id; 0 for all other kinds, containers and TTL znodes included."""
+        return self.owner if self.owner > 0 else 0
+
+    @property
+    def is_container(self) -> bool:
+        return self.owner == CONTAINER_OWNER
+
+    @property
+    def ttl(self) -> int | None:
+        """The TTL in ms, or None if this is no TTL znode."""
+        return self.owner & MAX_TTL if CONTAINER_OWNER < self.owner < 0 else None
+
+    def packed_stat(self) -> bytes:
+        """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
+        stat = self.packed
+        if stat is None:
+            children = self.children
+            if children is None:
+                created, count, pzxid = 0, 0, self.czxid
+            else:
+                created, count, pzxid = children.created, len(children), children.changed
+            data = self.data
+            stat = self.packed = _STAT(
+                self.czxid,
+                self.mzxid,
+                self.ctime,
+                self.mtime,
+                self.version,
+                wrap32(2 * created - count) if created else -count,
+                self.aversion,
+                self.owner if self.owner > 0 else 0,
+                len(data) if data else 0,
+                count,
+                pzxid,
+            )
+        return stat
+
+    def stat(self) -> Stat:
+        return Stat.decode(self.packed_stat())
+
+
+class OwnedZnode(Znode):
+    """An ephemeral, container or TTL znode."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int, owner: int) -> None:
+        super().__init__(data, acl, zxid, time)
+        self.owner = owner

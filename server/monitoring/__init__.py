@@ -1,0 +1,1 @@
+"""What operators ask for: four-letter words, metrics, the admin server."""

@@ -1,0 +1,109 @@
+"""The metrics for Prometheus, under the names of release 3.9 (operator-surface.md section 3.1)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from ..core.stats import Histogram, Summary
+from ..net.http import Request, Response, method_refused, plain
+from .metrics import counters, gauge_sets, gauges, java_double, summaries
+
+if TYPE_CHECKING:
+    from ..net.service import Service
+
+_TEXT: Final = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
+_QUANTILES: Final = ("0.5", "0.9", "0.99")
+
+
+def answer(request: Request, service: Service, now: float) -> Response:
+    """The answer to one request, given the monotonic time in seconds."""
+    if request.path != "/metrics":
+        return plain(404)
+    if refusal := method_refused(request.method, "GET", "HEAD", "POST"):
+        return refusal
+    text = _exposition(_Metrics(service, now))
+    if service.settings.metrics_of_process:
+        text += generate_latest(_process())
+    return Response(200, text, _TEXT)
+
+
+def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
+    """What ``mntr`` shows while this provider is on: every sample as a double."""
+    for metric in _Metrics(service, now).collect():
+        for sample in metric.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+            value = "NaN" if math.isnan(sample.value) else java_double(sample.value)
+            yield f"{sample.name}{{{labels}}}" if labels else sample.name, value
+
+
+class _Metrics(Collector):
+    """One look at a server's numbers."""
+
+    def __init__(self, service: Service, now: float) -> None:
+        self._service = service
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        for name, value in gauges(self._service, self._now):
+            yield _metric(name, "gauge", value)
+        sets: dict[str, Metric] = {}
+        for name, namespace, value in gauge_sets(self._service):
+            if not name:
+                continue
+            gauge_set = sets.setdefault(name, Metric(name, name, "gauge"))
+            gauge_set.add_sample(name, {"key": namespace}, float(value))
+        yield from sets.values()
+        for name, value in counters(self._service):
+            yield _metric(name, "counter", value)
+        for name, of in summaries(self._service).items():
+            yield _summary(name, of)
+
+
+def _metric(name: str, kind: str, value: str | int) -> Metric:
+    metric = Metric(name, name, kind)
+    metric.add_sample(name, {}, float(value))
+    return metric
+
+
+def _summary(name: str, of: Summary | Histogram) -> Metric:
+    """A basic summary has the median alone; here it keeps no values to take it from."""
+    metric = Metric(name, name, "summary")
+    quantiles: dict[str, float] = {"0.5": math.nan}
+    if isinstance(of, Histogram):
+        total = of.summary()
+        quantiles = {q: of.percentile(float(q)) if total.count else math.nan for q in _QUANTILES}
+    else:
+        total = of
+    for quantile, value in quantiles.items():
+        metric.add_sample(name, {"quantile": quantile}, value)
+    metric.add_sample(f"{name}_count", {}, total.count)
+    metric.add_sample(f"{name}_sum", {}, total.total)
+    return metric
+
+
+def _exposition(metrics: _Metrics) -> bytes:
+    """The text, without the suffix that prometheus-client announces counters with: release 3.9 has none."""
+    return re.sub(rb"(?m)^(# HELP|# TYPE) (\w+)_total (\2|counter)$", rb"\1 \2 \3", generate_latest(metrics))
+
+
+@cache
+def _process() -> CollectorRegistry:
+    """What stands in for the metrics of a JVM."""
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry

@@ -1,0 +1,329 @@
+"""The four-letter words: an operator's questions on the client port (operator-surface.md section 1)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...protocol.constants import TELNET_CLOSE, OpCode
+from ...protocol.version import __version__
+from ..config.settings import ANNOUNCED_VERSION
+from ..logs import escape
+from .metrics import java_double, metrics
+
+if TYPE_CHECKING:
+    from ..net.connection import Connection
+    from ..net.service import Service
+
+VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
+
+_PIECE = 32 * 1024
+"""How many characters of a long answer are made at once."""
+_LINE = 100
+"""What making a line costs, in characters beyond its own."""
+_ENVIRONMENT = (
+    "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
+    "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
+    "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",
+)  # fmt: skip
+_SHORT = {
+    OpCode.CREATE_SESSION: "SESS", OpCode.PING: "PING", OpCode.CREATE: "CREA", OpCode.CREATE2: "CREA",
+    OpCode.CREATE_CONTAINER: "CREA", OpCode.CREATE_TTL: "CREA", OpCode.DELETE: "DELE",
+    OpCode.EXISTS: "EXIS", OpCode.GET_DATA: "GETD", OpCode.SET_DATA: "SETD", OpCode.GET_ACL: "GETA",
+    OpCode.SET_ACL: "SETA", OpCode.GET_CHILDREN: "GETC", OpCode.GET_CHILDREN2: "GETC",
+    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN", OpCode.SYNC: "SYNC", OpCode.MULTI: "MULT",
+    OpCode.MULTI_READ: "MLTR", OpCode.RECONFIG: "RECO", OpCode.SET_WATCHES: "SETW",
+    OpCode.SET_WATCHES2: "STW2", OpCode.ADD_WATCH: "ADDW", OpCode.CHECK_WATCHES: "CHKW",
+    OpCode.REMOVE_WATCHES: "REMW", OpCode.GET_EPHEMERALS: "GETE", OpCode.WHO_AM_I: "HOMI",
+    OpCode.CLOSE_SESSION: "CLOS", OpCode.CHECK: "CHEC",
+}  # fmt: skip
+
+
+def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
+    """The reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the word.
+
+    Each piece takes a bounded time, however much there is to tell. Where a reply has many, others are served
+    between them: each line was true when it was made.
+    """
+    name = "telnet close" if word == TELNET_CLOSE else word.decode()
+    allowed = service.settings.four_letter_words
+    enabled = name in allowed or "*" in allowed or name == "srvr"
+    if name == "isro" and service.settings.read_only_mode:
+        enabled = True
+    if not enabled:
+        yield f"{name} is not executed because it is not in the whitelist.\n".encode()
+    elif name == "stmk":
+        (service.trace_mask,) = struct.unpack_from(">q", rest)
+        yield str(service.trace_mask).encode()
+    else:
+        found = _ANSWERS[name](service, asker, now)
+        if isinstance(found, str):
+            yield found.encode()
+        else:
+            for piece in in_pieces(found):
+                yield piece.encode()
+
+
+def in_pieces(texts: Iterable[str]) -> Iterator[str]:
+    """The same texts, so many of them together as are made in a millisecond or so."""
+    piece: list[str] = []
+    size = 0
+    for text in texts:
+        piece.append(text)
+        size += _LINE + len(text)
+        if size >= _PIECE:
+            yield "".join(piece)
+            piece.clear()
+            size = 0
+    if piece:
+        yield "".join(piece)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+# --- the server and its connections -----------------------------------------------------------------------
+
+
+def _srvr(service: Service, asker: Connection, now: float) -> str:
+    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(_totals(service))
+
+
+def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
+    for connection in list(service.connections):
+        yield f" {_brief(connection, asker)})\n"
+    yield "\n" + _lines(_totals(service))
+
+
+def _totals(service: Service) -> Iterator[str]:
+    stats = service.engine.stats
+    latency = stats.latency
+    yield f"Latency min/avg/max: {latency.minimum}/{java_double(latency.average)}/{latency.maximum}"
+    yield f"Received: {stats.packets_received}"
+    yield f"Sent: {stats.packets_sent}"
+    yield f"Connections: {len(service.connections)}"
+    yield f"Outstanding: {service.outstanding()}"
+    yield f"Zxid: 0x{service.engine.zxid:x}"
+    yield "Mode: standalone"
+    yield f"Node count: {len(service.engine.tree)}"
+
+
+def _cons(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    for connection in list(service.connections):
+        yield f" {_brief(connection, asker)}{_details(connection)})\n"
+    yield "\n"
+
+
+def _brief(connection: Connection, asker: Connection) -> str:
+    host, port = connection.peer
+    address = f"[{host}]" if ":" in host else host
+    interest = 0 if connection is asker else connection.interest
+    return (
+        f"/{address}:{port}[{interest}](queued={connection.outstanding},"
+        f"recved={connection.received},sent={connection.sent}"
+    )
+
+
+def _details(connection: Connection) -> str:
+    session = connection.session
+    if session is None:
+        return ""
+    latency = connection.latency
+    last_xid = "" if connection.last_xid is None else f"lcxid=0x{connection.last_xid:x},"
+    return (
+        f",sid=0x{session.id:x},lop={operation_name(connection.last_op)},"
+        f"est={int(connection.established * 1000)},to={session.timeout},{last_xid}"
+        f"lzxid=0x{connection.last_zxid % 2**64:x},lresp={int(connection.last_response * 1000)},"
+        f"llat={connection.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
+        f"maxlat={latency.maximum}"
+    )
+
+
+def operation_name(op: int | None) -> str:
+    """The abbreviation that ``cons`` shows for the last operation of a connection."""
+    try:
+        return _SHORT.get(OpCode(op), "NA") if op is not None else "NA"
+    except ValueError:
+        return "NA"
+
+
+def _crst(service: Service, asker: Connection, now: float) -> str:
+    for connection in service.connections:
+        connection.reset_stats()
+    return "Connection stats reset.\n"
+
+
+def _srst(service: Service, asker: Connection, now: float) -> str:
+    service.engine.stats.reset()
+    return "Server stats reset.\n"
+
+
+def _conf(service: Service, asker: Connection, now: float) -> str:
+    settings = service.settings
+    least, most = settings.session_timeout_range
+    secure_port = service.secure_address[1] if service.secure_address else -1
+    return _lines(
+        f"{key}={value}"
+        for key, value in (
+            ("clientPort", service.address[1] if service.address else settings.port),
+            ("secureClientPort", secure_port),
+            ("dataDir", ""),
+            ("dataDirSize", 0),
+            ("dataLogDir", ""),
+            ("dataLogSize", 0),
+            ("tickTime", settings.tick_time),
+            ("maxClientCnxns", settings.max_client_connections),
+            ("minSessionTimeout", least),
+            ("maxSessionTimeout", most),
+            ("clientPortListenBacklog", settings.listen_backlog),
+            ("serverId", 0),
+        )
+    )
+
+
+def environment() -> dict[str, str]:
+    """The 18 values of ``envi``; those of a JVM are not there."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except (KeyError, OSError):  # a user id without a name
+        user = str(os.getuid())
+    try:
+        directory = os.getcwd()
+    except OSError:  # it was deleted
+        directory = "<NA>"
+    known = {
+        "zookeeper.version": VERSION_TEXT,
+        "host.name": platform.node(),
+        "java.vendor": f"{platform.python_implementation()} {platform.python_version()}",
+        "java.io.tmpdir": os.environ.get("TMPDIR", "/tmp"),
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.name": user,
+        "user.home": os.path.expanduser("~"),
+        "user.dir": directory,
+        "java.home": sys.prefix,
+    }
+    return {name: known.get(name, "<NA>") for name in _ENVIRONMENT}
+
+
+def _envi(service: Service, asker: Connection, now: float) -> str:
+    return _lines(["Environment:", *(f"{key}={value}" for key, value in environment().items())])
+
+
+def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\tstandalone\n"
+    for key, value in monitored(service, now):
+        yield f"zk_{key}\t{value}\n" if key else ""
+
+
+def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
+    """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
+    calls them (operator-surface.md section 3.1). A row without a key is none: it took time to find that
+    out."""
+    if service.settings.metrics_port is None:
+        return metrics(service, now)
+    from .prometheus import dump
+
+    return dump(service, now)
+
+
+# --- sessions and watches ---------------------------------------------------------------------------------
+
+
+def _date(service: Service, now: float) -> str:
+    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.engine.wall_clock(now)))
+
+
+def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    engine = service.engine
+    buckets = list(engine.sessions.by_deadline())
+    yield f"SessionTracker dump:\nSession Sets ({len(buckets)})/({len(engine.sessions)}):\n"
+    for deadline, sessions in buckets:
+        yield f"{len(sessions)} expire at {_date(service, deadline / 1000)}:\n"
+        for session in sessions:
+            yield f"\t0x{session.id:x}\n"
+    owners = engine.tree.ephemerals
+    yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(owners)}):\n"
+    for owner in list(owners):
+        yield f"0x{owner:x}:\n"
+        for path in list(owners.get(owner, ())):
+            yield f"\t{escape(path)}\n"
+    sets: dict[float, list[Connection]] = {}
+    for connection in list(service.connections):
+        sets.setdefault(service.patience_with(connection), []).append(connection)
+        yield ""
+    yield f"Connections dump:\nConnections Sets ({len(sets)})/({len(service.connections)}):\n"
+    for end, connections in sorted(sets.items()):
+        yield f"{len(connections)} expire at {_date(service, end)}:\n"
+        for c in connections:
+            yield f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: 0x{c.session_id:x}\n"
+
+
+def _wchs(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    for summary in service.engine.watches.summary():
+        connections, paths, total = summary
+        yield ""
+    yield f"{connections} connections watching {paths} paths\nTotal watches:{total}\n"
+
+
+def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    watches = service.engine.watches
+    for watcher in list(watches.watchers):
+        head = f"0x{watcher.session_id:x}\n"
+        for path in watches.paths_of(watcher):
+            if watches.sees_data(path, watcher):
+                yield f"{head}\t{escape(path)}\n"
+                head = ""
+            else:
+                yield ""
+    yield "\n"
+
+
+def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
+    for path, watchers in service.engine.watches.data_by_path():
+        yield f"{escape(path)}\n" if watchers else ""
+        for watcher in watchers:
+            yield f"\t0x{watcher.session_id:x}\n"
+    yield "\n"
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+_Word: TypeAlias = Callable[["Service", "Connection", float], str | Iterator[str]]
+"""What makes the answer: a text, or where that may be long, line by line."""
+
+
+def _constant(text: str) -> _Word:
+    return lambda service, asker, now: text
+
+
+_ANSWERS: dict[str, _Word] = {
+    "conf": _conf,
+    "cons": _cons,
+    "crst": _crst,
+    "dirs": _constant("datadir_size: 0\nlogdir_size: 0\n"),
+    "dump": _dump,
+    "envi": _envi,
+    "gtmk": lambda service, asker, now: str(service.trace_mask),
+    "hash": _constant(""),  # no digest of the tree is kept
+    "isro": _constant("rw"),
+    "mntr": _mntr,
+    "ruok": _constant("imok"),
+    "srst": _srst,
+    "srvr": _srvr,
+    "stat": _stat,
+    "telnet close": _constant(""),
+    "wchc": _wchc,
+    "wchp": _wchp,
+    "wchs": _wchs,
+}

@@ -1,0 +1,1 @@
+"""Connections and sockets: what carries bytes between clients and the engine."""

@@ -1,0 +1,52 @@
+"""A task for each client of a listener: TLS, HTTP, and plain clients where there is no epoll."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from ..core.failures import report
+from . import descriptors
+
+logger = logging.getLogger("pyzk.server")
+
+_REST: Final = 1.0
+"""Seconds between two attempts while no more clients can be let in."""
+
+
+async def serve_clients(
+    listener: socket.socket, serve: Callable[[trio.SocketStream], Awaitable[None]]
+) -> None:
+    """Let clients in until cancelled.
+
+    :param serve: serves one of them, and closes its stream. What it raises ends that client and no other.
+    """
+
+    async def guarded(stream: trio.SocketStream) -> None:
+        try:
+            await serve(stream)
+        except Exception:
+            report("a client was closed")
+            await trio.aclose_forcefully(stream)
+
+    source = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+    waiting = False
+    async with trio.open_nursery() as nursery:
+        while True:
+            try:
+                stream = await source.accept()
+                descriptors.check(stream.socket)
+                nursery.start_soon(guarded, stream)
+                waiting = False
+                continue
+            except OSError as error:
+                if not waiting:
+                    logger.warning("clients must wait for now: %s; %s", error, descriptors.REMEDY)
+            except Exception:
+                report("clients must wait for now")
+            waiting = True
+            await trio.sleep(_REST)

@@ -1,0 +1,172 @@
+"""One client over any trio stream: TLS, memory, or a plain socket where there is no epoll."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable
+
+import trio
+
+from ...protocol.records import Id
+from .connection import Connection
+from .service import Service
+from .unread import Reader, UnreadOutput
+
+logger = logging.getLogger("pyzk.server")
+
+_RECEIVE = 64 * 1024  # bytes
+_SEND = 64 * 1024
+"""Bytes of a piece that is sent at once."""
+_LINGER = 2.0
+"""Seconds that a client has to take what is left when the server closes."""
+_forked = False
+"""Whether this process has made a fork. (What subprocess starts inherits no sockets.)"""
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(before=_note_fork)
+
+
+async def serve_stream(
+    service: Service,
+    stream: trio.abc.Stream,
+    peer: tuple[str, int],
+    now: Callable[[], float],
+    flush: Callable[[], None],
+    handshake: Callable[[], Iterable[Id]] | None = None,
+) -> None:
+    """Serve one client until it or the server closes the connection, then close the stream.
+
+    :param flush: called when events may have come to wait on other connections.
+    :param handshake: for TLS: tells the identities of the client, once the stream is up.
+    """
+    link = _StreamLink(service, stream, now, flush)
+    try:
+        connection = service.accept(peer, now(), link.wake, secure=isinstance(stream, trio.SSLStream))
+        if connection is not None:
+            await link.run(connection, handshake)
+    finally:
+        transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+        if isinstance(transport, trio.SocketStream):
+            hang_up(transport.socket)
+        await trio.aclose_forcefully(stream)
+
+
+async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
+    """Send everything, counted as unread until then; in pieces, so that it shows whether the client reads."""
+    try:
+        for start in range(0, len(data), _SEND):
+            unread.note(reader, len(data), progress=True)
+            await stream.send_all(memoryview(data)[start : start + _SEND])
+    finally:
+        unread.forget(reader)
+
+
+def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Close a socket, and have its other end told even while a fork of this process has it open, too."""
+    if (
+        _forked
+    ):  # else to close it is enough, at half the cost: each session that is closed comes through here
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError as error:
+            logger.debug("a socket was not connected any more: %s", error)
+    sock.close()
+
+
+class _StreamLink:
+    def __init__(
+        self, service: Service, stream: trio.abc.Stream, now: Callable[[], float], flush: Callable[[], None]
+    ) -> None:
+        self._service = service
+        self._stream = stream
+        self._now = now
+        self._flush = flush
+        self._connection: Connection | None = None
+        self._scope = trio.CancelScope()
+        self._output = trio.Event()  # output waits, or the connection is over
+        self._taken = trio.Event()  # output was taken
+        self._sending = 0  # bytes
+
+    def wake(self) -> None:
+        self._output.set()
+        connection = self._connection
+        if connection is not None and connection.close_expected:
+            # what is left may still be sent, unless the client does not take it
+            left = 0.0 if connection.aborted else _LINGER
+            self._scope.deadline = min(self._scope.deadline, trio.current_time() + left)
+
+    async def run(self, connection: Connection, handshake: Callable[[], Iterable[Id]] | None) -> None:
+        self._connection = connection
+        try:
+            with self._scope:
+                if isinstance(self._stream, trio.SSLStream) and not await self._secure(
+                    self._stream, connection
+                ):
+                    return
+                if handshake is not None:
+                    connection.identities.extend(handshake())
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._read, connection)
+                    await self._write(connection)
+                    nursery.cancel_scope.cancel()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            logger.debug("%s: the stream broke", connection)
+        except* Exception:
+            connection.fail()
+        finally:
+            connection.receive_eof()
+            self._service.unread.forget(connection)
+            self._flush()
+            self._connection = None  # which knows of this link: no work for the garbage collector
+
+    async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
+        """Do the TLS handshake; where it fails the connection is aborted."""
+        patience = self._service.settings.sessionless_timeout / 1000
+        try:
+            with trio.fail_after(patience):
+                await stream.do_handshake()
+        except trio.TooSlowError:
+            connection.abort(f"no TLS handshake within {patience:g} s")
+        except trio.BrokenResourceError as error:
+            reason = getattr(error.__cause__, "reason", None) or "it has gone away"
+            connection.abort(f"its TLS handshake failed: {reason}")
+        return not connection.close_expected
+
+    async def _read(self, connection: Connection) -> None:
+        while not connection.close_expected:
+            if connection.may_read:
+                try:
+                    data = await self._stream.receive_some(_RECEIVE)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    data = b""
+                if data:
+                    connection.receive_data(bytes(data), self._now())
+                    if self._sending:  # the answers wait behind that
+                        self._service.unread.note(connection, self._sending, progress=False)
+                else:
+                    connection.receive_eof()
+            else:
+                await self._taken.wait()
+                connection.proceed(self._now())
+            self._output.set()
+            self._taken = trio.Event()
+            self._flush()
+
+    async def _write(self, connection: Connection) -> None:
+        while True:
+            await self._output.wait()
+            self._output = trio.Event()
+            while data := connection.data_to_send():
+                self._sending = len(data)
+                await send_counted(self._stream, data, connection, self._service.unread)
+                self._sending = 0
+            self._taken.set()
+            if connection.close_expected:
+                return

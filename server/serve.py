@@ -1,0 +1,259 @@
+"""The server on the network: listeners, their clients, and the clock that drives it all.
+
+Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import select
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+
+from ..protocol.records import Id
+from .config.settings import Settings
+from .config.tls import subject_text
+from .core.failures import report
+from .net.clock import Clock
+from .net.listening import serve_clients
+from .net.service import SLICE, Service
+from .net.streams import hang_up, serve_stream
+
+if TYPE_CHECKING:
+    from .net.http import Request, Response
+
+logger = logging.getLogger("pyzk.server")
+
+Task: TypeAlias = Callable[[], Awaitable[None]]
+"""What is made before the first client is let in, its imports included, and runs as long as the server."""
+
+_BACKLOG = 2048
+_METRICS_TIMEOUT = 30.0
+"""Seconds that a client of the metrics has for a request and its answer."""
+_QUIET_ROUNDS = 5
+"""After so many rounds of trio's tasks without a byte nothing waits at the sockets of their clients."""
+_ROUNDS = 100
+"""Rounds that sessions which are due may live on while bytes come in."""
+_HAS_HUB = hasattr(select, "epoll")
+
+
+class Server:
+    """A server that runs.
+
+    :ivar service: the server without its sockets.
+    :ivar admin_address: host and port of the admin server, if it is on and up.
+    :ivar metrics_address: the same of the metrics for Prometheus.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        now = clock.now()
+        self.clock = clock
+        self.service = Service(settings, now=now, epoch=now + clock.epoch_offset(), stopwatch=time.monotonic)
+        self.admin_address: tuple[str, int] | None = None
+        self.metrics_address: tuple[str, int] | None = None
+        self._hub: Any = None
+        if _HAS_HUB:
+            from .net.hub import Hub
+
+            self._hub = Hub(self.service, clock.now)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the plain listener."""
+        assert self.service.address is not None
+        return self.service.address
+
+    @property
+    def secure_address(self) -> tuple[str, int] | None:
+        """Host and port of the TLS listener, if there is one."""
+        return self.service.secure_address
+
+    async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen and serve until cancelled, once. Raises :class:`OSError` if an address cannot be had."""
+        assert self.service.address is None, "a server runs once"
+        settings = self.service.settings
+        with ExitStack() as sockets:
+
+            def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
+                listener = _listen(host, port, settings.listen_backlog)
+                sockets.callback(hang_up, listener)
+                return listener, listener.getsockname()[:2]
+
+            tasks: list[Task] = [self._keep_time]
+            plain, self.service.address = listen(settings.host, settings.port)
+            if settings.secure_port is not None:
+                secure, self.service.secure_address = listen(
+                    settings.secure_host or settings.host, settings.secure_port
+                )
+                tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
+            if settings.admin_port is not None:
+                admin, self.admin_address = listen(settings.admin_host, settings.admin_port)
+                tasks.append(self._admin_task(admin))
+            if settings.metrics_port is not None:
+                metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
+                tasks.append(self._metrics_task(metrics))
+            if self._hub is not None:
+                sockets.callback(self._close_hub)
+                self._hub.listen(plain)
+                tasks.append(self._hub.run)
+            else:
+                tasks.append(partial(self._serve_tasks, plain, self._serve_client))
+            async with trio.open_nursery() as nursery:
+                for task in tasks:
+                    nursery.start_soon(task)
+                task_status.started(self)
+
+    def _close_hub(self) -> None:
+        self._hub.close()
+        self._hub = None  # what was recorded can still be asked for; nothing more arrives
+
+    def flush(self) -> None:
+        """Send what has come to wait on any connection, after a change from outside."""
+        if self._hub is not None:
+            self._hub.flush()
+
+    def receive(self) -> None:
+        """Handle what has arrived already."""
+        if self._hub is not None:
+            self._hub.look()
+            self._hub.tidy(self.clock.now())
+
+    def advance(self, now: float, within: float = math.inf) -> None:
+        """Do what has fallen due until ``now``, in seconds of the clock.
+
+        :param within: seconds of work after which the rest is left to the next call.
+        """
+        self.service.engine.epoch_offset = self.clock.epoch_offset()
+        self.service.advance(now, within)
+        self.flush()
+
+    async def _keep_time(self) -> None:
+        tick = self.service.settings.tick_time / 1000
+        deadline = self.service.next_deadline()
+        while True:
+            # A new deadline may come into being meanwhile, but none that lies before the next tick.
+            now = self.clock.now()
+            next_tick = (now // tick + 1) * tick
+            if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
+                next_tick += tick
+            await self.clock.sleep_until(min(deadline, next_tick))
+            try:
+                now = self.clock.now()
+                self.receive()  # what has arrived already counts as a sign of life
+                await self._receive_in_tasks(now)
+                self.advance(now, SLICE)
+                deadline = self.service.next_deadline()
+            except Exception:
+                report("what has fallen due is done in part")
+                deadline = math.inf  # the rest at the next tick, and not at once
+
+    async def _receive_in_tasks(self, now: float) -> None:
+        """Have handled what has arrived for clients with tasks of their own, if something is due at ``now``.
+
+        In one round trio sees which sockets are readable, in the next one their tasks read; a large request
+        takes a round for each TLS record.
+        """
+        service, stats = self.service, self.service.engine.stats
+        rounds = quiet = 0
+        while (service.secure or self._hub is None) and service.next_deadline() <= now:
+            if rounds == _ROUNDS or quiet == _QUIET_ROUNDS:
+                return
+            received = stats.bytes_received
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+            quiet = quiet + 1 if stats.bytes_received == received else 0
+
+    # --- a task per client -------------------------------------------------------------------------------
+
+    async def _serve_tasks(
+        self, listener: socket.socket, serve: Callable[[trio.SocketStream, Any], Awaitable[None]]
+    ) -> None:
+        async def handle(stream: trio.SocketStream) -> None:
+            try:
+                peer = stream.socket.getpeername()[:2]
+            except OSError:  # it has gone away already
+                await trio.aclose_forcefully(stream)
+            else:
+                await serve(stream, peer)
+
+        await serve_clients(listener, handle)
+
+    async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
+
+    async def _serve_secure_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
+        context = self.service.settings.ssl_context
+        assert context is not None
+        secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+
+        def identities() -> Iterable[Id]:
+            certificate = secure.getpeercert()
+            if not certificate:
+                return ()
+            return self.service.engine.access.certificate_identities(subject_text(certificate))
+
+        try:
+            await serve_stream(self.service, secure, peer, self.clock.now, self.flush, identities)
+        finally:
+            vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
+
+    # --- for operators -----------------------------------------------------------------------------------
+
+    def _admin_task(self, listener: socket.socket) -> Task:
+        from .monitoring.admin import answer
+
+        return partial(self._serve_http, listener, answer, self.service.settings.admin_idle_timeout / 1000)
+
+    def _metrics_task(self, listener: socket.socket) -> Task:
+        from .monitoring.prometheus import answer
+
+        return partial(self._serve_http, listener, answer, _METRICS_TIMEOUT)
+
+    async def _serve_http(
+        self,
+        listener: socket.socket,
+        answer: Callable[[Request, Service, float], Response],
+        timeout: float,
+    ) -> None:
+        from .net.http import serve_http
+
+        def respond(request: Request) -> Response:
+            response = answer(request, self.service, self.clock.now())
+            self.flush()
+            return response
+
+        await serve_http(listener, respond, timeout, self.service.unread)
+
+
+async def serve(
+    settings: Settings, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve until cancelled; what the command runs. Raises :class:`OSError` if an address cannot be had."""
+    await Server(settings, Clock(follow_wall_clock=True)).run(task_status=task_status)
+
+
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    # as bytes where that will do: the codec for other names is loaded at its first use, which takes long
+    name = host.encode() if host.isascii() else host
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(backlog if backlog > 0 else _BACKLOG)
+        sock.setblocking(False)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, OSError):
+            error.filename = (host, port)  # of several listeners the message shall name the right one
+        raise
+    return sock
