@@ -1,4 +1,4 @@
-"""Operations as values: what to ask, and how to read the answer.
+"""Operations as values: how a request is encoded, and what its result is.
 
 The methods of :class:`.ZooKeeper` are built on them, and so are transactions, batched reads and pipelining:
 ``zk.multi([Check("/a", 3), SetData("/b", b"...")])``, ``zk.submit(GetChildren("/jobs"))``.
@@ -9,7 +9,7 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
@@ -58,14 +58,19 @@ from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
+"""Bytes: xid, zxid and error code (wire.md section 5)."""
 CONFIG_PATH = "/zookeeper/config"
+"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 
 def server_path(prefix: str, path: str) -> str:
-    """A path of the client as the server has it. Raises :class:`BadArgumentsError` for a malformed one."""
+    """A path of the client as the server has it.
+
+    :raises BadArgumentsError: the path is malformed.
+    """
     try:
         validate_path(path)
-    except (AttributeError, TypeError):  # no str
+    except (AttributeError, TypeError):  # it is not a str
         check_arguments(path=path)
         raise
     if not prefix:
@@ -87,7 +92,10 @@ def _created_path(response: CreateResponse | Create2Response, prefix: str) -> st
 
 
 def _bytes(data: bytes | None) -> bytes | None:
-    """The data as they go on the wire, which counts bytes. Raises TypeError for what has other elements."""
+    """The data as bytes.
+
+    :raises TypeError: the data is neither bytes nor a buffer of bytes: its length may not be its size.
+    """
     if data is None or type(data) is bytes:
         return data
     if isinstance(data, bytes | bytearray | memoryview):
@@ -96,34 +104,55 @@ def _bytes(data: bytes | None) -> bytes | None:
 
 
 _NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
-"""What encoding raises if an argument is of another type or out of range."""
+"""What an encoder raises for an argument of a wrong type or out of range."""
 
 
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
-    :ivar idempotent: whether the client itself may repeat it when the reply is lost: reads only.
+    Most operations only declare themselves: their fields are those of the request record, in its order and
+    with the path first, and their result is what the response record holds.
+
+    :cvar record: the request behind the header; None where there is nothing behind it.
+    :cvar response: the record behind the reply's header; None where there is nothing behind it.
+    :cvar idempotent: whether the client itself may repeat the operation when the reply is lost: reads only.
+    :ivar path: the path that errors name.
     """
 
     __slots__ = ()
-    idempotent: ClassVar[bool] = False
+    __match_args__: ClassVar[tuple[str, ...]]
+    record: ClassVar[Callable[..., Record] | None] = None
     response: ClassVar[type[Record] | None] = None
+    idempotent: ClassVar[bool] = False
     path: str
 
     @property
     def opcode(self) -> OpCode:
+        """The op code of the request."""
         raise NotImplementedError
 
     def request(self, prefix: str) -> Record | None:
-        """The record behind the request header."""
-        raise NotImplementedError
+        """The record behind the request header.
+
+        :raises BadArgumentsError: the path is malformed.
+        """
+        if self.record is None:
+            return None
+        path, *others = [getattr(self, name) for name in self.__match_args__]
+        return self.record(server_path(prefix, path), *others)
 
     def result(self, response: Any, prefix: str) -> T:
-        """The result, made of the decoded response record."""
-        raise NotImplementedError
+        """The result, made of the response record: None without one, its only field, or a tuple of all."""
+        if response is None:
+            return None  # type: ignore[return-value]
+        values = tuple(getattr(response, name) for name in response.__match_args__)
+        return values if len(values) > 1 else values[0]  # type: ignore[return-value]
 
     def encode(self, prefix: str) -> bytes:
-        """The body of the request. Raises :class:`BadArgumentsError` naming the argument that is wrong."""
+        """The bytes behind the request header.
+
+        :raises BadArgumentsError: an argument cannot be encoded; the error names it.
+        """
         try:
             record = self.request(prefix)
             return record.encode() if record is not None else b""
@@ -134,7 +163,10 @@ class Operation(Generic[T]):
             raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
     def decode(self, reply: bytes, prefix: str) -> T:
-        """The result, made of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`."""
+        """The result, made of a whole reply frame.
+
+        :raises JuteError: the reply is malformed.
+        """
         response = self.response
         return self.result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
 
@@ -224,7 +256,7 @@ class Create(Operation[tuple[str, Stat]]):
         return _CREATE_OPCODES.get(self.mode, OpCode.CREATE2)
 
     def request(self, prefix: str) -> Record:
-        if self.mode.is_sequential:  # the number makes a name of "/queue/" (semantics.md section 6)
+        if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
             server_path("", self.path + "0")
             path = prefix + self.path
         else:
@@ -238,20 +270,33 @@ class Create(Operation[tuple[str, Stat]]):
 
 
 @attrs.frozen
-class Delete(Operation[None]):
+class _Versioned(Operation[None]):
+    """An operation on a znode whose data has this version (-1: any)."""
+
     path: str
     version: int = -1
+
+
+class Delete(_Versioned):
+    """Delete a znode."""
+
+    __slots__ = ()
     opcode = OpCode.DELETE
+    record = DeleteRequest
 
-    def request(self, prefix: str) -> Record:
-        return DeleteRequest(server_path(prefix, self.path), self.version)
 
-    def result(self, response: None, prefix: str) -> None:
-        return None
+class Check(_Versioned):
+    """Part of a transaction only: the znode exists, with this version of its data."""
+
+    __slots__ = ()
+    opcode = OpCode.CHECK
+    record = CheckVersionRequest
 
 
 @attrs.frozen
 class SetData(Operation[Stat]):
+    """Replace the data if they have this version (-1: any); the result is the new Stat."""
+
     path: str
     data: bytes | None
     version: int = -1
@@ -261,42 +306,23 @@ class SetData(Operation[Stat]):
     def request(self, prefix: str) -> Record:
         return SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
-    def result(self, response: SetDataResponse, prefix: str) -> Stat:
-        return response.stat
-
 
 @attrs.frozen
 class SetACL(Operation[Stat]):
+    """Replace the ACL if it has this version (``Stat.aversion``; -1: any); the result is the new Stat."""
+
     path: str
     acl: Sequence[ACL]
     version: int = -1
     opcode = OpCode.SET_ACL
+    record = SetACLRequest
     response = SetACLResponse
-
-    def request(self, prefix: str) -> Record:
-        return SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
-
-    def result(self, response: SetACLResponse, prefix: str) -> Stat:
-        return response.stat
-
-
-@attrs.frozen
-class Check(Operation[None]):
-    """Part of a transaction only: the znode exists and has this version of its data (-1: any)."""
-
-    path: str
-    version: int = -1
-    opcode = OpCode.CHECK
-
-    def request(self, prefix: str) -> Record:
-        return CheckVersionRequest(server_path(prefix, self.path), self.version)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
 
 
 @attrs.frozen
 class Reconfig(Operation[tuple[bytes | None, Stat]]):
+    """Change the members of the ensemble; the result is the new configuration and its Stat."""
+
     joining: str | None
     leaving: str | None
     new_members: str | None
@@ -308,153 +334,120 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
     def request(self, prefix: str) -> Record:
         return ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
 
-    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
-        return response.data, response.stat
-
 
 # --- reads ----------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Exists(Operation[Stat]):
-    """NoNodeError where there is no such znode; the watch is armed all the same."""
+class _Read(Operation[T]):
+    """A read that arms no watch."""
+
+    path: str
+    idempotent = True
+
+
+@attrs.frozen
+class _WatchableRead(Operation[T]):
+    """A read that may arm a watch."""
 
     path: str
     watch: bool = False
     idempotent = True
+
+
+class Exists(_WatchableRead[Stat]):
+    """The Stat. Where there is no such znode, the error is NoNodeError, and the watch is armed."""
+
+    __slots__ = ()
     opcode = OpCode.EXISTS
+    record = ExistsRequest
     response = ExistsResponse
 
-    def request(self, prefix: str) -> Record:
-        return ExistsRequest(server_path(prefix, self.path), self.watch)
 
-    def result(self, response: ExistsResponse, prefix: str) -> Stat:
-        return response.stat
+class GetData(_WatchableRead[tuple[bytes | None, Stat]]):
+    """The data and the Stat."""
 
-
-@attrs.frozen
-class GetData(Operation[tuple[bytes | None, Stat]]):
-    path: str
-    watch: bool = False
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.GET_DATA
+    record = GetDataRequest
     response = GetDataResponse
 
-    def request(self, prefix: str) -> Record:
-        return GetDataRequest(server_path(prefix, self.path), self.watch)
 
-    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
-        return response.data, response.stat
+class GetChildren(_WatchableRead[list[str]]):
+    """The names of the children, in no particular order."""
 
-
-@attrs.frozen
-class GetConfig(GetData):
-    """The ensemble's configuration, which lies outside every chroot."""
-
-    path: str = CONFIG_PATH
-
-    def request(self, prefix: str) -> Record:
-        return GetDataRequest(self.path, self.watch)
-
-
-@attrs.frozen
-class GetChildren(Operation[list[str]]):
-    path: str
-    watch: bool = False
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.GET_CHILDREN
+    record = GetChildrenRequest
     response = GetChildrenResponse
-
-    def request(self, prefix: str) -> Record:
-        return GetChildrenRequest(server_path(prefix, self.path), self.watch)
 
     def result(self, response: GetChildrenResponse, prefix: str) -> list[str]:
         return list(response.children or ())
 
 
-@attrs.frozen
-class GetChildrenAndStat(Operation[tuple[list[str], Stat]]):
-    path: str
-    watch: bool = False
-    idempotent = True
-    opcode = OpCode.GET_CHILDREN2
-    response = GetChildren2Response
+class GetChildrenAndStat(_WatchableRead[tuple[list[str], Stat]]):
+    """The names of the children, in no particular order, and the Stat of the parent."""
 
-    def request(self, prefix: str) -> Record:
-        return GetChildren2Request(server_path(prefix, self.path), self.watch)
+    __slots__ = ()
+    opcode = OpCode.GET_CHILDREN2
+    record = GetChildren2Request
+    response = GetChildren2Response
 
     def result(self, response: GetChildren2Response, prefix: str) -> tuple[list[str], Stat]:
         return list(response.children or ()), response.stat
 
 
-@attrs.frozen
-class GetACL(Operation[tuple[list[ACL], Stat]]):
-    path: str
-    idempotent = True
-    opcode = OpCode.GET_ACL
-    response = GetACLResponse
+class GetACL(_Read[tuple[list[ACL], Stat]]):
+    """The ACL and the Stat."""
 
-    def request(self, prefix: str) -> Record:
-        return GetACLRequest(server_path(prefix, self.path))
+    __slots__ = ()
+    opcode = OpCode.GET_ACL
+    record = GetACLRequest
+    response = GetACLResponse
 
     def result(self, response: GetACLResponse, prefix: str) -> tuple[list[ACL], Stat]:
         return list(response.acl or ()), response.stat
 
 
-@attrs.frozen
-class GetAllChildrenNumber(Operation[int]):
-    path: str
-    idempotent = True
+class GetAllChildrenNumber(_Read[int]):
+    """The number of znodes below a path, at all depths."""
+
+    __slots__ = ()
     opcode = OpCode.GET_ALL_CHILDREN_NUMBER
+    record = GetAllChildrenNumberRequest
     response = GetAllChildrenNumberResponse
 
-    def request(self, prefix: str) -> Record:
-        return GetAllChildrenNumberRequest(server_path(prefix, self.path))
 
-    def result(self, response: GetAllChildrenNumberResponse, prefix: str) -> int:
-        return response.totalNumber
+class GetEphemerals(_Read[list[str]]):
+    """The paths of this session's ephemeral znodes that begin with a string. The server compares strings, not
+    paths: ``/a`` finds ``/ab``, too. Paths outside the chroot are left out."""
 
-
-@attrs.frozen
-class GetEphemerals(Operation[list[str]]):
-    """The server compares by plain string prefix: ``/a`` also finds ``/ab``. Those outside the chroot are
-    left out."""
-
-    path: str
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.GET_EPHEMERALS
+    record = GetEphemeralsRequest
     response = GetEphemeralsResponse
-
-    def request(self, prefix: str) -> Record:
-        return GetEphemeralsRequest(server_path(prefix, self.path))
 
     def result(self, response: GetEphemeralsResponse, prefix: str) -> list[str]:
         found = response.ephemerals or ()
         return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
 
 
-@attrs.frozen
-class Sync(Operation[None]):
-    path: str
-    idempotent = True
+class Sync(_Read[None]):
+    """Wait until the server has everything that was committed when this was asked."""
+
+    __slots__ = ()
     opcode = OpCode.SYNC
-
-    def request(self, prefix: str) -> Record:
-        return SyncRequest(server_path(prefix, self.path))
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
+    record = SyncRequest
 
 
 @attrs.frozen
 class WhoAmI(Operation[list[ClientInfo]]):
+    """The identities of this connection."""
+
     path: str = "/"
     idempotent = True
     opcode = OpCode.WHO_AM_I
     response = WhoAmIResponse
-
-    def request(self, prefix: str) -> None:
-        return None
 
     def result(self, response: WhoAmIResponse, prefix: str) -> list[ClientInfo]:
         return list(response.clientInfo or ())
@@ -477,11 +470,14 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
 
 @attrs.frozen
 class _Batch(Operation[T]):
-    """The common part of a transaction and a batch of reads (wire.md section 10)."""
+    """What a transaction and a batch of reads have in common (wire.md section 10).
+
+    :cvar members: the op codes that it may contain.
+    """
 
     operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
     path: str = "/"
-    members: ClassVar[Mapping[int, type[Record]]]
+    members: ClassVar[Collection[int]]
 
     def encode(self, prefix: str) -> bytes:
         ops = []
@@ -498,7 +494,10 @@ class _Batch(Operation[T]):
             raise
 
     def _blame(self, prefix: str) -> None:
-        """Encoding has failed: raise the error of the operation that is wrong."""
+        """Find the operation that cannot be encoded.
+
+        :raises BadArgumentsError: the error of that operation, with its ``index``.
+        """
         for index, operation in enumerate(self.operations):
             try:
                 if isinstance(operation, Operation):
@@ -520,7 +519,7 @@ class _Batch(Operation[T]):
         raise NotImplementedError
 
     def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
-        """The result of one that succeeded."""
+        """The result of an operation that succeeded."""
         response: Any = result.response
         kind = type(response)
         if kind in _CREATED and isinstance(operation, Create):
@@ -532,11 +531,11 @@ class _Batch(Operation[T]):
 
 @attrs.frozen
 class Multi(_Batch[list[Any]]):
-    """All or nothing, under one zxid. The error of a failed one is that of the operation that failed, with
-    its position in ``index``.
+    """A transaction: all or nothing, under one zxid. If it fails, the error is that of the operation that
+    failed, and ``index`` is its position.
 
-    The result of a :class:`Create` is its path alone: real servers read create2 as create in here and send no
-    Stat (observed with 3.8.0).
+    The result of a :class:`Create` is its path alone: inside a transaction real servers treat create2 as
+    create, and send no Stat (observed with 3.8.0).
     """
 
     members = TRANSACTION_OPS
@@ -544,7 +543,7 @@ class Multi(_Batch[list[Any]]):
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         for index, result in enumerate(results):
-            if result.err:  # the first that is not 0 is the cause (wire.md section 10)
+            if result.err:  # the first code that is not 0 is the cause (wire.md section 10)
                 error = error_for(result.err, self.operations[index].path)
                 error.index = index
                 raise error
@@ -556,7 +555,7 @@ class Multi(_Batch[list[Any]]):
 
 @attrs.frozen
 class MultiRead(_Batch[list[Any]]):
-    """:class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
+    """Several :class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
 
     idempotent = True
     members = READ_OPS
@@ -574,26 +573,20 @@ class MultiRead(_Batch[list[Any]]):
 
 @attrs.frozen
 class AddWatch(Operation[None]):
+    """Arm a persistent watch."""
+
     path: str
     mode: AddWatchMode
     idempotent = True
     opcode = OpCode.ADD_WATCH
-
-    def request(self, prefix: str) -> Record:
-        return AddWatchRequest(server_path(prefix, self.path), self.mode)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
+    record = AddWatchRequest
 
 
 @attrs.frozen
 class RemoveWatches(Operation[None]):
+    """Remove this connection's watches of some type from a path."""
+
     path: str
     type: WatcherType
     opcode = OpCode.REMOVE_WATCHES
-
-    def request(self, prefix: str) -> Record:
-        return RemoveWatchesRequest(self.path, self.type)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
+    record = RemoveWatchesRequest
