@@ -116,8 +116,8 @@ def test_clients_that_only_linger_keep_nobody_out() -> None:
 
 @pytest.mark.parametrize(("most", "hosts", "left"), [(3, 1, 3), (3, 2, 5), (9, 2, 5)])
 async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts: int, left: int) -> None:
-    monkeypatch.setattr(hub, "_PARTINGS", 5)
-    monkeypatch.setattr(hub, "_PARTINGS_PER_HOST", most)
+    monkeypatch.setattr(hub, "_CLOSING", 5)
+    monkeypatch.setattr(hub, "_CLOSING_PER_HOST", most)
     monkeypatch.setattr(hub, "_LINGER", 1000.0)
     with ExitStack() as stack:
         async with served() as server:
@@ -127,7 +127,7 @@ async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts
                     stack.callback(client.socket._sock.close)
                     await client.send_all(b"XXXX")
                     assert await client.receive_some(1) == b""
-            assert len(server._hub._lingering) == len(server._hub._partings) == left
+            assert len(server._hub._lingering) == len(server._hub._close_deadlines) == left
             assert await talk(server.address, b"ruok") == b"imok"
 
 
@@ -148,7 +148,7 @@ async def test_who_would_take_the_last_ones_is_closed_and_the_others_wait(
                 with trio.fail_after(PATIENCE):
                     assert await waiting.receive_some(4) == b"imok"
     [message] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert message == f"clients must wait for now: [Errno 24] Too many open files; {descriptors.REMEDY}"
+    assert message == f"new clients must wait: [Errno 24] Too many open files; {descriptors.REMEDY}"
 
 
 async def test_a_shortage_is_told_once_and_without_a_traceback(
