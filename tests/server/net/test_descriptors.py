@@ -116,8 +116,8 @@ def test_clients_that_only_linger_keep_nobody_out() -> None:
 
 @pytest.mark.parametrize(("most", "hosts", "left"), [(3, 1, 3), (3, 2, 5), (9, 2, 5)])
 async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts: int, left: int) -> None:
-    monkeypatch.setattr(hub, "_PARTINGS", 5)
-    monkeypatch.setattr(hub, "_PARTINGS_PER_HOST", most)
+    monkeypatch.setattr(hub, "_CLOSING", 5)
+    monkeypatch.setattr(hub, "_CLOSING_PER_HOST", most)
     monkeypatch.setattr(hub, "_LINGER", 1000.0)
     with ExitStack() as stack:
         async with served() as server:
@@ -127,7 +127,7 @@ async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts
                     stack.callback(client.socket._sock.close)
                     await client.send_all(b"XXXX")
                     assert await client.receive_some(1) == b""
-            assert len(server._hub._lingering) == len(server._hub._partings) == left
+            assert len(server._hub._lingering) == len(server._hub._close_deadlines) == left
             assert await talk(server.address, b"ruok") == b"imok"
 
 

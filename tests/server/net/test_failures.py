@@ -293,7 +293,7 @@ async def test_it_ends_a_client_that_is_leaving(
         await is_served(other)
         assert len(tracebacks) == 1
         assert not server._hub._lingering
-        assert not server._hub._partings
+        assert not server._hub._close_deadlines
 
 
 async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(

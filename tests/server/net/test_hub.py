@@ -122,7 +122,7 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
             assert client.recv(1) == b""
         hub = server._hub
         with trio.fail_after(PATIENCE):
-            while hub._links or hub._lingering or hub._partings:
+            while hub._links or hub._lingering or hub._close_deadlines:
                 await trio.sleep(0.001)
 
 
