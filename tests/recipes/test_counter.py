@@ -13,7 +13,7 @@ from pyzk.recipes.errors import AmbiguousResult
 from pyzk.recipes.values.codecs import MalformedValue
 from pyzk.recipes.values.counter import Counter
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/counters/one"
 MARKERS = f"{PATH}.ops"

@@ -16,7 +16,7 @@ from pyzk.client import SessionExpiredError, ZooKeeper
 from pyzk.recipes.errors import AmbiguousResult
 from pyzk.recipes.values.counter import Counter
 
-from .lab import Lab, open_lab
+from ..support.lab import Lab, open_lab
 
 PATH = "/counters/one"
 
