@@ -33,6 +33,7 @@ from .janitor import Job
 from .operations import (
     Check,
     Create,
+    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -67,6 +68,7 @@ __all__ = [
     "Connector",
     "Create",
     "CreateMode",
+    "CreateOptions",
     "Delete",
     "Event",
     "EventType",
