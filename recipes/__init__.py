@@ -11,9 +11,9 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
 from .barriers.barrier import Barrier
 from .barriers.double_barrier import DoubleBarrier
 from .base.creating import Parents
+from .base.following import watch_children, watch_node
 from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 from .caches.events import CachedNode, CacheEvent, CacheEventType
-from .caches.watching import watch_children, watch_node
 from .elections.election import LeaderElection, Term
 from .elections.leader_latch import LeaderLatch
 from .elections.partitioner import Partitioner

@@ -27,8 +27,8 @@ from ...client import (
 from ...protocol.paths import validate_path
 from ..base.bound import Bound
 from ..base.creating import Parents, split
+from ..base.following import Latest, watch_node
 from ..base.running import steady
-from ..caches.watching import Latest, watch_node
 from ..errors import AmbiguousResult
 from .codecs import RAW, Codec
 from .markers import Markers
