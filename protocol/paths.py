@@ -40,3 +40,9 @@ def parent_of(path: str) -> str:
 def join(parent: str, name: str) -> str:
     """The path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare name."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
+
+
+def split(path: str) -> tuple[str, str]:
+    """The path of the parent (``/`` for the root), and the bare name: what :func:`join` puts together."""
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name

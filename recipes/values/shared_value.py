@@ -24,9 +24,9 @@ from ...client import (
     Stat,
     ZooKeeper,
 )
-from ...protocol.paths import validate_path
+from ...protocol.paths import split, validate_path
 from ..base.bound import Bound
-from ..base.creating import Parents, split
+from ..base.creating import Parents
 from ..base.following import Latest, watch_node
 from ..base.running import steady
 from ..errors import AmbiguousResult

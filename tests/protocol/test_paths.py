@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol.errors import BadArgumentsError
-from pyzk.protocol.paths import join, parent_of, validate_name, validate_path
+from pyzk.protocol.paths import join, parent_of, split, validate_name, validate_path
 
 GOOD = ["/", "/a", "/a/b", "/...", "/.x", "/..x", "/x.", "/ ", "/a b", "/\u00a0", "/é", "/日本", "/~"]
 GOOD += ["/\u0020", "/\u007e", "/\u00a0", "/\ud7ff", "/\uf900", "/\uffef", "/" + "x" * 10_000]
@@ -71,3 +71,11 @@ def test_the_parent_is_everything_before_the_last_slash(path: str, parent: str) 
 @pytest.mark.parametrize("parent", ["/", "", "/a", "/a/b"])
 def test_joining_undoes_parent_of(parent: str) -> None:
     assert parent_of(join(parent, "name")) == parent.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"), [("/a", ("/", "a")), ("/a/b", ("/a", "b")), ("/a/b/c", ("/a/b", "c"))]
+)
+def test_splitting_undoes_joining(path: str, parts: tuple[str, str]) -> None:
+    assert split(path) == parts
+    assert join(*parts) == path
