@@ -14,6 +14,8 @@ from .base.creating import Parents
 from .base.following import watch_children, watch_node
 from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 from .caches.events import CachedNode, CacheEvent, CacheEventType
+from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
+from .counter import Counter
 from .elections.election import LeaderElection, Term
 from .elections.leader_latch import LeaderLatch
 from .elections.partitioner import Partitioner
@@ -51,9 +53,7 @@ from .queues.id_queue import IdQueue
 from .queues.items import Item, QueueEmpty, QueueFull, UndecidedItem
 from .queues.priority_queue import PriorityQueue
 from .queues.queue import Queue
-from .values.codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
-from .values.counter import Counter
-from .values.shared_value import SharedValue, Versioned
+from .shared_value import SharedValue, Versioned
 
 __all__ = [
     "ASCII_FLOAT",
