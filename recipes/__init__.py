@@ -10,9 +10,11 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
 
 from .barrier import Barrier
 from .base.creating import Parents
+from .base.following import watch_children, watch_node
 from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 from .caches.events import CachedNode, CacheEvent, CacheEventType
-from .caches.watching import watch_children, watch_node
+from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
+from .counter import Counter
 from .double_barrier import DoubleBarrier
 from .election import LeaderElection, Term
 from .errors import (
@@ -51,9 +53,7 @@ from .queues.id_queue import IdQueue
 from .queues.items import Item, QueueEmpty, QueueFull, UndecidedItem
 from .queues.priority_queue import PriorityQueue
 from .queues.queue import Queue
-from .values.codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
-from .values.counter import Counter
-from .values.shared_value import SharedValue, Versioned
+from .shared_value import SharedValue, Versioned
 
 __all__ = [
     "ASCII_FLOAT",

@@ -10,8 +10,8 @@ import attrs
 
 from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper
 from ..protocol.paths import join
+from .base.following import Latest
 from .base.words import check_word
-from .caches.watching import Latest
 from .errors import LockLost, LockRevoked
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
