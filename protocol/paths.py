@@ -42,7 +42,16 @@ def join(parent: str, name: str) -> str:
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
 
 
+def parent(path: str) -> str:
+    """The path of the parent: ``/`` for a top-level znode."""
+    return path[: path.rindex("/")] or "/"
+
+
+def name(path: str) -> str:
+    """The last component."""
+    return path[path.rindex("/") + 1 :]
+
+
 def split(path: str) -> tuple[str, str]:
-    """The path of the parent (``/`` for the root), and the bare name: what :func:`join` puts together."""
-    parent, _, name = path.rpartition("/")
-    return parent or "/", name
+    """The path of the parent, and the last component."""
+    return parent(path), name(path)

@@ -8,17 +8,15 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
         ...
 """
 
-from .barriers.barrier import Barrier
-from .barriers.double_barrier import DoubleBarrier
+from .barrier import Barrier
 from .base.creating import Parents
 from .base.following import watch_children, watch_node
 from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 from .caches.events import CachedNode, CacheEvent, CacheEventType
 from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
 from .counter import Counter
-from .elections.election import LeaderElection, Term
-from .elections.leader_latch import LeaderLatch
-from .elections.partitioner import Partitioner
+from .double_barrier import DoubleBarrier
+from .election import LeaderElection, Term
 from .errors import (
     AmbiguousResult,
     BarrierBroken,
@@ -34,6 +32,7 @@ from .errors import (
     SequenceExhausted,
     WouldBlock,
 )
+from .leader_latch import LeaderLatch
 from .locks.acquiring import Grants
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
@@ -43,10 +42,11 @@ from .locks.rwlock import RWLock, WriteGrant
 from .locks.semaphore import LeaseHolder, Semaphore
 from .locks.single_node import SingleNodeLock
 from .locks.strategy import PARENT, PREDECESSOR, Strategy, polling
+from .locks.time_lease import MultiTimeLease, Tenancy, TimeLease
 from .membership.party import Change, Member, Party
 from .membership.persistent_node import PersistentNode
-from .membership.time_lease import MultiTimeLease, Tenancy, TimeLease
 from .membership.ttl_node import TtlNode
+from .partitioner import Partitioner
 from .queues.claim_queue import ClaimQueue
 from .queues.delay_queue import DelayQueue
 from .queues.id_queue import IdQueue

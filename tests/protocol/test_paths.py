@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyzk.protocol import paths
 from pyzk.protocol.errors import BadArgumentsError
-from pyzk.protocol.paths import join, parent_of, split, validate_name, validate_path
+from pyzk.protocol.paths import join, parent_of, validate_name, validate_path
 
 GOOD = ["/", "/a", "/a/b", "/...", "/.x", "/..x", "/x.", "/ ", "/a b", "/\u00a0", "/é", "/日本", "/~"]
 GOOD += ["/\u0020", "/\u007e", "/\u00a0", "/\ud7ff", "/\uf900", "/\uffef", "/" + "x" * 10_000]
@@ -74,8 +75,10 @@ def test_joining_undoes_parent_of(parent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "parts"), [("/a", ("/", "a")), ("/a/b", ("/a", "b")), ("/a/b/c", ("/a/b", "c"))]
+    ("path", "parent", "name"),
+    [("/a/b", "/a", "b"), ("/a", "/", "a"), ("/", "/", ""), ("/a/b/c", "/a/b", "c")],
 )
-def test_splitting_undoes_joining(path: str, parts: tuple[str, str]) -> None:
-    assert split(path) == parts
-    assert join(*parts) == path
+def test_a_path_is_split_into_the_parent_and_the_last_component(path: str, parent: str, name: str) -> None:
+    assert paths.parent(path) == parent
+    assert paths.name(path) == name
+    assert paths.split(path) == (parent, name)
