@@ -82,4 +82,3 @@ def test_a_path_is_split_into_the_parent_and_the_last_component(path: str, paren
     assert paths.parent(path) == parent
     assert paths.name(path) == name
     assert paths.split(path) == (parent, name)
-    assert path == join(parent, name)
