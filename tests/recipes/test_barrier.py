@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, ZooKeeper
-from pyzk.recipes.barriers.barrier import Barrier
+from pyzk.recipes.barrier import Barrier
 
 from ..support.lab import Lab
 

@@ -25,7 +25,7 @@ from pyzk.recipes import (
     SequenceExhausted,
     revoke,
 )
-from pyzk.recipes.elections.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import Layout, LeaderElection, Term
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 

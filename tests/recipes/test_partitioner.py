@@ -24,7 +24,7 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.recipes import LockLost, LossReason, Rebalance
-from pyzk.recipes.elections.partitioner import Partitioner
+from pyzk.recipes.partitioner import Partitioner
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 

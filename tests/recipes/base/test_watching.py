@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, ZooKeeper
-from pyzk.recipes.caches.watching import watch_children, watch_node
+from pyzk.recipes.base.following import watch_children, watch_node
 
 from ...support.lab import Lab
 

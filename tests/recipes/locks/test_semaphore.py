@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from pyzk.client import SetData, ZooKeeper
 from pyzk.recipes import ForeignLayout, InconsistentLimit, LockLost, WouldBlock
+from pyzk.recipes.codecs import INT32, MalformedValue
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import LayoutName
-from pyzk.recipes.values.codecs import INT32, MalformedValue
-from pyzk.recipes.values.shared_value import SharedValue
+from pyzk.recipes.shared_value import SharedValue
 
 from ...support.lab import TICK, Lab
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, Perms, ZooKeeper
 from pyzk.recipes.errors import ForeignLayout, LockLost
-from pyzk.recipes.membership.time_lease import MultiTimeLease, Tenancy, TimeLease
+from pyzk.recipes.locks.time_lease import MultiTimeLease, Tenancy, TimeLease
 
 from ...support.lab import Lab
 

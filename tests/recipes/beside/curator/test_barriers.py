@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.recipes.barriers.barrier import Barrier
-from pyzk.recipes.barriers.double_barrier import DoubleBarrier
+from pyzk.recipes.barrier import Barrier
+from pyzk.recipes.double_barrier import DoubleBarrier
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import until, waits_for, when_there_are

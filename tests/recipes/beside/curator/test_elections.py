@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.elections.election import Layout, LeaderElection, Term
-from pyzk.recipes.elections.leader_latch import LeaderLatch
+from pyzk.recipes.election import Layout, LeaderElection, Term
 from pyzk.recipes.errors import LockLost, LossReason
+from pyzk.recipes.leader_latch import LeaderLatch
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import until, waits_for, when_there_are

@@ -6,13 +6,13 @@ import pytest
 import trio
 
 from pyzk.client import ZooKeeper, connect
+from pyzk.recipes.codecs import INT32
 from pyzk.recipes.errors import LockLost, LossReason, WouldBlock
 from pyzk.recipes.locks.grant import Grant
 from pyzk.recipes.locks.lock import Lock
 from pyzk.recipes.locks.multi_lock import MultiLock
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.values.codecs import INT32
-from pyzk.recipes.values.shared_value import SharedValue
+from pyzk.recipes.shared_value import SharedValue
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import until, waits_for, when_there_are

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.values.codecs import INT32, MalformedValue
-from pyzk.recipes.values.counter import Counter
-from pyzk.recipes.values.shared_value import SharedValue
+from pyzk.recipes.codecs import INT32, MalformedValue
+from pyzk.recipes.counter import Counter
+from pyzk.recipes.shared_value import SharedValue
 from pyzk.server.testing import EmbeddedServer
 
 from .process import CuratorError, CuratorProcess

@@ -13,8 +13,8 @@ from kazoo.recipe.barrier import Barrier as KazooBarrier
 from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.recipes.barriers.barrier import Barrier
-from pyzk.recipes.barriers.double_barrier import READY, DoubleBarrier
+from pyzk.recipes.barrier import Barrier
+from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import kazoo_client, until, waits_for, when_there_are

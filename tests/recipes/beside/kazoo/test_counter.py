@@ -9,7 +9,7 @@ import trio
 from kazoo.recipe.counter import Counter as KazooCounter
 
 from pyzk.client import connect
-from pyzk.recipes.values.counter import Counter
+from pyzk.recipes.counter import Counter
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import kazoo_client

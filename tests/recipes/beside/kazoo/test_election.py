@@ -16,9 +16,9 @@ from kazoo.recipe.partitioner import SetPartitioner
 
 from pyzk.client import connect
 from pyzk.recipes import LockLost, LossReason, Rebalance
-from pyzk.recipes.elections.election import LeaderElection, Term
-from pyzk.recipes.elections.leader_latch import LeaderLatch
-from pyzk.recipes.elections.partitioner import Partitioner
+from pyzk.recipes.election import LeaderElection, Term
+from pyzk.recipes.leader_latch import LeaderLatch
+from pyzk.recipes.partitioner import Partitioner
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import PATIENCE, kazoo_client, until, waits_for, when_there_are

@@ -11,8 +11,8 @@ from kazoo.recipe.party import Party as KazooParty
 from kazoo.recipe.party import ShallowParty
 
 from pyzk.client import connect
+from pyzk.recipes.locks.time_lease import MultiTimeLease, TimeLease
 from pyzk.recipes.membership.party import Layout, Party
-from pyzk.recipes.membership.time_lease import MultiTimeLease, TimeLease
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import kazoo_client, until

@@ -12,18 +12,18 @@ from typing import Literal
 
 import trio
 
-from ...client import ACL, NodeExistsError, ZooKeeper
-from ...protocol.paths import join, validate_path
-from ..base.creating import ParentsMode
-from ..base.hold import Suspended
-from ..base.running import Running, alongside, steady
-from ..base.words import check_word
-from ..caches.watching import watch_children
-from ..errors import LockLost, Rebalance
-from ..locks.grant import Grant
-from ..locks.lock import Lock
-from ..membership.party import Member, Party
-from ..membership.persistent_node import PersistentNode
+from ..client import ACL, NodeExistsError, ZooKeeper
+from ..protocol.paths import join, validate_path
+from .base.creating import ParentsMode
+from .base.following import watch_children
+from .base.hold import Suspended
+from .base.running import Running, alongside, steady
+from .base.words import check_word
+from .errors import LockLost, Rebalance
+from .locks.grant import Grant
+from .locks.lock import Lock
+from .membership.party import Member, Party
+from .membership.persistent_node import PersistentNode
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 import trio
 
-from ...client import ACL, NoNodeError, ZooKeeper
-from ..base.words import check_word
-from ..errors import AmbiguousResult
+from ..client import ACL, NoNodeError, ZooKeeper
+from .base.words import check_word
 from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, Codec
+from .errors import AmbiguousResult
 from .shared_value import SharedValue, Versioned
 
 N = TypeVar("N", int, float)
@@ -33,7 +33,7 @@ class Counter(Generic[N]):
 
     :param codec: ``"int32"``, as Curator's SharedCount and DistributedAtomicInteger and kazoo's Counter with
         ``support_curator=True`` have it; ``"int64"``, as Curator's DistributedAtomicLong; ``"ascii"``, as
-        kazoo's Counter, of any size. See :mod:`pyzk.recipes.values.codecs`.
+        kazoo's Counter, of any size. See :mod:`pyzk.recipes.codecs`.
     :param default: where to begin. With ``"ascii"`` it may be a float, and then all values are.
     :param missing: what to do when the znode is gone after this object has seen a value there: raise
         :class:`NoNodeError`, or begin again.

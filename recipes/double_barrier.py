@@ -11,7 +11,7 @@ from typing import Literal
 import attrs
 import trio
 
-from ...client import (
+from ..client import (
     ACL,
     BadVersionError,
     Delete,
@@ -25,12 +25,12 @@ from ...client import (
     WatchEvent,
     ZooKeeper,
 )
-from ...protocol.paths import join, validate_path
-from ..base.blocks import Blocks
-from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_ephemeral
-from ..base.hold import Hold
-from ..errors import BarrierBroken, LockLost, LossReason
+from ..protocol.paths import join, validate_path
+from .base.blocks import Blocks
+from .base.bound import Bound, first_of
+from .base.creating import Parents, create_ephemeral
+from .base.hold import Hold
+from .errors import BarrierBroken, LockLost, LossReason
 
 READY = "ready"
 """The child that lets members in."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
-from ...client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
-from ...protocol.paths import validate_path
-from ..base.bound import Bound
-from ..base.creating import Parents, split
-from ..base.running import steady
+from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
+from ..protocol.paths import split, validate_path
+from .base.bound import Bound
+from .base.creating import Parents
+from .base.running import steady
 
 
 class Barrier:

@@ -26,8 +26,8 @@ from ...client import (
 from ...protocol.paths import join
 from ..base.running import steady
 from ..errors import ForeignLayout
-from ..locks.grant import Grant
-from ..locks.lock import Lock
+from .grant import Grant
+from .lock import Lock
 
 _NAME = "lease_holder"
 _VERSION = 1

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from ..errors import RecipeError
+from .errors import RecipeError
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import trio
 
-from ...client import ZooKeeper
-from ..base.running import Running, alongside
-from ..errors import LockLost, LossReason
+from ..client import ZooKeeper
+from .base.running import Running, alongside
 from .election import Layout, LeaderElection, Term
+from .errors import LockLost, LossReason
 
 
 class LeaderLatch(Running):

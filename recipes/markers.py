@@ -17,9 +17,9 @@ from contextlib import suppress
 
 import trio
 
-from ...client import ACL, Create, Delete, NoNodeError, SetData, Stat, ZooKeeper, ZooKeeperError
-from ...protocol.paths import join
-from ..base.bound import Bound
+from ..client import ACL, Create, Delete, NoNodeError, SetData, Stat, ZooKeeper, ZooKeeperError
+from ..protocol.paths import join
+from .base.bound import Bound
 
 _ABANDONED_AFTER = 3600.0
 """Seconds. Whoever has not found out by then what became of his write may never do so."""

@@ -8,14 +8,14 @@ from typing import Any, Literal, NoReturn
 
 import attrs
 
-from ...client import NoNodeError, SessionExpiredError, Watch, ZooKeeper
-from ...protocol.paths import join
-from ..base.words import check_word
-from ..caches.watching import Latest
-from ..errors import LockLost, LockRevoked
-from ..locks.grant import Grant
-from ..locks.lock import Contender, Lock
-from ..locks.names import DEFAULT_KINDS, Kind, Naming, Place, Purpose, queue
+from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper
+from ..protocol.paths import join
+from .base.following import Latest
+from .base.words import check_word
+from .errors import LockLost, LockRevoked
+from .locks.grant import Grant
+from .locks.lock import Contender, Lock
+from .locks.names import DEFAULT_KINDS, Kind, Naming, Place, Purpose, queue
 
 Layout = Literal["curator-latch", "curator-selector", "kazoo"]
 """Whose candidates we stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its

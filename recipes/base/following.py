@@ -1,4 +1,15 @@
-"""Following the latest value of one znode, or its children (recipe-rules.md D.12)."""
+"""Following the latest value of one znode, or its children (recipe-rules.md D.12).
+
+The rules:
+
+* The iterator gives the present value at once, then each later one. A slow reader skips to the latest value.
+* A value is recognised by a mark, such as the czxid and mzxid of the znode. So a znode that was deleted and
+  created again counts as changed, even with the same data.
+* Each step reads and sets a one-shot watch. The watch is removed before the step ends, so a loop may be left
+  at any time. A change costs two reads and the removal of a watch.
+* The iterator survives lost connections and expired sessions. A new session may be served by a server that is
+  behind the server before (recipe-rules.md trap E-37), so its first read follows a sync.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +18,33 @@ from typing import Generic, Self, TypeVar
 
 from ...client import NoNodeError, Stat, Watch, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.running import steady
+from .running import steady
 
 T = TypeVar("T")
 
 Read = Callable[[], Awaitable[tuple[T, object, Watch]]]
+"""Read a value and watch it: returns the value, its mark, and the watch. Two values with equal marks are the
+same value. The mark of "there is no value" is None."""
 
 
 class Latest(Generic[T]):
-    """An async iterator over the successive values of something that is read and watched: the present value
-    at once, then each later one. Who is slow gets the latest only.
-
-    No watch is held while nobody waits for the next value, so a loop may be left at any time.
-    """
+    """An async iterator over the successive values of something that is read and watched."""
 
     def __init__(self, zk: ZooKeeper, read: Read[T]) -> None:
         self._zk = zk
         self._read = read
-        self._seen: object = self  # what tells the value from others; never None at first
+        self._seen: object = self  # the mark of the last value; at first one that no value has, not even None
         self._generation = zk.session.generation
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        """The next value. Raises what the read raises, such as :class:`NoAuthError`, and may be called again
-        after that; :class:`ClosingError` once the client is closed."""
+        """Wait for the next value. After an error the iterator can be used again.
+
+        :raises ZooKeeperError: the error of the read, such as :class:`NoAuthError`.
+        :raises ClosingError: the client was closed.
+        """
         while True:
             value, mark, watch = await steady(self._zk, self._fresh)
             with watch:
@@ -43,7 +55,7 @@ class Latest(Generic[T]):
             return value
 
     async def _fresh(self) -> tuple[T, object, Watch]:
-        """Read. A new session may be served by a server that is behind the one before (trap E-37)."""
+        """Read, in a new session after a sync."""
         generation = self._zk.session.generation
         if generation != self._generation:
             await self._zk.sync()
@@ -57,8 +69,9 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
         async for data, stat in watch_node(zk, "/config"):
             if stat is None: ...  # there is no such znode at the moment
 
-    One that is deleted and created again counts as changed, whatever it holds. Goes on after the connection
-    or the session was lost. A change costs two reads and the removal of a watch.
+    A znode that is deleted and created again counts as changed, even with the same data.
+
+    :raises BadArgumentsError: ``path`` is not a valid path.
     """
     validate_path(path)
 
@@ -83,7 +96,9 @@ def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
         async for names in watch_children(zk, "/workers"):
             ...
 
-    A child that is deleted and created again counts as a change. For the rest see :func:`watch_node`.
+    A child that is deleted and created again counts as a change.
+
+    :raises BadArgumentsError: ``path`` is not a valid path.
     """
     validate_path(path)
 

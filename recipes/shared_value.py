@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, overload
 import attrs
 import trio
 
-from ...client import (
+from ..client import (
     ACL,
     OPEN_ACL,
     UNANSWERED,
@@ -24,13 +24,13 @@ from ...client import (
     Stat,
     ZooKeeper,
 )
-from ...protocol.paths import validate_path
-from ..base.bound import Bound
-from ..base.creating import Parents, split
-from ..base.running import steady
-from ..caches.watching import Latest, watch_node
-from ..errors import AmbiguousResult
+from ..protocol.paths import split, validate_path
+from .base.bound import Bound
+from .base.creating import Parents
+from .base.following import Latest, watch_node
+from .base.running import steady
 from .codecs import RAW, Codec
+from .errors import AmbiguousResult
 from .markers import Markers
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class SharedValue(Generic[T]):
     The layout is that of Curator's SharedValue (with the default codec) and SharedCount (with
     :data:`.INT32`). The znode is persistent.
 
-    :param codec: how the value is written, see :mod:`pyzk.recipes.values.codecs`; raw bytes by default.
+    :param codec: how the value is written, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
     :param exactly_once: have :meth:`compare_and_set` find out what has become of it. Each one then also
         creates a znode ``<path>.ops/<uuid>`` in the same transaction, by which it is recognised when the
         reply was lost, and which is deleted afterwards. What a process that dies in between leaves behind is
