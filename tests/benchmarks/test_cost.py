@@ -18,8 +18,8 @@ import attrs
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..requests import set_op
 from ..server.helpers import Peer, World, request_frame

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ClosingError, SessionState, ZooKeeper, connect
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.recipes import (
     PARENT,
     Barrier,

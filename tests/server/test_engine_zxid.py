@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .helpers import Peer, Reply, World, acl, check_op, create_op, delete_op, get_op, request_frame, set_op
 

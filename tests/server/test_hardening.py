@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 
 from .helpers import Peer, World, request_frame
 from .invariants import check_tree_invariants
