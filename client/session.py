@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..protocol.constants import JUTE_MAXBUFFER, OpCode
+from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import (
     AuthFailedError,
     BadArgumentsError,
@@ -37,6 +37,7 @@ from ..protocol.errors import (
     SessionExpiredError,
     ZooKeeperError,
 )
+from ..protocol.operations import OpCode
 from .connection import (
     DEFAULT_REPLY_LIMIT,
     NO_PASSWORD,

@@ -18,8 +18,8 @@ import attrs
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import set_op
 from ..support.world import Peer, World, request_frame

@@ -16,9 +16,10 @@ from typing import Any, Self
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiOp, MultiResult, decode_results
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import RESPONSES as RESPONSES
 from ..support.requests import Requests

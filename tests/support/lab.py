@@ -21,7 +21,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.recipes import LockLost
 from pyzk.server.testing import Controls, UnknownSessionError, open_server
 

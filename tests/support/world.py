@@ -19,10 +19,11 @@ from typing import Any
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, KeeperState, OpCode
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, KeeperState
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiResult, decode_results
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.paths import join, parent_of
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
+from pyzk.protocol.constants import AddWatchMode, EventType
+from pyzk.protocol.operations import OpCode
 
 from ...support.world import Event, Peer, Reply, World, acl, create_op, delete_op, digest_id, kinds, set_op
 

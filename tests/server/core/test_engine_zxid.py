@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from ...support.world import (
     Peer,

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_tree_invariants
 from ...support.world import Peer, World, request_frame

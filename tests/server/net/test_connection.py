@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import JUTE_MAXBUFFER, OpCode
+from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 
 from ...support.world import Peer, Reply, World, acl, request_frame
 

@@ -7,9 +7,10 @@ import logging
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
 
 from ...support.world import Event, Peer, World, get_op, request_frame

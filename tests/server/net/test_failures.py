@@ -17,8 +17,9 @@ import trio
 import trio.testing
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.monitoring import words

@@ -13,8 +13,8 @@ import trio
 import trio.testing
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.serve import Server

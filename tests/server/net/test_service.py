@@ -8,8 +8,9 @@ import math
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import CloseSession, CreateSession
 
 from ...support.invariants import check_tree_invariants

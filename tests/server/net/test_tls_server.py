@@ -20,10 +20,11 @@ import trio.testing
 import trustme
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode, Perms
+from pyzk.protocol.constants import EventType, Perms
 from pyzk.protocol.errors import NoAuthError
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.streams import _StreamLink

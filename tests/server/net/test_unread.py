@@ -11,9 +11,10 @@ import trio
 import trio.testing
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.unread import UnreadOutput
 from pyzk.server.serve import Server

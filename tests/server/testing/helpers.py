@@ -11,9 +11,10 @@ import attrs
 import trio
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import WATCH_XID, OpCode
+from pyzk.protocol.constants import WATCH_XID
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import OpCode
 
 OPEN = r.OPEN_ACL
 

@@ -17,8 +17,8 @@ import pytest
 import trustme
 from kazoo.client import KazooClient
 
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ConnectRequest, RequestHeader, SetDataRequest
 from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped
 
