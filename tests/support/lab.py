@@ -88,7 +88,7 @@ class Lab:
     def outlive(self, zk: ZooKeeper) -> None:
         """Have a client told that its session has expired, while the session lives on until its time is up:
         that is what a follower that lags behind looks like (trap E-04)."""
-        zk.session._machine._data.password = b"another"
+        zk.session._machine.data.password = b"another"
         self.server.disconnect(zk.session.id)
 
     @property
