@@ -31,11 +31,11 @@ from ..protocol.constants import (
     SET_WATCHES_XID,
     WATCH_XID,
     EventType,
-    OpCode,
 )
 from ..protocol.errors import MarshallingError, ZooKeeperError, error_for
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
+from ..protocol.operations import OpCode
 from ..protocol.records import (
     ConnectRequest,
     ConnectResponse,

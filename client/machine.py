@@ -29,7 +29,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..protocol.constants import OpCode
 from ..protocol.errors import (
     AuthFailedError,
     BadArgumentsError,
@@ -38,6 +37,7 @@ from ..protocol.errors import (
     SessionExpiredError,
     ZooKeeperError,
 )
+from ..protocol.operations import OpCode
 from .connection import Connection, Phase
 from .events import MissedReason
 from .request import REQUEST_HEADER_SIZE, Request

@@ -11,9 +11,10 @@ from pyzk.client.machine import SessionMachine
 from pyzk.client.registry import WatchRegistry
 from pyzk.client.request import Request
 from pyzk.client.session_data import Credential, SessionData
-from pyzk.protocol.constants import WATCH_XID, EventType, OpCode
+from pyzk.protocol.constants import WATCH_XID, EventType
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ConnectRequest, ConnectResponse, ReplyHeader, WatcherEvent
 
 SESSION = 0x1234

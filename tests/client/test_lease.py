@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client.lease import PROOFS, Lease
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .scripted import START, Script
 

@@ -15,7 +15,7 @@ from pyzk.client.events import Missed, MissedReason, WatchEvent
 from pyzk.client.registry import WatchKind
 from pyzk.client.request import Request
 from pyzk.client.session_data import Credential
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType
 from pyzk.protocol.errors import (
     AuthFailedError,
     BadArgumentsError,
@@ -27,6 +27,7 @@ from pyzk.protocol.errors import (
     UnimplementedError,
 )
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import AuthPacket, SetWatches, SetWatches2
 
 from .scripted import PASSWORD, SESSION, START, Script

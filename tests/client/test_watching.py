@@ -20,7 +20,7 @@ from pyzk.client import (
 )
 from pyzk.client.operations import CONFIG_PATH
 from pyzk.client.registry import WatchRegistry
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import World, open_world
 
