@@ -9,52 +9,18 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
 
+from ..protocol import records as r
 from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
-from ..protocol.errors import BadArgumentsError, error_for
+from ..protocol.errors import BadArgumentsError
 from ..protocol.jute import JuteError, Record
-from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
 from ..protocol.operations import OpCode
 from ..protocol.paths import validate_path
-from ..protocol.records import (
-    ACL,
-    OPEN_ACL,
-    AddWatchRequest,
-    CheckVersionRequest,
-    ClientInfo,
-    Create2Response,
-    CreateRequest,
-    CreateResponse,
-    CreateTTLRequest,
-    DeleteRequest,
-    ExistsRequest,
-    ExistsResponse,
-    GetACLRequest,
-    GetACLResponse,
-    GetAllChildrenNumberRequest,
-    GetAllChildrenNumberResponse,
-    GetChildren2Request,
-    GetChildren2Response,
-    GetChildrenRequest,
-    GetChildrenResponse,
-    GetDataRequest,
-    GetDataResponse,
-    GetEphemeralsRequest,
-    GetEphemeralsResponse,
-    ReconfigRequest,
-    RemoveWatchesRequest,
-    SetACLRequest,
-    SetACLResponse,
-    SetDataRequest,
-    SetDataResponse,
-    Stat,
-    SyncRequest,
-    WhoAmIResponse,
-)
+from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
 from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
@@ -84,7 +50,11 @@ def client_path(prefix: str, path: str) -> str:
     return path[len(prefix) :] or "/" if prefix else path
 
 
-def _created_path(response: CreateResponse | Create2Response, prefix: str) -> str:
+def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
+    """The path of a new znode as the client has it.
+
+    :raises JuteError: the znode is not below the chroot.
+    """
     if response.path != prefix and not response.path.startswith(f"{prefix}/"):
         raise JuteError(
             f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
@@ -104,48 +74,41 @@ def _bytes(data: bytes | None) -> bytes | None:
     raise TypeError
 
 
-_NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
+NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
 """What an encoder raises for an argument of a wrong type or out of range."""
 
 
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
-    Most operations only declare themselves: their fields are those of the request record, in its order and
-    with the path first, and their result is what the response record holds.
+    What it looks like on the wire is in the row of its op code in :mod:`pyzk.protocol.operations`. Its fields
+    are those of the request record, in the same order and with the path first. Its result is what the
+    response record holds: the only field, or a tuple of all.
 
-    :cvar record: the request behind the header; None where there is nothing behind it.
-    :cvar response: the record behind the reply's header; None where there is nothing behind it.
-    :cvar idempotent: whether the client itself may repeat the operation when the reply is lost: reads only.
+    :ivar opcode: the row of the table.
     :ivar path: the path that errors name.
+    :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
     """
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]]
-    record: ClassVar[Callable[..., Record] | None] = None
-    response: ClassVar[type[Record] | None] = None
     idempotent: ClassVar[bool] = False
+    opcode: OpCode
     path: str
 
-    @property
-    def opcode(self) -> OpCode:
-        """The op code of the request."""
-        raise NotImplementedError
-
     def request(self, prefix: str) -> Record | None:
-        """The record behind the request header.
+        """The record behind the request header; None if there is nothing behind it.
 
         :raises BadArgumentsError: the path is malformed.
         """
-        if self.record is None:
+        record: Any = self.opcode.request
+        if record is None:
             return None
         path, *others = [getattr(self, name) for name in self.__match_args__]
-        return self.record(server_path(prefix, path), *others)
+        return record(server_path(prefix, path), *others)  # type: ignore[no-any-return]
 
     def result(self, response: Any, prefix: str) -> T:
-        """The result, made of the response record: None without one, its only field, or a tuple of all."""
-        if response is None:
-            return None  # type: ignore[return-value]
+        """The result, made of the response record."""
         values = tuple(getattr(response, name) for name in response.__match_args__)
         return values if len(values) > 1 else values[0]  # type: ignore[return-value]
 
@@ -157,7 +120,7 @@ class Operation(Generic[T]):
         try:
             record = self.request(prefix)
             return record.encode() if record is not None else b""
-        except _NOT_ENCODABLE as error:
+        except NOT_ENCODABLE as error:
             arguments = {name: getattr(self, name) for name in RULES if hasattr(self, name)}
             words = complaint(arguments) or f"{type(self).__name__} cannot be encoded: {error}"
             path = arguments.get("path")
@@ -168,8 +131,20 @@ class Operation(Generic[T]):
 
         :raises JuteError: the reply is malformed.
         """
-        response = self.response
+        response = self.opcode.response
         return self.result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
+
+
+class _Command(Operation[None]):
+    """An operation whose reply says only that it succeeded."""
+
+    __slots__ = ()
+
+    def result(self, response: object, prefix: str) -> None:
+        return None
+
+    def decode(self, reply: bytes, prefix: str) -> None:
+        return None
 
 
 # --- writes ---------------------------------------------------------------------------------------------
@@ -203,7 +178,7 @@ class Create(Operation[tuple[str, Stat]]):
     acl: Sequence[ACL]
     mode: CreateMode
     ttl: int
-    response = Create2Response
+    opcode: OpCode
 
     def __init__(
         self,
@@ -250,11 +225,8 @@ class Create(Operation[tuple[str, Stat]]):
                 )
             else:
                 mode = CreateMode(bool(ephemeral) + 2 * bool(sequential))
-        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
-
-    @property
-    def opcode(self) -> OpCode:
-        return _CREATE_OPCODES.get(self.mode, OpCode.CREATE2)
+        opcode = _CREATE_OPCODES.get(mode, OpCode.CREATE2) if isinstance(mode, int) else OpCode.CREATE2
+        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds, opcode)
 
     def request(self, prefix: str) -> Record:
         if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
@@ -263,15 +235,15 @@ class Create(Operation[tuple[str, Stat]]):
         else:
             path = server_path(prefix, self.path)
         if self.mode.is_ttl:
-            return CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
-        return CreateRequest(path, _bytes(self.data), self.acl, self.mode)
+            return r.CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
+        return r.CreateRequest(path, _bytes(self.data), self.acl, self.mode)
 
-    def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
-        return _created_path(response, prefix), response.stat
+    def result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
+        return created_path(response, prefix), response.stat
 
 
 @attrs.frozen
-class _Versioned(Operation[None]):
+class _Versioned(_Command):
     """An operation on a znode whose data has this version (-1: any)."""
 
     path: str
@@ -283,7 +255,6 @@ class Delete(_Versioned):
 
     __slots__ = ()
     opcode = OpCode.DELETE
-    record = DeleteRequest
 
 
 class Check(_Versioned):
@@ -291,7 +262,6 @@ class Check(_Versioned):
 
     __slots__ = ()
     opcode = OpCode.CHECK
-    record = CheckVersionRequest
 
 
 @attrs.frozen
@@ -302,10 +272,9 @@ class SetData(Operation[Stat]):
     data: bytes | None
     version: int = -1
     opcode = OpCode.SET_DATA
-    response = SetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
+        return r.SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
 
 @attrs.frozen
@@ -316,8 +285,6 @@ class SetACL(Operation[Stat]):
     acl: Sequence[ACL]
     version: int = -1
     opcode = OpCode.SET_ACL
-    record = SetACLRequest
-    response = SetACLResponse
 
 
 @attrs.frozen
@@ -330,10 +297,9 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
     from_config: int = -1
     path: str = CONFIG_PATH
     opcode = OpCode.RECONFIG
-    response = GetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
+        return r.ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
 
 
 # --- reads ----------------------------------------------------------------------------------------------
@@ -341,7 +307,7 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
 
 @attrs.frozen
 class _Read(Operation[T]):
-    """A read that arms no watch."""
+    """A read."""
 
     path: str
     idempotent = True
@@ -361,8 +327,6 @@ class Exists(_WatchableRead[Stat]):
 
     __slots__ = ()
     opcode = OpCode.EXISTS
-    record = ExistsRequest
-    response = ExistsResponse
 
 
 class GetData(_WatchableRead[tuple[bytes | None, Stat]]):
@@ -370,8 +334,6 @@ class GetData(_WatchableRead[tuple[bytes | None, Stat]]):
 
     __slots__ = ()
     opcode = OpCode.GET_DATA
-    record = GetDataRequest
-    response = GetDataResponse
 
 
 class GetChildren(_WatchableRead[list[str]]):
@@ -379,10 +341,8 @@ class GetChildren(_WatchableRead[list[str]]):
 
     __slots__ = ()
     opcode = OpCode.GET_CHILDREN
-    record = GetChildrenRequest
-    response = GetChildrenResponse
 
-    def result(self, response: GetChildrenResponse, prefix: str) -> list[str]:
+    def result(self, response: Any, prefix: str) -> list[str]:
         return list(response.children or ())
 
 
@@ -391,10 +351,8 @@ class GetChildrenAndStat(_WatchableRead[tuple[list[str], Stat]]):
 
     __slots__ = ()
     opcode = OpCode.GET_CHILDREN2
-    record = GetChildren2Request
-    response = GetChildren2Response
 
-    def result(self, response: GetChildren2Response, prefix: str) -> tuple[list[str], Stat]:
+    def result(self, response: Any, prefix: str) -> tuple[list[str], Stat]:
         return list(response.children or ()), response.stat
 
 
@@ -403,10 +361,8 @@ class GetACL(_Read[tuple[list[ACL], Stat]]):
 
     __slots__ = ()
     opcode = OpCode.GET_ACL
-    record = GetACLRequest
-    response = GetACLResponse
 
-    def result(self, response: GetACLResponse, prefix: str) -> tuple[list[ACL], Stat]:
+    def result(self, response: Any, prefix: str) -> tuple[list[ACL], Stat]:
         return list(response.acl or ()), response.stat
 
 
@@ -415,8 +371,6 @@ class GetAllChildrenNumber(_Read[int]):
 
     __slots__ = ()
     opcode = OpCode.GET_ALL_CHILDREN_NUMBER
-    record = GetAllChildrenNumberRequest
-    response = GetAllChildrenNumberResponse
 
 
 class GetEphemerals(_Read[list[str]]):
@@ -425,20 +379,19 @@ class GetEphemerals(_Read[list[str]]):
 
     __slots__ = ()
     opcode = OpCode.GET_EPHEMERALS
-    record = GetEphemeralsRequest
-    response = GetEphemeralsResponse
 
-    def result(self, response: GetEphemeralsResponse, prefix: str) -> list[str]:
+    def result(self, response: Any, prefix: str) -> list[str]:
         found = response.ephemerals or ()
         return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
 
 
-class Sync(_Read[None]):
+@attrs.frozen
+class Sync(_Command):
     """Wait until the server has everything that was committed when this was asked."""
 
-    __slots__ = ()
+    path: str
+    idempotent = True
     opcode = OpCode.SYNC
-    record = SyncRequest
 
 
 @attrs.frozen
@@ -448,146 +401,28 @@ class WhoAmI(Operation[list[ClientInfo]]):
     path: str = "/"
     idempotent = True
     opcode = OpCode.WHO_AM_I
-    response = WhoAmIResponse
 
-    def result(self, response: WhoAmIResponse, prefix: str) -> list[ClientInfo]:
+    def result(self, response: Any, prefix: str) -> list[ClientInfo]:
         return list(response.clientInfo or ())
-
-
-# --- several at once ------------------------------------------------------------------------------------
-
-
-_CREATED = (CreateResponse, Create2Response)
-_NOTHING = type(None)
-
-
-def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]:
-    try:
-        return tuple(operations)
-    except TypeError:
-        check_arguments(operations=operations)
-        raise
-
-
-@attrs.frozen
-class _Batch(Operation[T]):
-    """What a transaction and a batch of reads have in common (wire.md section 10).
-
-    :cvar members: the op codes that it may contain.
-    """
-
-    operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
-    path: str = "/"
-    members: ClassVar[Collection[int]]
-
-    def encode(self, prefix: str) -> bytes:
-        ops = []
-        try:
-            for operation in self.operations:
-                if operation.opcode not in self.members:
-                    raise TypeError
-                request = operation.request(prefix)
-                assert request is not None
-                ops.append(MultiOp(operation.opcode, request))
-            return encode_multi(ops)
-        except (*_NOT_ENCODABLE, BadArgumentsError):
-            self._blame(prefix)
-            raise
-
-    def _blame(self, prefix: str) -> None:
-        """Find the operation that cannot be encoded.
-
-        :raises BadArgumentsError: the error of that operation, with its ``index``.
-        """
-        for index, operation in enumerate(self.operations):
-            try:
-                if isinstance(operation, Operation):
-                    operation.encode(prefix)
-                if not isinstance(operation, Operation) or operation.opcode not in self.members:
-                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
-            except BadArgumentsError as error:
-                error.message = f"operations[{index}]: {error.message}"
-                error.index = index
-                raise
-
-    def decode(self, reply: bytes, prefix: str) -> T:
-        results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
-        if len(results) != len(self.operations):
-            raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
-        return self._combine(results, prefix)
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> T:
-        raise NotImplementedError
-
-    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
-        """The result of an operation that succeeded."""
-        response: Any = result.response
-        kind = type(response)
-        if kind in _CREATED and isinstance(operation, Create):
-            return _created_path(response, prefix)
-        if kind is not (operation.response or _NOTHING):
-            raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
-        return operation.result(response, prefix)
-
-
-@attrs.frozen
-class Multi(_Batch[list[Any]]):
-    """A transaction: all or nothing, under one zxid. If it fails, the error is that of the operation that
-    failed, and ``index`` is its position.
-
-    The result of a :class:`Create` is its path alone: inside a transaction real servers treat create2 as
-    create, and send no Stat (observed with 3.8.0).
-    """
-
-    members = TRANSACTION_OPS
-    opcode = OpCode.MULTI
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
-        for index, result in enumerate(results):
-            if result.err:  # the first code that is not 0 is the cause (wire.md section 10)
-                error = error_for(result.err, self.operations[index].path)
-                error.index = index
-                raise error
-        return [
-            self._result(operation, result, prefix)
-            for operation, result in zip(self.operations, results, strict=True)
-        ]
-
-
-@attrs.frozen
-class MultiRead(_Batch[list[Any]]):
-    """Several :class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
-
-    idempotent = True
-    members = READ_OPS
-    opcode = OpCode.MULTI_READ
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
-        return [
-            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
-            for operation, result in zip(self.operations, results, strict=True)
-        ]
 
 
 # --- watches --------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class AddWatch(Operation[None]):
+class AddWatch(_Command):
     """Arm a persistent watch."""
 
     path: str
     mode: AddWatchMode
     idempotent = True
     opcode = OpCode.ADD_WATCH
-    record = AddWatchRequest
 
 
 @attrs.frozen
-class RemoveWatches(Operation[None]):
+class RemoveWatches(_Command):
     """Remove this connection's watches of some type from a path."""
 
     path: str
     type: WatcherType
     opcode = OpCode.REMOVE_WATCHES
-    record = RemoveWatchesRequest

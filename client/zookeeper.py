@@ -15,6 +15,7 @@ from ..protocol.paths import join, parent_of
 from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
 from .background import Background
+from .batch import Multi, MultiRead
 from .hosts import Host
 from .janitor import Janitor
 from .machine import SessionState
@@ -31,8 +32,6 @@ from .operations import (
     GetChildrenAndStat,
     GetData,
     GetEphemerals,
-    Multi,
-    MultiRead,
     Operation,
     Reconfig,
     RemoveWatches,

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
+from pyzk.client.batch import Multi, MultiRead
 from pyzk.client.operations import (
     GetEphemerals,
-    Multi,
-    MultiRead,
     client_path,
     server_path,
 )
