@@ -53,5 +53,5 @@ def name(path: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """The path of the parent, and the last component."""
+    """The path of the parent and the last component: what :func:`join` puts together."""
     return parent(path), name(path)

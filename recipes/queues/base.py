@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Self, TypedDict
 
-from ...client import ACL, OPEN_ACL, NoNodeError, SessionExpiredError, ZooKeeper
+from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.creating import Parents, ParentsMode
+from ..base.creating import CreateOptions, Parents
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..base.words import check_word
@@ -45,7 +45,7 @@ class QueueOptions(TypedDict, total=False):
 
     limit: int | None
     retry: bool
-    parents: ParentsMode
+    parents: Parents
     acl: Sequence[ACL] | None
     suspended: Suspended
     margin: float | None
@@ -73,7 +73,7 @@ class ItemQueue:
         *,
         limit: int | None = None,
         retry: bool = False,
-        parents: ParentsMode = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
         suspended: Suspended = "deadline",
         margin: float | None = None,
@@ -89,9 +89,7 @@ class ItemQueue:
         check_word("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
-        self._location = QueueLocation(
-            zk, layout, items, claims, Parents.of(parents, acl), OPEN_ACL if acl is None else acl
-        )
+        self._location = QueueLocation(zk, layout, items, claims, CreateOptions(parents, acl))
         self._supply = Supply(self._location, clock)
         self._putting = Putting(self._location, limit, retry)
         self._make_hold: MakeHold = partial(Hold, suspended=suspended, margin=margin)

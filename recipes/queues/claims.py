@@ -120,7 +120,7 @@ class ClaimNode:
         self._zk = bound.zk
         self._location = location
         self._id = uuid.uuid4().hex.encode()
-        create = Create(self.path, self._id, location.acl, CreateMode.EPHEMERAL)
+        create = Create(self.path, self._id, location.options.acl, CreateMode.EPHEMERAL)
         self._operations: list[Operation[Any]] = [Check(location.item(name)), create]
         self._creating: Pending[list[Any]] | None = None
 
@@ -140,7 +140,7 @@ class ClaimNode:
             except NoNodeError as error:
                 if error.index == 0:
                     return False
-                await self._location.parents.create(self._bound, paths.parent(self.path))
+                await self._location.options.create_parent(self._bound, paths.parent(self.path))
             except UNANSWERED:
                 await self._bound.reconnected()
                 if self._creating.sent and await self.is_mine():
@@ -176,7 +176,7 @@ class ClaimNode:
         """
         await self._bound.confirm()
         try:
-            _, _, watch = await self._bound.repeat(lambda: self._zk.get(self.path, watch=True))
+            _, _, watch = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
         except NoNodeError:
             return None
         hold = make_hold(self._bound, self.path)

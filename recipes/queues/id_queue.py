@@ -59,7 +59,7 @@ class IdQueue(ItemQueue):
         bound, claim, item = Bound(self.zk), self._location.claim(name), self._location.item(name)
         # Creating the claim makes the transaction fail if the item is claimed.
         operations: list[Operation[Any]] = [
-            Create(claim, b"", self._location.acl, CreateMode.EPHEMERAL),
+            Create(claim, b"", self._location.options.acl, CreateMode.EPHEMERAL),
             Delete(item),
             Delete(claim),
         ]
@@ -73,7 +73,7 @@ class IdQueue(ItemQueue):
                 return False
             except NoNodeError as error:
                 if error.index == 0:
-                    await self._location.parents.create(bound, paths.parent(claim))
+                    await self._location.options.create_parent(bound, paths.parent(claim))
                 elif ambiguous:
                     raise AmbiguousResult(f"removing {item}") from None
                 else:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import attrs
 
-from ...client import ACL, Stat, ZooKeeper, paths
-from ..base.creating import Parents
+from ...client import Stat, ZooKeeper, paths
+from ..base.creating import CreateOptions
 from ..errors import AmbiguousResult, RecipeError
 
 _NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
@@ -145,16 +145,13 @@ class QueueLocation:
 
     :ivar items: the directory of the items.
     :ivar claims: the directory of the claims; None in a queue without claims.
-    :ivar parents: creates missing directories.
-    :ivar acl: of items, claims and markers.
     """
 
     zk: ZooKeeper
     layout: ItemLayout
     items: str
     claims: str | None
-    parents: Parents
-    acl: Sequence[ACL]
+    options: CreateOptions
 
     def item(self, name: str) -> str:
         """The path of an item."""

@@ -74,7 +74,7 @@ class Putting:
             raise ValueError(f"{len(payloads)} items never fit into a queue with limit={self.limit}")
         location, layout, mode = self.location, self.location.layout, CreateMode.PERSISTENT_SEQUENTIAL
         operations: list[Operation[Any]] = [
-            Create(location.item(layout.prefix + middle), layout.encode(payload), location.acl, mode)
+            Create(location.item(layout.prefix + middle), layout.encode(payload), location.options.acl, mode)
             for middle, payload in zip(middles, payloads, strict=True)
         ]
         if self.limit is None:
@@ -99,7 +99,7 @@ class Putting:
             try:
                 return await self.location.zk.get(self.location.items)
             except NoNodeError:
-                await self.location.parents.create(Bound(self.location.zk), self.location.items)
+                await self.location.options.create_parent(Bound(self.location.zk), self.location.items)
 
     async def _wait_for_room(self, most: int) -> None:
         """Wait until the queue holds ``most`` items or fewer."""
@@ -108,7 +108,7 @@ class Putting:
             while True:
                 try:
                     _, stat, watch = await steady(
-                        zk, lambda: zk.get_children(self.location.items, watch=True, include_stat=True)
+                        zk, lambda: zk.get_children_stat_and_watch(self.location.items)
                     )
                 except NoNodeError:
                     return
@@ -124,7 +124,7 @@ class Putting:
             await self._create(bound, operations, None, middles)
             return
         marker = paths.join(f"{location.items}.puts", str(uuid.uuid4()))
-        create = Create(marker, b"", location.acl, CreateMode.EPHEMERAL)
+        create = Create(marker, b"", location.options.acl, CreateMode.EPHEMERAL)
         try:
             await self._create(bound, [*operations, create], marker, middles)
         finally:
@@ -138,9 +138,9 @@ class Putting:
             try:
                 results = await self.location.zk.multi(operations)
             except NoNodeError:
-                await self.location.parents.create(bound, self.location.items)
+                await self.location.options.create_parent(bound, self.location.items)
                 if marker is not None:
-                    await self.location.parents.create(bound, paths.parent(marker))
+                    await self.location.options.create_parent(bound, paths.parent(marker))
             except NodeExistsError:  # the server gives only its last number twice
                 raise SequenceExhausted(self.location.items) from None
             except UNANSWERED as error:

@@ -178,11 +178,11 @@ class Supply:
                 try:
                     if not watch:
                         return await zk.get_children(directory)
-                    names, armed_now = await zk.get_children(directory, watch=True)
+                    names, armed_now = await zk.get_children_and_watch(directory)
                 except NoNodeError:
                     if not watch:
                         return []
-                    await self._location.parents.create(Bound(zk), directory)
+                    await self._location.options.create_parent(Bound(zk), directory)
                 else:
                     armed.append(armed_now)
                     return names

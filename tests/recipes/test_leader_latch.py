@@ -13,7 +13,7 @@ from pyzk.recipes import LockLost, LossReason
 from pyzk.recipes.election import Layout, Term
 from pyzk.recipes.leader_latch import LeaderLatch
 
-from .lab import SESSION_TIMEOUT, TICK, Lab
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
 LAYOUTS: list[Layout] = ["curator-latch", "curator-selector", "kazoo"]
 
