@@ -17,9 +17,10 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
 from pyzk.protocol.jute import Record
 
+from ..support.requests import RESPONSES
+from ..support.wire import Event, Reply, WireClient
 from .known_differences import differs
 from .servers import SUPER_CREDENTIALS, Server
-from .wire_client import RESPONSES, Event, Reply, WireClient
 
 FIXED_XIDS = {
     OpCode.PING: PING_XID,

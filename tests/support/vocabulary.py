@@ -6,7 +6,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import OpCode
 from pyzk.protocol.jute import Record
 
-from .world import acl, digest_id
+from .requests import acl, digest_id
 
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/e", "/p-", "/a/", "/zookeeper", "/zookeeper/config"]
 PATHS += ["/zookeeper/quota/q", "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"]

@@ -9,7 +9,9 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType, OpCode
 
-from ...support.world import Event, Peer, Reply, World, acl, kinds
+from ...support.requests import acl
+from ...support.wire import Event, Reply, kinds
+from ...support.world import Peer, World
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 FORBIDDEN = [acl(31 & ~1)]
