@@ -31,6 +31,7 @@ from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
+from .machine import SessionState
 from .operations import (
     Check,
     Create,
@@ -47,9 +48,10 @@ from .operations import (
     SetData,
     Sync,
 )
+from .pending import Pending
 from .retry import UNANSWERED, repeat
-from .runner import Connector, Pending, Session
-from .session import SessionState
+from .runner import Connector
+from .session import Session
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
 
-from ..protocol.constants import AddWatchMode, CreateMode, OpCode, WatcherType
+from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
 from ..protocol.errors import BadArgumentsError, error_for
 from ..protocol.jute import JuteError, Record
 from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
+from ..protocol.operations import OpCode
 from ..protocol.paths import validate_path
 from ..protocol.records import (
     ACL,

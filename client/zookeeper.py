@@ -15,9 +15,10 @@ from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, N
 from ..protocol.paths import join, parent_of
 from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
-from .connection import Credential, Metrics
+from .background import Background
 from .hosts import Host
 from .janitor import Janitor
+from .machine import SessionState
 from .operations import (
     AddWatch,
     Create,
@@ -42,9 +43,11 @@ from .operations import (
     WhoAmI,
     server_path,
 )
+from .pending import Pending, wait_settled
 from .registry import Kind
-from .runner import Background, Pending, Runner, Session, wait_settled
-from .session import SessionState
+from .runner import Runner
+from .session import Session
+from .session_data import Credential
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 
@@ -74,9 +77,10 @@ class ZooKeeper:
         self.chroot = chroot
         self.session = session
         self.janitor = Janitor(self)
+        self.metrics = runner.machine.data.metrics
         self._runner = runner
         self._machine = runner.machine
-        self._watches = runner.machine.watches
+        self._watches = runner.machine.data.watches
         self._background = background
         self._watches.remove = self._remove_watch
 
@@ -84,10 +88,6 @@ class ZooKeeper:
     def server(self) -> Host | None:
         """Where the present connection goes, or the last one went."""
         return self._runner.server
-
-    @property
-    def metrics(self) -> Metrics:
-        return self._machine.metrics
 
     @property
     def watch_count(self) -> int:
@@ -118,7 +118,7 @@ class ZooKeeper:
         Returns what takes this back; calling that again does nothing.
         """
         check_arguments(moved=moved)
-        lease = self._machine.lease
+        lease = self._machine.data.lease
         keeper = partial(moved)  # another for each call, should the function be the same
         lease.keep(keeper)
         self._runner.reset_timer()

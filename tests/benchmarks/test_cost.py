@@ -19,8 +19,8 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import set_op
 from ..support.world import Peer, World

@@ -31,7 +31,7 @@ from pyzk.client import (
     ZooKeeperError,
     connect,
 )
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import SERVER, World
 

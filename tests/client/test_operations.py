@@ -18,10 +18,10 @@ from pyzk.client.operations import (
     client_path,
     server_path,
 )
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.multi import MultiResult, decode_multi, encode_results
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import (
     Create2Response,
     CreateRequest,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, create_op
 from ..support.wire import ClosedError, Reply, WireClient

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiResult, decode_results, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, check_op, children_op, create_op, delete_op, get_op, set_op
 from ..support.wire import Event, Reply, WireClient

@@ -8,9 +8,10 @@ import struct
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import JUTE_MAXBUFFER, OpCode
+from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, children_op, get_op
 from ..support.wire import WireClient

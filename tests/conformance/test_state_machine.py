@@ -24,8 +24,8 @@ from hypothesis.stateful import (
 )
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
 from .conftest import running

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, check_op, create_op, delete_op, set_op
 from ..support.wire import WireClient

@@ -8,32 +8,14 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 Answer = TypeVar("Answer")
 
-RESPONSES: dict[int, type[Record]] = {
-    OpCode.CREATE: r.CreateResponse,
-    OpCode.EXISTS: r.ExistsResponse,
-    OpCode.GET_DATA: r.GetDataResponse,
-    OpCode.SET_DATA: r.SetDataResponse,
-    OpCode.GET_ACL: r.GetACLResponse,
-    OpCode.SET_ACL: r.SetACLResponse,
-    OpCode.GET_CHILDREN: r.GetChildrenResponse,
-    OpCode.SYNC: r.SyncResponse,
-    OpCode.GET_CHILDREN2: r.GetChildren2Response,
-    OpCode.CREATE2: r.Create2Response,
-    OpCode.RECONFIG: r.GetDataResponse,
-    OpCode.CREATE_CONTAINER: r.Create2Response,
-    OpCode.CREATE_TTL: r.Create2Response,
-    OpCode.SASL: r.SetSASLResponse,
-    OpCode.GET_EPHEMERALS: r.GetEphemeralsResponse,
-    OpCode.GET_ALL_CHILDREN_NUMBER: r.GetAllChildrenNumberResponse,
-    OpCode.ADD_WATCH: r.ErrorResponse,
-    OpCode.WHO_AM_I: r.WhoAmIResponse,
-}
+RESPONSES = {op.value: op.response for op in OpCode if op.response is not None}
 """What a reply's body holds, by the op it answers."""
 
 NOT_SENT: list[str | None] = []

@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from pyzk.client import SessionState, ZooKeeper, connect
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.recipes import Lock
 from pyzk.recipes.caches.cache import TreeCache
 from pyzk.recipes.membership.persistent_node import PersistentNode

@@ -469,7 +469,7 @@ async def test_the_time_to_go_is_over_before_the_lease_if_another_server_has_gra
 ) -> None:
     async def rely() -> None:
         async with contend(zk, options("/x", "--", "true")) as grant:
-            zk._machine._data.timeout = 4 * SESSION_TIMEOUT
+            zk._machine.data.timeout = 4 * SESSION_TIMEOUT
             lab.cut_off(zk)
             with trio.CancelScope(shield=True):
                 await grant.lost.wait()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from ...support.requests import acl, digest_id
 from ...support.wire import Reply

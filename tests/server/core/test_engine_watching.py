@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
+from pyzk.protocol.constants import AddWatchMode, EventType
+from pyzk.protocol.operations import OpCode
 
 from ...support.requests import acl, create_op, delete_op, digest_id, set_op
 from ...support.wire import Event, Reply, kinds

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from ...support.requests import acl, check_op, create_op, delete_op, get_op, set_op
 from ...support.wire import Reply

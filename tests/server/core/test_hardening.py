@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_tree_invariants
 from ...support.wire import Handshake

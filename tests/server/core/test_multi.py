@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import Multi, Refused, SetData
 
 from ...benchmarks.test_cost import count_instructions

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ZooKeeperError
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.paths import parent_of
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.acl import AccessControl

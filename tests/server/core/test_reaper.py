@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
+from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.reaper import Reaper
 from pyzk.server.core.tree import DataTree

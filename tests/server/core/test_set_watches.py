@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
+from pyzk.protocol.operations import OpCode
 
 from ...support.requests import acl
 from ...support.wire import Event, Reply, kinds

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core import stats
 from pyzk.server.core.stats import ServerStats
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import JUTE_MAXBUFFER, OpCode
+from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 
 from ...support.requests import acl
 from ...support.wire import Reply

@@ -8,9 +8,10 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
 
 from ...support.requests import get_op

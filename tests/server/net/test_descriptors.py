@@ -20,8 +20,9 @@ import trio
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import FOUR_LETTER_WORDS, OpCode
+from pyzk.protocol.constants import FOUR_LETTER_WORDS
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 from pyzk.server.monitoring import metrics
 from pyzk.server.net import descriptors, hub, listening

@@ -18,7 +18,8 @@ import trio.testing
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.monitoring import words

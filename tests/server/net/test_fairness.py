@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.service import Service
 

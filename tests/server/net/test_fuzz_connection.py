@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
 from pyzk.protocol.jute import Record, fields_of
 from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_world_invariants
 from ...support.requests import acl

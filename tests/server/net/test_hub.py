@@ -14,7 +14,7 @@ import trio.testing
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.serve import Server

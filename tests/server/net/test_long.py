@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
+from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.monitoring.words import in_pieces
 from pyzk.server.net.service import SLICE
 

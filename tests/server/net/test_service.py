@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import CloseSession, CreateSession
 
 from ...support.invariants import check_tree_invariants

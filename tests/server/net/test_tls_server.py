@@ -20,8 +20,9 @@ import trio.testing
 import trustme
 
 from benchmarks import wire
-from pyzk.protocol.constants import EventType, OpCode, Perms
+from pyzk.protocol.constants import EventType, Perms
 from pyzk.protocol.errors import NoAuthError
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, Id
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.streams import _StreamLink

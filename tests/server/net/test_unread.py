@@ -12,8 +12,9 @@ import trio.testing
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.unread import UnreadOutput
 from pyzk.server.serve import Server

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.errors import BadArgumentsError, NoChildrenForEphemeralsError, UnimplementedError
+from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Node, snapshots
 

@@ -12,7 +12,8 @@ import trio
 import trio.testing
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
+from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Controls, Node, SessionInfo, UnknownSessionError
 

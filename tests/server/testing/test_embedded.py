@@ -18,7 +18,7 @@ import trustme
 from kazoo.client import KazooClient
 
 from benchmarks import wire
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import SetDataRequest
 from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped
 

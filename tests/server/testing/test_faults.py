@@ -11,11 +11,11 @@ import trio
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, EventType, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, EventType
 from pyzk.protocol.errors import NoNodeError, OperationTimeoutError, QuotaExceededError
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import CLIENTS, WRITES, OpCode
 from pyzk.server import open_server
-from pyzk.server.core.operations import KNOWN, WRITES
 from pyzk.server.testing import Controls, FaultNeverFired
 from pyzk.server.testing.operations import name_of
 
@@ -81,7 +81,7 @@ async def test_an_error_instead(error: Any, code: int) -> None:
 
 async def test_every_write_that_is_refused_takes_a_zxid() -> None:
     for op in OpCode:
-        if op not in KNOWN or op == OpCode.PING:
+        if op not in CLIENTS or op == OpCode.PING:
             continue
         async with world() as (server, a):
             before = server._engine.zxid

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Controls
 from pyzk.server.testing.describe import describe_reply, describe_request

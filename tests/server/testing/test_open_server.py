@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Controls
 
