@@ -11,10 +11,11 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from pyzk.protocol import records
-from pyzk.protocol.constants import CreateMode, OpCode
+from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 Address = tuple[str, int]
 

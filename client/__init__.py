@@ -7,6 +7,7 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
     data, stat = await zk.get(path)
 """
 
+from ..protocol import paths
 from ..protocol.constants import CreateMode, EventType, Perms
 from ..protocol.errors import (
     AuthFailedError,
@@ -30,9 +31,11 @@ from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
+from .machine import SessionState
 from .operations import (
     Check,
     Create,
+    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -45,9 +48,10 @@ from .operations import (
     SetData,
     Sync,
 )
+from .pending import Pending
 from .retry import UNANSWERED, repeat
-from .runner import Connector, Pending, Session
-from .session import SessionState
+from .runner import Connector
+from .session import Session
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper
@@ -67,6 +71,7 @@ __all__ = [
     "Connector",
     "Create",
     "CreateMode",
+    "CreateOptions",
     "Delete",
     "Event",
     "EventType",
@@ -106,5 +111,6 @@ __all__ = [
     "ZooKeeper",
     "ZooKeeperError",
     "connect",
+    "paths",
     "repeat",
 ]

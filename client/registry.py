@@ -24,8 +24,9 @@ from typing import Protocol
 
 import attrs
 
-from ..protocol.constants import EventType, OpCode, WatcherType
+from ..protocol.constants import EventType, WatcherType
 from ..protocol.jute import Record, encode_text
+from ..protocol.operations import OpCode
 from ..protocol.paths import parent_of
 from ..protocol.records import SetWatches, SetWatches2
 from .events import Missed, MissedReason, WatchEvent

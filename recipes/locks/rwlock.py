@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 from ...client import (
-    OPEN_ACL,
     UNANSWERED,
     Create,
     CreateMode,
@@ -22,8 +21,7 @@ from ...client import (
     Watch,
     ZooKeeper,
 )
-from ...protocol.paths import join
-from ..base.creating import split
+from ...protocol.paths import join, split
 from ..errors import Deadlock, LockLost, LossReason
 from .bridge import parts
 from .grant import Grant
@@ -97,7 +95,7 @@ class WriteGrant(Grant):
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by the reader's, in one transaction."""
         zk, terms = self.zk, self._terms
-        acl = OPEN_ACL if terms.acl is None else terms.acl
+        acl = terms.options.acl
         creates = [Create(path, terms.data, acl, CreateMode.EPHEMERAL) for path in readers]
         while True:
             self._bound.check()

@@ -12,10 +12,10 @@ import attrs
 
 from ...client import ACL, GetData, NoNodeError, ZooKeeper
 from ...protocol.paths import join, validate_path
-from ..base.creating import ParentsMode
+from ..base.creating import Parents
+from ..base.following import watch_children
 from ..base.running import Running, steady
 from ..base.words import check_word
-from ..caches.watching import watch_children
 from .persistent_node import Conflict, PersistentNode
 
 Layout = Literal["kazoo", "kazoo-shallow", "curator-group"]
@@ -95,7 +95,7 @@ class Party(Running):
         validate_path(path)
         check_word("layout", layout, Layout)
         check_word("conflict", conflict, Conflict)
-        check_word("parents", parents, ParentsMode)
+        check_word("parents", parents, Parents)
         if layout == "kazoo" and data is not None:
             raise ValueError("a member's data are its id in the layout of kazoo")
         if data is None:

@@ -22,9 +22,9 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
 )
-from ...protocol.paths import validate_path
+from ...protocol.paths import split, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, ParentsMode, create_ephemeral, create_identified, split
+from ..base.creating import CreateOptions, Parents, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 
@@ -44,14 +44,13 @@ class KeptNode(Running):
     """Seconds from one :meth:`_beat` to the next."""
 
     def __init__(
-        self, zk: ZooKeeper, path: str, data: bytes, parents: ParentsMode, acl: Sequence[ACL] | None
+        self, zk: ZooKeeper, path: str, data: bytes, parents: Parents, acl: Sequence[ACL] | None
     ) -> None:
         super().__init__()
         validate_path(path)
         self.path = path
         self._zk = zk
-        self._acl = acl
-        self._parents = Parents.of(parents, acl)
+        self._options = CreateOptions(parents, acl)
         self._data = data
         self._revision = 1  # of the data; and the last one that the znode has had
         self._written = 0
@@ -218,17 +217,16 @@ class PersistentNode(KeptNode):
         if self._unnumbered:
             parent, name = split(path)
             prefix = f"_c_{uuid.uuid4()}-{name}"
-            created = await create_identified(
-                bound, parent, [prefix], data, parents=self._parents, acl=self._acl
-            )
+            created = await create_identified(bound, parent, [prefix], data, self._options)
             self.path, self._unnumbered = created.paths[0], False
             return created.stat
         if not self._persistent:
-            return await create_ephemeral(bound, path, data, parents=self._parents, acl=self._acl)
+            return await create_ephemeral(bound, path, data, self._options)
         try:
-            _, stat = await bound.repeat(lambda: zk.create(path, data, acl=self._acl, include_stat=True))
+            acl = self._options.acl
+            _, stat = await bound.repeat(lambda: zk.create(path, data, acl=acl, include_stat=True))
         except NoNodeError:
-            await self._parents.create(bound, split(path)[0])
+            await self._options.create_parent(bound, split(path)[0])
             return None
         return stat
 

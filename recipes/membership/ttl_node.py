@@ -8,7 +8,6 @@ from typing import Literal
 
 from ...client import (
     ACL,
-    OPEN_ACL,
     Create,
     CreateMode,
     NodeExistsError,
@@ -16,9 +15,8 @@ from ...client import (
     Stat,
     ZooKeeper,
 )
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import split
 from .persistent_node import KeptNode
 
 TOUCH = "touch"
@@ -64,8 +62,7 @@ class TtlNode(KeptNode):
         self._touch = join(path, TOUCH)
 
     def _creation(self, path: str, data: bytes) -> Create:
-        acl = OPEN_ACL if self._acl is None else self._acl
-        return Create(path, data, acl, CreateMode.PERSISTENT_WITH_TTL, round(1000 * self._ttl))
+        return Create(path, data, self._options.acl, CreateMode.PERSISTENT_WITH_TTL, round(1000 * self._ttl))
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
         zk, path = self._zk, self.path
@@ -73,7 +70,7 @@ class TtlNode(KeptNode):
         try:
             await bound.repeat(lambda: zk.multi(both))
         except NoNodeError:
-            await self._parents.create(bound, split(path)[0])
+            await self._options.create_parent(bound, split(path)[0])
             return None
         except NodeExistsError:
             with suppress(NoNodeError):

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Self, TypedDict, TypeVar
 
-from ...client import ACL, OPEN_ACL, NoNodeError, SessionExpiredError, ZooKeeper
+from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.creating import Parents
+from ..base.creating import CreateOptions, Parents
 from ..base.hold import Suspended
 from ..base.running import steady
 from ..base.words import check_word
@@ -31,9 +31,8 @@ class QueueOptions(TypedDict, total=False):
     ``retry`` (bool): if the reply to a put was lost, put again, and accept that the item may be there twice.
     By default :class:`AmbiguousResult` is raised.
 
-    ``parents`` (:class:`Parents`): how missing directories are created; as containers by default. Beside
-    kazoo or Curator's DistributedQueue use ``Parents(container=False)``: they do not expect that a directory
-    vanishes when it has been empty for a while.
+    ``parents``: a missing directory is created as a ``"container"`` (the default) or ``"persistent"``. Beside
+    kazoo or Curator's DistributedQueue use ``"persistent"``: both expect that an empty directory stays.
 
     ``acl`` (sequence of ACL): of items and claims; everything for everyone by default.
 
@@ -43,7 +42,7 @@ class QueueOptions(TypedDict, total=False):
     limit: int | None
     retry: bool
     parents: Parents
-    acl: Sequence[ACL]
+    acl: Sequence[ACL] | None
     suspended: Suspended
     margin: float | None
 
@@ -78,9 +77,6 @@ class ItemQueue:
         validate_path(path)
         if excess := options.keys() - QueueOptions.__annotations__.keys():
             raise TypeError(f"a queue has no option {', '.join(sorted(excess))}")
-        parents = options.get("parents", Parents())
-        if not isinstance(parents, Parents):
-            raise TypeError(f"parents of a queue is such as Parents(container=False), not {parents!r}")
         check_word("suspended", options.get("suspended", "deadline"), Suspended)
         self.path = path
         self._zk = zk
@@ -89,8 +85,7 @@ class ItemQueue:
             layout,
             path if items is None else items,
             claims,
-            parents,
-            options.get("acl", OPEN_ACL),
+            CreateOptions(options.get("parents", "container"), options.get("acl")),
         )
         self._supply = Supply(self._place, clock)
         self._putting = Putting(self._place, options.get("limit"), options.get("retry", False), marked)

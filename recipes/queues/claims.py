@@ -33,8 +33,8 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
 )
+from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..errors import LockLost, LossReason, RecipeError
@@ -226,7 +226,7 @@ class Claim(Taking):
         super().__init__(place, supply, name)
         self.path = place.claim(name)
         self._id = uuid.uuid4().hex.encode()
-        create = Create(self.path, self._id, place.acl, CreateMode.EPHEMERAL)
+        create = Create(self.path, self._id, place.options.acl, CreateMode.EPHEMERAL)
         self._claim: list[Operation[Any]] = [Check(self._item_path), create]
         self._claiming: Pending[list[Any]] | None = None
         self._delete.append(Delete(self.path))
@@ -243,7 +243,7 @@ class Claim(Taking):
             except NoNodeError as error:
                 if error.index == 0:
                     return False
-                await self._place.parents.create(self.bound, split(self.path)[0])
+                await self._place.options.create_parent(self.bound, split(self.path)[0])
             except UNANSWERED:
                 await self.bound.reconnected()
                 if self._claiming.sent and await self._is_mine():

@@ -14,8 +14,8 @@ from ...client import (
     Operation,
     ZooKeeper,
 )
+from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..errors import AmbiguousResult
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR_ID
@@ -55,7 +55,7 @@ class IdQueue(ItemQueue):
         bound, claim, item = Bound(self._zk), self._place.claim(name), self._place.item(name)
         # Creating the claim fails if there is one: that is how "unless it is claimed" is said.
         operations: list[Operation[Any]] = [
-            Create(claim, b"", self._place.acl, CreateMode.EPHEMERAL),
+            Create(claim, b"", self._place.options.acl, CreateMode.EPHEMERAL),
             Delete(item),
             Delete(claim),
         ]
@@ -69,7 +69,7 @@ class IdQueue(ItemQueue):
                 return False
             except NoNodeError as error:
                 if error.index == 0:
-                    await self._place.parents.create(bound, split(claim)[0])
+                    await self._place.options.create_parent(bound, split(claim)[0])
                 elif ambiguous:
                     raise AmbiguousResult(f"removing {item}") from None
                 else:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import attrs
 
-from ...client import ACL, Stat, ZooKeeper
+from ...client import Stat, ZooKeeper
 from ...protocol.paths import join
-from ..base.creating import Parents
+from ..base.creating import CreateOptions
 from ..errors import AmbiguousResult, RecipeError
 
 _NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
@@ -140,8 +140,7 @@ class Place:
     layout: Layout
     items: str
     claims: str | None
-    parents: Parents
-    acl: Sequence[ACL]
+    options: CreateOptions
 
     def item(self, name: str) -> str:
         """The path of an item."""

@@ -22,9 +22,8 @@ from ...client import (
     SetData,
     Stat,
 )
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..base.running import steady
 from ..errors import AmbiguousResult, SequenceExhausted
 from .items import Place, QueueFull
@@ -56,9 +55,9 @@ class Putting:
             return
         if self.limit is not None and len(payloads) > self.limit:
             raise ValueError(f"{len(payloads)} items never fit into a queue of {self.limit}")
-        place, mode = self.place, CreateMode.PERSISTENT_SEQUENTIAL
+        place, acl, mode = self.place, self.place.options.acl, CreateMode.PERSISTENT_SEQUENTIAL
         operations: list[Operation[Any]] = [
-            Create(place.item(place.layout.prefix + middle), place.layout.encode(payload), place.acl, mode)
+            Create(place.item(place.layout.prefix + middle), place.layout.encode(payload), acl, mode)
             for middle, payload in zip(middles, payloads, strict=True)
         ]
         if self.limit is None:
@@ -83,7 +82,7 @@ class Putting:
             try:
                 return await self.place.zk.get(self.place.items)
             except NoNodeError:
-                await self.place.parents.create(Bound(self.place.zk), self.place.items)
+                await self.place.options.create_parent(Bound(self.place.zk), self.place.items)
 
     async def _wait_for_room(self, most: int) -> None:
         """Wait until there are that many items at most; one task of this object at a time."""
@@ -107,7 +106,7 @@ class Putting:
             await self._create(bound, operations, None, middles)
             return
         marker = join(f"{self.place.items}.puts", str(uuid.uuid4()))
-        create = Create(marker, b"", self.place.acl, CreateMode.EPHEMERAL)
+        create = Create(marker, b"", self.place.options.acl, CreateMode.EPHEMERAL)
         try:
             await self._create(bound, [*operations, create], marker, middles)
         finally:
@@ -121,9 +120,9 @@ class Putting:
             try:
                 results = await self.place.zk.multi(operations)
             except NoNodeError:
-                await self.place.parents.create(bound, self.place.items)
+                await self.place.options.create_parent(bound, self.place.items)
                 if marker is not None:
-                    await self.place.parents.create(bound, split(marker)[0])
+                    await self.place.options.create_parent(bound, split(marker)[0])
             except NodeExistsError:  # only the last number of all is given twice
                 raise SequenceExhausted(self.place.items) from None
             except UNANSWERED as error:

@@ -164,7 +164,7 @@ class Supply:
                 except NoNodeError:
                     if not watch:
                         return []
-                    await self._place.parents.create(Bound(zk), directory)
+                    await self._place.options.create_parent(Bound(zk), directory)
                 else:
                     armed.append(armed_now)
                     return names

@@ -18,11 +18,11 @@ import attrs
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
-from ..requests import set_op
-from ..server.helpers import Peer, World, request_frame
+from ..support.requests import set_op
+from ..support.world import Peer, World, request_frame
 
 MARGIN = 1.10
 DATA = b"x" * 100

@@ -35,9 +35,10 @@ from pyzk.client import (
     connect,
 )
 from pyzk.client.runner import Connector
-from pyzk.protocol.constants import WATCH_XID, OpCode
+from pyzk.protocol.constants import WATCH_XID
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiResult, encode_results
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.service import Service

@@ -20,8 +20,8 @@ from pyzk.client import (
     SessionExpiredError,
     ZooKeeper,
 )
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ReconfigDisabledError
+from pyzk.protocol.operations import OpCode
 
 from .world import World
 

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ConnectionLossError, Create, CreateMode, ZooKeeper
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import World
 

@@ -19,7 +19,7 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.client.operations import CONFIG_PATH
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import World, open_world
 

@@ -14,8 +14,9 @@ from typing import Any
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID
 from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import OpCode
 
 from .known_differences import differs
 from .servers import SUPER_CREDENTIALS, Server

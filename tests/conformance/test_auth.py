@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .servers import SUPER_CREDENTIALS

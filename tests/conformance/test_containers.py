@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiOp
+from pyzk.protocol.operations import OpCode
 
 from .conftest import PATIENCE, poll
 from .known_differences import differs

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import CreateMode, OpCode
+from pyzk.protocol.constants import CreateMode
+from pyzk.protocol.operations import OpCode
 
 from .servers import SUPER_CREDENTIALS
 from .wire_client import WireClient, acl

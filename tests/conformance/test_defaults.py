@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .conftest import KINDS, poll, running
 from .servers import Server, four_letter_word

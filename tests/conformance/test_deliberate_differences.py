@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .conftest import running
 from .servers import CONFIG, Server

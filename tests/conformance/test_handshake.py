@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .servers import Server

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiResult, decode_results, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .known_differences import differs

@@ -8,8 +8,9 @@ import struct
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import JUTE_MAXBUFFER, OpCode
+from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.multi import encode_multi
+from pyzk.protocol.operations import OpCode
 
 from .conftest import KINDS, Connect, running
 from .servers import CONFIG

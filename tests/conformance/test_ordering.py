@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .known_differences import differs

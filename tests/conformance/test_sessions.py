@@ -8,7 +8,8 @@ import time
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, OpCode
+from pyzk.protocol.constants import AUTH_XID
+from pyzk.protocol.operations import OpCode
 
 from .conftest import PATIENCE, Connect, poll
 from .known_differences import differs

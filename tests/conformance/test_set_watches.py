@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .known_differences import differs

@@ -24,8 +24,8 @@ from hypothesis.stateful import (
 )
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from .conftest import running
 from .lockstep import Lockstep, Twin

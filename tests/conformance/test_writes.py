@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .conftest import Connect
 from .servers import SUPER_CREDENTIALS
