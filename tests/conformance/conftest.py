@@ -12,9 +12,9 @@ import pytest
 
 from ..support.jvm import missing, scratch
 from ..support.needs import need
+from ..support.wire import ClosedError, WireClient
 from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
-from .wire_client import ClosedError, WireClient
 
 KINDS = ("ours", "real")
 PATIENCE = 10.0

@@ -11,9 +11,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, create_op
+from ..support.wire import ClosedError, Reply, WireClient
 from .conftest import KINDS, poll, running
 from .servers import Server, four_letter_word
-from .wire_client import ClosedError, Reply, WireClient, acl, create_op
 
 # Few connections, few words, no extended types, no enforced quotas.
 PLAIN = {
@@ -199,7 +200,7 @@ def test_the_size_limit_can_be_set(plain: Server, client: WireClient) -> None:
 
 def test_nobody_is_super_here(client: WireClient) -> None:
     assert client.auth("digest", "super:test").err == 0
-    assert ("super", "") not in client.who_am_i()
+    assert ("super", "") not in client.who_am_i().identities
     assert client.multi(create_op("/n", acl=[acl(0, "world", "anyone")])).err == 0
     assert client.get("/n").err == -102
     assert client.delete("/n").err == 0

@@ -7,9 +7,10 @@ import struct
 
 import pytest
 
+from ..support.requests import delete_op
+from ..support.wire import WireClient
 from .conftest import Connect, poll
 from .servers import Server, four_letter_word
-from .wire_client import WireClient, delete_op
 
 
 def ask(server: Server, word: str, extra: bytes = b"", *, half_close: bool = False) -> str:
