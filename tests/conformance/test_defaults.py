@@ -12,8 +12,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, create_op
+from ..support.waiting import wait_until
 from ..support.wire import ClosedError, Reply, WireClient
-from .conftest import KINDS, poll, running
+from .conftest import KINDS, running
 from .servers import Server, four_letter_word
 
 # Few connections, few words, no extended types, no enforced quotas.
@@ -174,8 +175,8 @@ def test_surplus_connections_are_closed_at_once(plain: Server) -> None:
                 assert client.is_closed()
             return len(clients) == 8
 
-    poll(exactly_eight)
-    poll(exactly_eight)  # what is closed makes room again
+    wait_until(exactly_eight)
+    wait_until(exactly_eight)  # what is closed makes room again
 
 
 @pytest.mark.parametrize("kind", KINDS)

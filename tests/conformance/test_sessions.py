@@ -11,8 +11,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 
+from ..support.waiting import wait_until
 from ..support.wire import TIMEOUT, ClosedError, Event, Reply, WireClient
-from .conftest import PATIENCE, Connect, poll
+from .conftest import PATIENCE, Connect
 from .known_differences import differs
 from .servers import Server, four_letter_word
 
@@ -115,7 +116,7 @@ def test_expiry_without_ephemerals_consumes_a_zxid(connect: Connect, client: Wir
     session = connect()
     before = client.ping().zxid
     connect(timeout=SHORT, session_id=session.session_id, password=session.password).drop()
-    poll(lambda: client.ping().zxid == before + 1)
+    wait_until(lambda: client.ping().zxid == before + 1)
 
 
 class Kept:

@@ -22,7 +22,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import SetDataRequest
 from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped
 
-from .helpers import wait_until
+from ...support.waiting import wait_until
 
 CYCLES = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 100
 
