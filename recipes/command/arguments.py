@@ -17,7 +17,7 @@ from ...client.hosts import ConnectString
 from ...protocol.paths import validate_path
 from ...protocol.version import __version__
 from ..base.hold import Suspended
-from ..locks.names import Naming
+from ..locks.names import LockLayout
 from .status import PROG, Failure, Status
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
@@ -49,7 +49,7 @@ class Options:
     shared: bool
     timeout: float
     slots: int | None
-    naming: Naming
+    naming: LockLayout
     suspended: Suspended
     data: bytes
     kill_after: float

@@ -12,7 +12,7 @@ import attrs
 from ...client import ZooKeeper
 from ...protocol.paths import join
 from ..locks.lock import Contender, contenders
-from ..locks.names import Kind
+from ..locks.names import ContenderKind
 from ..locks.semaphore import LeaseHolder, Semaphore
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
@@ -103,7 +103,7 @@ async def survey(zk: ZooKeeper, path: str) -> Survey:
         if _KAZOO_LEASE.search(found.path)  # to that layout every child is one
     ]
     queue, *gates = [
-        entries(await contenders(zk, place, frozenset(Kind)))
+        entries(await contenders(zk, place, frozenset(ContenderKind)))
         for place in (path, join(path, "locks"), f"{path}-__lock__")
     ]
     holding = next((i for i, entry in enumerate(queue) if not entry.shared), len(queue)) or len(queue[:1])

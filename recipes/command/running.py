@@ -31,7 +31,7 @@ from ..locks.grant import Grant
 from ..locks.lock import Lock
 from ..locks.rwlock import RWLock
 from ..locks.semaphore import Semaphore
-from ..locks.semaphore_layouts import LayoutName
+from ..locks.semaphore_layouts import SemaphoreLayout
 from .arguments import Options
 from .child import Child, find
 from .listing import as_json, survey, table
@@ -199,12 +199,12 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
     }
     lock: Lock | Semaphore
     if options.slots:
-        layout: LayoutName = "kazoo" if options.naming == "kazoo" else "curator"
+        layout: SemaphoreLayout = "kazoo" if options.naming == "kazoo" else "curator"
         lock = Semaphore(zk, options.path, options.slots, layout=layout, **terms)
     elif options.shared:
-        lock = RWLock(zk, options.path, naming=options.naming, **terms).read()
+        lock = RWLock(zk, options.path, layout=options.naming, **terms).read()
     else:
-        lock = Lock(zk, options.path, naming=options.naming, **terms)
+        lock = Lock(zk, options.path, layout=options.naming, **terms)
     return lock if options.timeout else lock.try_acquire()
 
 
