@@ -28,12 +28,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import records
-from ...protocol.constants import (
-    FOUR_LETTER_WORDS,
-    PING_XID,
-    TELNET_CLOSE,
-    OpCode,
-)
+from ...protocol.constants import FOUR_LETTER_WORDS, PING_XID, TELNET_CLOSE
 from ...protocol.errors import (
     AuthFailedError,
     SessionClosedRequireAuthError,
@@ -42,8 +37,9 @@ from ...protocol.errors import (
 )
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
+from ...protocol.operations import CLIENTS, CLOSE_SESSION, CREDENTIALS, PING, WRITES, OpCode
 from ..core.failures import report
-from ..core.operations import KNOWN, WRITES, Unfinished, UnknownOperation
+from ..core.operations import IN_STEPS, Unfinished, UnknownOperation
 from ..core.sessions import Session
 from ..core.stats import Summary
 from ..core.watches import Notification
@@ -62,26 +58,15 @@ _TURN = 32
 _HIGH_WATER = 256 * 1024
 """No further request is handled while this many bytes of output wait to be taken."""
 _STMK = b"stmk"
-_PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
 _SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records.ConnectRequest
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
-_SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
-_IN_STEPS = frozenset(
-    op.value
-    for op in (
-        OpCode.GET_ALL_CHILDREN_NUMBER,
-        OpCode.GET_EPHEMERALS,
-        OpCode.MULTI_READ,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-    )
-)
-_PLAIN = KNOWN - _IN_STEPS - {_PING}
-_SLOW = _IN_STEPS | {_CLOSE, OpCode.MULTI.value}
+_SPECIAL = CREDENTIALS | {PING}
+_PLAIN = CLIENTS - IN_STEPS - {PING}
+_SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
 """After these a turn looks at the time, which itself costs a tenth of a small request. What others cost is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
-_CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
+_CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
 class NoReply(Exception):
@@ -206,7 +191,7 @@ class Connection:
         if self._output or self._plain_session is None or session.closed:
             if not self.close_expected:
                 self._send(reply)
-                if op == _CLOSE:
+                if op == CLOSE_SESSION:
                     self._end_session()
             return b""
         stats.bytes_sent += answer_size + 4
@@ -455,7 +440,7 @@ class Connection:
                         if self.close_expected:
                             break
                         continue
-                    if op == _PING:
+                    if op == PING:
                         xid = PING_XID  # whatever the client sent (wire.md section 5)
                 zxid, err, body = handle(self, op, payload, now)
             except NoReply:
@@ -486,7 +471,7 @@ class Connection:
             output.append(_REPLY(size, xid, zxid, err))
             output.append(body)
             if op in slow:
-                if op == _CLOSE:
+                if op == CLOSE_SESSION:
                     self._end_session()
                     break
                 if clock() > end:

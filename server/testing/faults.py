@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-from ...protocol.constants import OpCode
 from ...protocol.errors import ZooKeeperError
-from ..core.operations import WRITES
+from ...protocol.operations import WRITES, OpCode
 from ..core.txn import Refused
 from ..net.connection import Connection, NoReply, NotYet
 from ..net.service import Handler, Service

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, ZooKeeper
 from pyzk.recipes.barrier import Barrier
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/barriers/one"
 

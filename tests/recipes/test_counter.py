@@ -13,7 +13,7 @@ from pyzk.recipes.codecs import MalformedValue
 from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/counters/one"
 MARKERS = f"{PATH}.ops"

@@ -14,7 +14,7 @@ from pyzk.client import ACL, Id, NoAuthError, Perms, ZooKeeper
 from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/barriers/step"
 

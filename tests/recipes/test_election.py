@@ -27,7 +27,7 @@ from pyzk.recipes import (
 )
 from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 U36 = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NAMES: dict[ElectionLayout, str] = {

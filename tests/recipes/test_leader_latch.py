@@ -13,7 +13,7 @@ from pyzk.recipes import LockLost, LossReason
 from pyzk.recipes.election import ElectionLayout, Term
 from pyzk.recipes.leader_latch import LeaderLatch
 
-from .lab import SESSION_TIMEOUT, TICK, Lab
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
 LAYOUTS: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"]
 

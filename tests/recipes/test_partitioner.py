@@ -26,7 +26,7 @@ from pyzk.client import (
 from pyzk.recipes import LockLost, LossReason, Rebalance
 from pyzk.recipes.partitioner import Partitioner
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 SETTLE = 2.0
 ITEMS = ["a", "b", "c", "d", "e"]

@@ -18,7 +18,7 @@ from pyzk.client import ConnectionLossError, EventType, NoNodeError, WatchEvent,
 from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
-from .lab import Lab, open_lab
+from ..support.lab import Lab, open_lab
 
 PATH = "/barrier"
 READY_PATH = f"{PATH}/{READY}"

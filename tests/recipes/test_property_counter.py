@@ -16,7 +16,7 @@ from pyzk.client import SessionExpiredError, ZooKeeper
 from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
 
-from .lab import Lab, open_lab
+from ..support.lab import Lab, open_lab
 
 PATH = "/counters/one"
 

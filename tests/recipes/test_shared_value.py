@@ -15,7 +15,7 @@ from pyzk.recipes.codecs import ASCII_INT, INT32, MalformedValue
 from pyzk.recipes.errors import AmbiguousResult
 from pyzk.recipes.shared_value import SharedValue, Updates, Versioned
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/config/limit"
 

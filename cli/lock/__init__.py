@@ -1,0 +1,34 @@
+"""``pyzk-lock``: run a command while holding a lock. For users: docs/pyzk-lock.md.
+
+``arguments`` reads what is wanted, ``running`` holds the lock, ``listing`` shows who holds what.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+import trio
+
+from ..status import Failure, Status, say
+from .arguments import PROG, parse
+from .running import run, show
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command ``pyzk-lock``; returns its exit status.
+
+    :param argv: the arguments without the program's name; those of the process by default.
+    :raises SystemExit: after ``--help`` and ``--version``.
+    """
+    logging.basicConfig(format=f"{PROG}: %(message)s", level=logging.WARNING)
+    try:
+        options = parse(sys.argv[1:] if argv is None else argv)
+        return trio.run(show if options.list else run, options)
+    except Failure as failure:
+        say(PROG, str(failure))
+        return failure.status
+    except KeyboardInterrupt:
+        return Status.SIGNAL + signal.SIGINT
