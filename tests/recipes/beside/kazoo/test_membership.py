@@ -15,7 +15,8 @@ from pyzk.recipes.locks.time_lease import MultiTimeLease, TimeLease
 from pyzk.recipes.membership.party import Party, PartyLayout
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import kazoo_client, until
+from ....support.interop import kazoo_client
+from ....support.waiting import until
 
 MINUTE = timedelta(minutes=1)
 
