@@ -23,7 +23,7 @@ from pyzk.client import (
 )
 from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.locks.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 
 from ...support.lab import Lab, lose_while_stopped
 from .test_semaphore import GATE, LEASES, both_layouts, children, free
@@ -31,7 +31,7 @@ from .test_semaphore import GATE, LEASES, both_layouts, children, free
 both_times = pytest.mark.parametrize("when", ["before", "after"])
 
 
-def leases(lab: Lab, layout: LayoutName = "curator") -> int:
+def leases(lab: Lab, layout: SemaphoreLayout = "curator") -> int:
     return len(children(lab, LEASES[layout]))
 
 
@@ -42,7 +42,7 @@ def leases(lab: Lab, layout: LayoutName = "curator") -> int:
 @both_times
 @pytest.mark.parametrize("count", [1, 3])
 async def test_f1_f2_f3_creating_leases_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, count: int
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, count: int
 ) -> None:
     """They are there once, found by a sync and a list where the reply was lost (F3: the sync is what makes a
     lagging follower safe)."""
@@ -63,7 +63,7 @@ async def test_f1_f2_f3_creating_leases_and_the_connection_is_lost(
 @both_layouts
 @both_times
 async def test_f1_f2_f3_creating_at_the_gate_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any
 ) -> None:
     async with Semaphore(zk, "/pool", 1, layout=layout):
         pass
@@ -77,7 +77,7 @@ async def test_f1_f2_f3_creating_at_the_gate_and_the_connection_is_lost(
 @both_times
 @pytest.mark.parametrize("what", ["lease", "gate"])
 async def test_f4_f5_deleting_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, what: str
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, what: str
 ) -> None:
     parent = LEASES[layout] if what == "lease" else GATE[layout]
     with lab.server.fault(op="delete", path=f"{parent}/*", when=when, action="disconnect"):
@@ -97,7 +97,7 @@ async def expire_after(lab: Lab, zk: ZooKeeper, seconds: float) -> None:
 
 @both_layouts
 async def test_f6_the_session_expires_while_creating(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
     async with trio.open_nursery() as nursery:
@@ -114,7 +114,7 @@ async def wait_for_a_lease(
     lab: Lab,
     zk: ZooKeeper,
     other: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     meanwhile: Callable[[], Awaitable[None]],
     at_the_gate: bool = True,
     **options: Any,
@@ -150,7 +150,7 @@ async def wait_for_a_lease(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_f7_the_session_expires_while_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def expire() -> None:
         lab.server.expire(zk.session.id)
@@ -163,7 +163,7 @@ async def test_f7_the_session_expires_while_waiting(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_f7_or_that_is_raised(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout), trio.open_nursery() as nursery:
@@ -179,7 +179,7 @@ async def test_f7_or_that_is_raised(
 
 @both_layouts
 async def test_f8_the_session_expires_while_holding(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     with pytest.raises(LockLost) as caught:
@@ -216,7 +216,7 @@ async def test_f9_the_session_expires_while_releasing(
 @both_layouts
 @pytest.mark.parametrize("keep_data", [True, False])
 async def test_f10_f11_the_server_restarts_while_holding_and_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, keep_data: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, keep_data: bool
 ) -> None:
     clients = [await lab.client() for _ in range(3)]
     order = []
@@ -262,7 +262,7 @@ async def test_f14_who_waits_keeps_his_place_through_a_short_absence(
 
 @both_layouts
 async def test_f15_an_operator_deletes_a_lease(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockLost) as caught:
@@ -277,7 +277,7 @@ async def test_f15_an_operator_deletes_a_lease(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_f15_an_operator_deletes_who_waits(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def delete() -> None:
         [path] = [s.ephemerals[0] for s in lab.server.sessions() if s.id == zk.session.id]
@@ -290,7 +290,7 @@ async def test_f15_an_operator_deletes_who_waits(
 
 @both_layouts
 async def test_f15_a_gate_that_is_lost_just_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     """Somebody else has come through the gate meanwhile, and taken the last lease."""
     other = await lab.client()
@@ -317,7 +317,7 @@ async def test_f15_a_gate_that_is_lost_just_before_the_lease_is_created(
 @both_layouts
 @pytest.mark.parametrize("nth", [1, 2])
 async def test_f15_a_lease_that_is_deleted_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, nth: int
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, nth: int
 ) -> None:
     with lab.server.fault(
         op="get_data", path=f"{LEASES[layout]}/*", nth=nth, action="error", error=NoNodeError
@@ -330,7 +330,7 @@ async def test_f15_a_lease_that_is_deleted_at_once(
 
 @both_layouts
 async def test_f17_the_parents_go(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
 
@@ -353,7 +353,7 @@ async def test_f17_the_parents_go(
 
 @both_layouts
 async def test_f17_the_leases_parent_goes_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     await zk.create("/keep")
@@ -373,7 +373,7 @@ async def test_f17_the_leases_parent_goes_before_the_lease_is_created(
 
 @both_layouts
 async def test_f18_strangers_at_the_gate_do_not_count(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.server.load({f"{GATE[layout]}/0": b"", f"{GATE[layout]}/junk0000000000": b""})
     with trio.fail_after(1):
@@ -393,7 +393,7 @@ async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
 async def test_f20_e34_cancelled_at_every_step(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName, busy: bool
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
@@ -424,7 +424,7 @@ async def hold_for(semaphore: Semaphore, seconds: float) -> None:
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
 async def test_f20_e34_the_connection_is_lost_at_every_step(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, busy: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Once without the caller's noticing more than a delay, and once when he has had enough by then."""
     other = await lab.client()
@@ -460,7 +460,7 @@ async def lose_patience(fault: Any, seconds: float, scope: trio.CancelScope) -> 
 
 @both_layouts
 async def test_f20_cancelled_without_a_connection_returns_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout):
@@ -487,7 +487,7 @@ async def test_f21_what_is_denied_is_said_at_once(
     autojump_clock: MockClock,
     lab: Lab,
     zk: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     where: str,
     denied: Perms,
     caplog: pytest.LogCaptureFixture,
@@ -525,7 +525,7 @@ async def test_f24_the_numbers_of_leases_run_out(autojump_clock: MockClock, lab:
 
 @both_layouts
 async def test_f24_the_numbers_of_the_gate_run_out(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.count_children(GATE[layout], 2147483646)
     async with Semaphore(zk, "/pool", 1, layout=layout):
@@ -537,7 +537,7 @@ async def test_f24_the_numbers_of_the_gate_run_out(
 
 @both_layouts
 async def test_a_closed_client_says_so_at_once(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout
 ) -> None:
     async with lab.connect() as zk:
         semaphore = Semaphore(zk, "/pool", 1, layout=layout)
@@ -547,7 +547,7 @@ async def test_a_closed_client_says_so_at_once(
 
 @both_layouts
 async def test_a_client_that_closes_lets_nobody_wait_for_ever(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     closing: list[ZooKeeper] = []
 
