@@ -59,13 +59,13 @@ class ArmedReads(PlainReads):
     async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
         if self._data:
             with suppress(NoNodeError):
-                data, stat, watch = await self._zk.get(path, watch=True)
+                data, stat, watch = await self._zk.get_and_watch(path)
                 self._keep("node", path, watch)
                 return data, stat
             if path != self._root:
                 self._forget(path)
                 return None
-        found, watch = await self._zk.exists(path, watch=True)
+        found, watch = await self._zk.exists_and_watch(path)
         self._keep("node", path, watch)
         if found is None:
             if path != self._root:
@@ -77,7 +77,7 @@ class ArmedReads(PlainReads):
 
     async def names(self, path: str) -> list[str]:
         try:
-            names, watch = await self._zk.get_children(path, watch=True)
+            names, watch = await self._zk.get_children_and_watch(path)
         except NoNodeError:
             return []
         self._keep("names", path, watch)

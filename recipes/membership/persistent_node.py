@@ -120,7 +120,7 @@ class KeptNode(Running):
                 made = await self._make(bound, self._data)
                 if made is not None:
                     self._written = revision
-            stat, watch = await bound.repeat(lambda: self._zk.exists(self.path, watch=True))
+            stat, watch = await bound.repeat(lambda: self._zk.exists_and_watch(self.path))
             with watch:
                 if stat is None or stat.czxid != made.czxid:
                     made = None
@@ -224,7 +224,7 @@ class PersistentNode(KeptNode):
             return await create_ephemeral(bound, path, data, self._options)
         try:
             acl = self._options.acl
-            _, stat = await bound.repeat(lambda: zk.create(path, data, acl=acl, include_stat=True))
+            _, stat = await bound.repeat(lambda: zk.create_with_stat(path, data, acl=acl))
         except NoNodeError:
             await self._options.create_parent(bound, split(path)[0])
             return None
@@ -234,7 +234,7 @@ class PersistentNode(KeptNode):
         """There is a znode already."""
         zk, path = self._zk, self.path
         while True:
-            stat, watch = await bound.repeat(lambda: zk.exists(path, watch=True))
+            stat, watch = await bound.repeat(lambda: zk.exists_and_watch(path))
             with watch:
                 if stat is None:
                     return None

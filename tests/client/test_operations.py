@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
+from pyzk.client.batch import Multi, MultiRead
 from pyzk.client.operations import (
-    CONFIG_PATH,
-    GetConfig,
     GetEphemerals,
-    Multi,
-    MultiRead,
     client_path,
     server_path,
 )
@@ -28,7 +25,6 @@ from pyzk.protocol.records import (
     CreateResponse,
     ErrorResponse,
     GetChildrenResponse,
-    GetDataRequest,
     GetDataResponse,
     GetEphemeralsResponse,
     MultiHeader,
@@ -101,12 +97,6 @@ def test_modes_from_keywords() -> None:
     ):
         with pytest.raises(ValueError, match="exclude"):
             mode(**wrong)
-
-
-def test_the_configuration_lies_outside_every_chroot() -> None:
-    request = GetConfig().request("/app")
-    assert isinstance(request, GetDataRequest)
-    assert request.path == CONFIG_PATH
 
 
 def test_ephemerals_outside_the_chroot_are_left_out() -> None:

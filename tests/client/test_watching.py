@@ -19,6 +19,7 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.client.operations import CONFIG_PATH
+from pyzk.client.registry import WatchRegistry
 from pyzk.protocol.operations import OpCode
 
 from .world import World, open_world
@@ -193,7 +194,7 @@ async def test_a_slow_reader_gets_one_missed_instead_of_everything(
 
 
 async def test_unread_events_with_long_paths_give_way_early() -> None:
-    stream = WatchStream("/app/a", "/app", 1024)
+    stream = WatchStream("/app/a", "/app", WatchRegistry(), 1024)
     long = WatchEvent(EventType.CREATED, "/app/a/" + "x" * 2**20)
     for _ in range(3):
         stream.deliver(long)

@@ -51,13 +51,13 @@ async def check_queue(
             waiting.append((await third.get()).data)
 
         nursery.start_soon(wait)
-        await until(lambda: third._zk.watch_count)
+        await until(lambda: third.zk.watch_count)
         await put(100)
     assert waiting == [b"100"]
     for number in range(count):
         await put(number)
     for queue in queues:
-        await queue._zk.sync(queue.path)
+        await queue.zk.sync(queue.path)
         assert await queue.size() == count
     item = await first.peek()
     assert item is not None
@@ -68,23 +68,23 @@ async def check_queue(
         with pytest.raises(ZeroDivisionError):
             async with second.claim() as item:
                 assert item.data == b"3"
-                await first._zk.sync(first.path)
+                await first.zk.sync(first.path)
                 following = await first.peek()
                 assert following is not None
                 assert following.data == b"4"
                 raise ZeroDivisionError
-        await third._zk.sync(third.path)
+        await third.zk.sync(third.path)
         async with third.claim() as item:
             assert item.data == b"3", "it is where it was"
     else:
-        await third._zk.sync(third.path)
+        await third.zk.sync(third.path)
         assert (await third.get()).data == b"3"
     taken = await take_all(queues, count - 4, claim=claims)
     assert sorted(taken) == [b"%d" % number for number in range(4, count)]
-    await first._zk.sync(first.path)
+    await first.zk.sync(first.path)
     assert await first.size() == 0
     for queue in queues:
-        await queue._zk.janitor.idle()
+        await queue.zk.janitor.idle()
 
 
 @pytest.mark.parametrize("safe", [True, False])

@@ -25,21 +25,21 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from trio.testing import MockClock
 
+from pyzk.cli.lock import main, running
+from pyzk.cli.lock.arguments import Options, parse
+from pyzk.cli.lock.listing import Entry, Survey, age, as_json, entries, table
+from pyzk.cli.lock.running import Job, contend, grace
+from pyzk.cli.status import Failure, Status
 from pyzk.client import Stat, ZooKeeper
 from pyzk.protocol.version import __version__
 from pyzk.recipes import Contender, Grant, Kind, LockLost
-from pyzk.recipes.command import main, running
-from pyzk.recipes.command.arguments import Options, parse
-from pyzk.recipes.command.listing import Entry, Survey, age, as_json, entries, table
-from pyzk.recipes.command.running import Job, contend, grace
-from pyzk.recipes.command.status import Failure, Status
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.lab import SESSION_TIMEOUT, Lab
 from ...support.waiting import wait_until
 
 PATIENCE = 30.0
-COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.recipes.command"]
+COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli.lock"]
 BUSY_WAIT = "while :; do sleep 0.02; done"
 SHELL_REPORTS = re.compile(r"^.*\b(Terminated|Killed)\b.*\n", re.MULTILINE)
 """What a shell may say of its children's deaths."""
