@@ -23,7 +23,7 @@ class Watch:
     It survives reconnects: what happened meanwhile is reported then. Waiting may be cancelled and resumed;
     it is leaving the block, or :meth:`cancel`, that removes the watch:
 
-        data, stat, watch = await zk.get("/config", watch=True)
+        data, stat, watch = await zk.get_and_watch("/config")
         with watch:
             await watch.wait()
 

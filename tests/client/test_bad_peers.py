@@ -302,9 +302,9 @@ async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
     calls: list[Callable[[ZooKeeper], Awaitable[object]]] = [
         lambda zk: zk.ensure_path("/n/x"),
         lambda zk: zk.create("/n/s", b"x" * 50, sequential=True),
-        lambda zk: zk.get("/n", watch=True),
-        lambda zk: zk.exists("/n/q", watch=True),
-        lambda zk: zk.get_children("/n", include_stat=True),
+        lambda zk: zk.get_and_watch("/n"),
+        lambda zk: zk.exists_and_watch("/n/q"),
+        lambda zk: zk.get_children_and_stat("/n"),
         lambda zk: zk.get_acls("/n"),
         lambda zk: zk.set("/n", b"z"),
         lambda zk: zk.multi([Check("/n"), Create("/n/m"), SetData("/n/m", b""), Delete("/n/m")]),
