@@ -73,7 +73,7 @@ class Controls(TreeControls, HistoryControls, Observer):
 
     def _settle(self, connection: Connection) -> None:
         """Send what a connection has said so far."""
-        connection.settle()
+        connection.wake()
         self._server.flush()
         stream = self._streams.get(connection)
         if stream is not None:

@@ -16,7 +16,8 @@ from ...protocol.constants import OpCode
 from ...protocol.errors import ZooKeeperError
 from ..core.operations import WRITES
 from ..core.txn import Refused
-from ..net.connection import Connection, NoReply, NotYet
+from ..net.connection import Connection
+from ..net.requests import NoReply, NotYet
 from ..net.service import Handler, Service
 from .describe import describe_reply, error_name
 from .history import FAULT, Recorder, Result

@@ -308,7 +308,7 @@ def test_a_client_that_is_found_to_be_gone_within_its_own_request(scene: Scene, 
     handle = scene.service.handle
 
     def sending(client: Any, *arguments: Any) -> Any:
-        client.settle()
+        client.wake()
         scene.hub.flush()
         return handle(client, *arguments)
 

@@ -251,7 +251,7 @@ def test_what_comes_behind_a_long_request_waits_for_it(slow: World) -> None:
 def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect(timeout=4000)
-    received = client.connection.received
+    received = client.connection.figures.received
 
     def pause() -> None:
         slow.pass_time(3)
@@ -263,8 +263,8 @@ def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) 
         pause()
     client.feed()
     assert client.reply().record.totalNumber == MANY
-    assert connection.received == received + 1
-    assert connection.latency.maximum > 3000
+    assert connection.figures.received == received + 1
+    assert connection.figures.latency.maximum > 3000
 
 
 def test_a_long_request_that_was_admitted_is_not_refused_half_way() -> None:
@@ -570,7 +570,7 @@ def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
     monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
     writer.multi(*[set_op("/", b"")] * 10, create_op("/a"), delete_op("/a"))
     assert len(encoded) == 2, "the same event of the same transaction is the same bytes"
-    queued = [watcher.connection._output for watcher in watchers]
+    queued = [watcher.connection.output for watcher in watchers]
     assert all(len(output) == 1 and output[0] is queued[0][0] for output in queued)
     assert world.engine.stats.more_sent == sent + 50 * 12
     assert world.engine.stats.watch_bytes == size + 50 * len(queued[0][0])

@@ -369,7 +369,7 @@ async def test_a_pause_that_finds_a_client_gone_holds_the_others(monkeypatch: py
     async with open_server() as server:
         clients = [await RawClient(server.open_stream()).connect() for _ in range(3)]
         doomed = next(iter(server._service.connections))
-        monkeypatch.setattr(doomed, "settle", lambda: doomed.abort("it has gone away"))
+        monkeypatch.setattr(doomed, "wake", lambda: doomed.abort("it has gone away"))
         server.pause()
         for client in clients[1:]:
             await client.send(OpCode.PING)
