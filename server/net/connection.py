@@ -19,8 +19,6 @@ While any of these holds something, or while much output waits, no more input is
 :attr:`may_read`. :attr:`has_work` is the other side, but not the opposite: a connection with nothing left
 over has no work and may read; one whose client does not read its replies has perhaps no work either and may
 not read; and one that is over may neither read nor work.
-
-    connection.hold(), release(now)         # for tests: a server that hears and says nothing for a while
 """
 
 from __future__ import annotations
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pyzk.server")
 
-_SESSION_ASKED = struct.Struct(">20xq").unpack_from  # of a frame with a records.ConnectRequest
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _STMK = b"stmk"
 _STMK_SIZE = 12  # bytes: the only word with an argument, a long
@@ -61,6 +58,7 @@ class Connection:
     :ivar close_expected: nothing more will be read; send what is left and close.
     :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
+    :ivar frozen: a gate has stopped it: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
 
@@ -104,7 +102,7 @@ class Connection:
         self.output: list[bytes] = []
         self.waiting = 0
         self._word_answer: Iterator[bytes] | None = None  # what is left of the answer to a four-letter word
-        self._held = 0
+        self.frozen = False
 
     def __repr__(self) -> str:
         session = f" session=0x{self.session.id:x}" if self.session else ""
@@ -134,7 +132,7 @@ class Connection:
 
     def proceed(self, now: float) -> None:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
-        if self._held:
+        if self.frozen:
             return
         try:
             if self.session is None and not self._shake_hands(now):
@@ -148,21 +146,24 @@ class Connection:
         except FrameLengthError as error:
             self.refuse(self._explain(error))
             return
-        if frames:
+        gate = self.service.gate
+        if gate is not None and frames and self.unfinished is None:
+            self.frames = frames = gate.requests(self, frames)
+        if frames and not self.close_expected:
             serve_requests(self, self.session, frames, now)
-        is_idle = self.input.empty and not (self.frames or self._held or self.close_expected)
+        is_idle = self.input.empty and not (self.frames or self.frozen or self.close_expected)
         self.fast_session = self.session if is_idle and not self.service.has_request_checks else None
 
     @property
     def has_work(self) -> bool:
         """Whether :meth:`proceed` has whole requests to go on with, output permitting."""
-        return (self.more or bool(self.frames)) and not self.close_expected and not self._held
+        return (self.more or bool(self.frames)) and not self.close_expected and not self.frozen
 
     @property
     def may_read(self) -> bool:
         """Whether more input is welcome."""
         return not (
-            self.more or self.frames or self._held or self.close_expected or self.waiting > HIGH_WATER
+            self.more or self.frames or self.frozen or self.close_expected or self.waiting > HIGH_WATER
         )
 
     @property
@@ -175,7 +176,7 @@ class Connection:
     def data_to_send(self) -> bytes:
         """Take the bytes that wait to be sent."""
         output = self.output
-        if not output or self._held:
+        if not output or self.frozen:
             return b""
         data = b"".join(output)
         output.clear()
@@ -192,14 +193,16 @@ class Connection:
         """Queue watch events, which are ``frames`` on the wire."""
         if self.close_expected:
             return
-        observer = self.service.observer
-        if observer is not None:
-            for event in events:
-                observer.event(self, event)
+        self.figures.sent_events(len(events))
+        gate = self.service.gate
+        if gate is not None:
+            events = gate.events(self, events)
+            frames = b"".join([event.frame for event in events])
+            if not events or self.close_expected:
+                return
         if not self.output:
             self.wake()
         self.send(frames)
-        self.figures.sent_events(len(events))
         if self.waiting > HIGH_WATER:
             self.service.unread.grew(self, len(frames))
         if self.waiting > self.service.settings.max_unsent:
@@ -236,7 +239,7 @@ class Connection:
         self.aborted = True
         self.output.clear()
         self.waiting = 0
-        self._held = 0
+        self.frozen = False
         self._close(reason)
         self.wake()
 
@@ -249,20 +252,28 @@ class Connection:
             self.service.closed(self, reason)
             self.wake()
 
-    # --- for tests ---------------------------------------------------------------------------------------
+    # --- for gates ---------------------------------------------------------------------------------------
 
-    def hold(self) -> None:
-        """Handle and send nothing until :meth:`release`, which must be called as often."""
-        self._held += 1
+    def freeze(self) -> None:
+        """Handle and send nothing until :meth:`thaw`."""
+        self.frozen = True
         self.fast_session = None
         self.wake()
 
-    def release(self, now: float) -> None:
-        """Go on where :meth:`hold` stopped."""
-        self._held = max(0, self._held - 1)
-        if not self._held:
-            self.proceed(now)
-            self.wake()
+    def thaw(self, now: float) -> None:
+        """Go on where :meth:`freeze` stopped."""
+        self.frozen = False
+        self.proceed(now)
+        self.wake()
+
+    def put_back(self, request: bytes, ahead: int, now: float) -> None:
+        """Handle a request that a gate has taken.
+
+        :param ahead: how many of the requests that wait come before it.
+        """
+        self.frames = [*self.frames[:ahead], request, *self.frames[ahead:]]
+        self.proceed(now)
+        self.wake()
 
     # --- turns -------------------------------------------------------------------------------------------
 
@@ -275,36 +286,38 @@ class Connection:
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Whether other clients are served before a long request or answer is gone on with.
 
-        Never while something stands in for the engine, which wants whole replies.
+        Never while there is a gate, which wants whole replies.
 
         :param ahead: seconds that the next step will take.
         """
         service = self.service
-        return service.direct and service.stopwatch() + ahead > service.turn_end
+        return service.gate is None and service.stopwatch() + ahead > service.turn_end
 
     # --- the handshake -----------------------------------------------------------------------------------
 
     def _shake_hands(self, now: float) -> bool:
         """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
-        word = self.input.peek(4)
-        if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
-            if word != _STMK or len(self.input) >= _STMK_SIZE:
-                self._answer_word(word, now)
-            return False
-        observer = self.service.observer
-        if observer is not None and len(self.input) >= 28:
-            observer.asked(self, *_SESSION_ASKED(self.input.peek(28)))
-            if self._held:
-                return False
-        payloads = self.input.take(1)
+        payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
-            return False
-        self.figures.received_no_request()
+            word = self.input.peek(4)
+            if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
+                if word != _STMK or len(self.input) >= _STMK_SIZE:
+                    self._answer_word(word, now)
+                return False
+            payloads = self.input.take(1)
+            if not payloads:
+                return False
+            self.figures.received_no_request()
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:
             self.refuse(f"its first message is no ConnectRequest: {error}")
             return False
+        gate = self.service.gate
+        if gate is not None and not gate.handshake(self, request):
+            self.frames = payloads
+            return False
+        self.frames = []
         if request.lastZxidSeen > self.engine.zxid:
             # wire.md section 4.2, step 4: without a word, and before the session is looked at
             self.refuse(
@@ -320,6 +333,8 @@ class Connection:
         self.send(_WELCOME(36 + len(flag), 0, timeout, session_id, 16, password) + flag)
         self.figures.sent_welcome(now)
         if session is None:
+            if gate is not None:
+                gate.refused(self, request.sessionId)
             self._close("its session was refused: unknown, expired, or wrong password")
             return False
         self.service.connected(self, resumed=request.sessionId != 0)

@@ -48,6 +48,7 @@ from ...protocol.errors import (
 from ...protocol.jute import JuteError
 from ..core.operations import KNOWN, WRITES, Unfinished, UnknownOperation
 from ..core.sessions import Session
+from .gate import Withheld
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -86,14 +87,6 @@ _NONE_PLAIN: frozenset[int] = frozenset()
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
 
 
-class NoReply(Exception):
-    """Raised by what stands in for the engine: the request was dealt with, and nothing is to be answered."""
-
-
-class NotYet(Exception):
-    """Likewise: the connection was held; the same request is to be handled again after its release."""
-
-
 # --- the short way -----------------------------------------------------------------------------------------
 
 
@@ -107,7 +100,7 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     if (
         session is None
         or now >= session.fresh_until
-        or not connection.service.direct
+        or connection.service.gate is not None
         or not 8 <= size <= connection.input.limit
     ):
         connection.receive_data(data, now)
@@ -152,7 +145,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
         connection.frames = frames
         return
     service, engine, output = connection.service, connection.engine, connection.output
-    handle = service.handle if connection.unfinished is None else _resume
+    handle = _resume if connection.unfinished is not None else (service.gate or engine).handle
     plain, slow = _PLAIN, _SLOW
     if engine.watches.watchers:
         plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED
@@ -176,13 +169,10 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                 if op == _PING:
                     xid = PING_XID  # whatever the client sent (wire.md section 5)
             zxid, err, body = handle(connection, op, payload, now)
-        except NoReply:
-            if connection.close_expected:
+        except Withheld:
+            if connection.frozen or connection.close_expected:
                 break
             continue
-        except NotYet:
-            left = iter([payload, *left])
-            break
         except Unfinished as unfinished:
             connection.unfinished = unfinished.steps
             left = iter([payload, *left])
@@ -225,7 +215,7 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
     """Handle the requests of a turn, of which the first was begun in an earlier turn."""
     steps, connection.unfinished = connection.unfinished, None
     if steps is None:
-        return connection.service.handle(connection, op, payload, now)
+        return (connection.service.gate or connection.engine).handle(connection, op, payload, now)
     return connection.engine.resume(connection, op, steps)
 
 
@@ -289,9 +279,14 @@ def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> 
         _reply(connection, xid, 0, 0)
 
 
+def reply_frame(xid: int, zxid: int, err: int, body: bytes) -> bytes:
+    """Encode a reply."""
+    return _REPLY(16 + len(body), xid, zxid, err) + body
+
+
 def _reply(connection: Connection, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
     size = 16 + len(body)
     stats = connection.engine.stats
     stats.last_response = size
     stats.new_response_size(size)
-    connection.send(_REPLY(size, xid, zxid, err) + body)
+    connection.send(reply_frame(xid, zxid, err, body))

@@ -20,14 +20,11 @@ from ...protocol.records import Id
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
-from ..core.watches import Notification
 from .connection import Connection
+from .gate import Gate
 from .unread import UnreadOutput
 
 logger = logging.getLogger("pyzk.server")
-
-Handler: TypeAlias = Callable[[Connection, int, bytes, float], tuple[int, int, bytes]]
-"""What processes a request: as :meth:`.engine.Engine.handle` does."""
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """What answers a four-letter word, piece by piece: given the word, the service, who asks, the time (seconds,
@@ -43,25 +40,6 @@ _BUCKET = 10.0
 """Seconds to whose multiples the idle deadlines of connections are rounded up, where operators see them."""
 
 
-class Observer:
-    """What happens to connections, for whoever wants to know; each method does nothing by default."""
-
-    def opened(self, connection: Connection) -> None:
-        """A client has connected."""
-
-    def asked(self, connection: Connection, session_id: int) -> None:
-        """It asks for a session, 0 being a new one; if it is held now, this comes again after its release."""
-
-    def attached(self, connection: Connection, resumed: bool) -> None:
-        """It has its session: a new one, or one ``resumed``."""
-
-    def event(self, connection: Connection, notification: Notification) -> None:
-        """It is sent a watch event."""
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        """The connection is over."""
-
-
 class Service:
     """
     :param now: the monotonic time in seconds.
@@ -75,11 +53,7 @@ class Service:
     :ivar address: where plain clients connect, once somebody listens for this service.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
-    :ivar handle: what processes a request: the engine, or whatever a test puts before it, which is given
-        whole replies. Besides what :meth:`.engine.Engine.handle` does it may raise
-        :class:`.connection.NoReply` or ``NotYet``.
-    :ivar direct: whether that is the engine; if so, lone requests go to it without asking here.
-    :ivar observer: told of connections and events, if set.
+    :ivar gate: what stands between the clients and the engine, in tests.
     :ivar unread: what transports hold for clients that do not read.
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
@@ -106,8 +80,7 @@ class Service:
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = 306
-        self.handle = self.engine.handle
-        self.observer: Observer | None = None
+        self.gate: Gate | None = None
         self.refusing = False
         self.unread = UnreadOutput(settings.max_unread)
         self.has_request_checks = bool(
@@ -119,15 +92,6 @@ class Service:
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
-
-    @property
-    def handle(self) -> Handler:
-        return self._handle
-
-    @handle.setter
-    def handle(self, handle: Handler) -> None:
-        self._handle = handle
-        self.direct = handle == self.engine.handle
 
     def accept(
         self,
@@ -165,8 +129,8 @@ class Service:
         timeout = self.settings.sessionless_timeout / 1000
         # rounded up to a multiple of the timeout, so that no connection is closed early
         self._no_session_yet[connection] = (now // timeout + 2) * timeout
-        if self.observer is not None:
-            self.observer.opened(connection)
+        if self.gate is not None:
+            self.gate.opened(connection)
         return connection
 
     def _limit_exceeded(self, host: str) -> str | None:
@@ -182,8 +146,8 @@ class Service:
     def connected(self, connection: Connection, resumed: bool) -> None:
         """A connection has its session."""
         self._no_session_yet.pop(connection, None)
-        if self.observer is not None:
-            self.observer.attached(connection, resumed)
+        if self.gate is not None:
+            self.gate.attached(connection, resumed)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection is over."""
@@ -197,8 +161,8 @@ class Service:
         if not self._per_host[host]:
             del self._per_host[host]
         self.engine.disconnected(connection)
-        if self.observer is not None:
-            self.observer.closed(connection, reason)
+        if self.gate is not None:
+            self.gate.closed(connection, reason)
 
     def outstanding(self) -> int:
         """How many requests have arrived and wait for their turn, on all connections."""

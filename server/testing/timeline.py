@@ -125,7 +125,7 @@ def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
 
 
 _IMPLIED = ("opened from", "disconnected: its session", f"disconnected: {FAULT}")
-_MARKS = {"event": "<< ", "fault": "!! ", "control": "== ", "reaper": "-- ", "note": "## "}
+_MARKS = {"event": "<< ", "fault": "!! ", "hold": "|| ", "control": "== ", "reaper": "-- ", "note": "## "}
 _WRITES = frozenset(("create", "delete", "set_data", "set_acl", "multi", "reconfig", "close_session"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType, OpCode
 from pyzk.protocol.multi import encode_multi
 from pyzk.server.monitoring.words import in_pieces
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import SLICE
 
 from ...support.invariants import check_world_invariants
@@ -304,28 +306,29 @@ def test_a_connection_that_ends_in_the_midst_of_a_long_request(slow: World, how:
     check_world_invariants(slow)
 
 
-def test_a_long_request_of_a_connection_that_is_held_goes_on_after_its_release(slow: World) -> None:
+def test_a_long_request_of_a_connection_that_is_frozen_goes_on_once_it_is_thawed(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     connection = client.connection
     connection.receive_data(client.encode(OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")), slow.now)
-    connection.hold()
+    connection.freeze()
     assert not connection.has_work
-    connection.release(slow.now)
+    connection.thaw(slow.now)
     client.feed()
     assert client.reply().record.totalNumber == MANY
 
 
-def test_who_stands_before_the_engine_gets_whole_replies(slow: World) -> None:
+def test_a_gate_sees_whole_replies(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     seen = []
 
-    def watching(*arguments: object) -> tuple[int, int, bytes]:
-        seen.append(slow.engine.handle(*arguments))  # type: ignore[arg-type]
-        return seen[-1]
+    class Watching(Gate):
+        def handle(self, *arguments: Any) -> tuple[int, int, bytes]:
+            seen.append(super().handle(*arguments))
+            return seen[-1]
 
-    slow.service.handle = watching
+    slow.service.gate = Watching()
     assert ask(client, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")) == 1
     assert seen == [(slow.zxid, 0, MANY.to_bytes(4))]
 
