@@ -14,7 +14,9 @@ from typing import Any
 from ....protocol import records
 from ....protocol.constants import OpCode
 from ....protocol.jute import Record, fields_reader
+from ..memory import reserve
 from . import multi, reads, watching, writes
+from .growth import grows
 from .long import Steps, Unfinished
 from .multi import RefusedRead
 
@@ -29,7 +31,7 @@ __all__ = [
     "look_up",
 ]
 
-_Reader = Callable[[bytes, int], tuple[Any, ...]]
+_Reader = Callable[[bytes, int], Any]
 _Method = Callable[[Any, Any, Any], bytes]
 Operation = tuple[_Reader | None, _Method, bool]
 """What reads the request, what does it, whether it takes a zxid."""
@@ -75,7 +77,9 @@ WRITES = frozenset(op for op, (_, _, takes_zxid) in _BY_CODE.items() if takes_zx
 
 OPERATIONS: dict[int, Operation] = {}
 """By op code, those that were asked for already: others are entered by :func:`look_up`. Auth and sasl are the
-connection's own affair."""
+connection's own affair. Empty while memory is short: then each request passes :func:`look_up`."""
+reserve.when_short(OPERATIONS.clear)
+_READERS: dict[int, _Reader | None] = {}  # compiled already
 
 
 class UnknownOperation(Exception):
@@ -83,11 +87,29 @@ class UnknownOperation(Exception):
 
 
 def look_up(op: int) -> Operation:
-    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled. Raises
-    :class:`UnknownOperation`."""
+    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled.
+
+    :raises UnknownOperation: there is none.
+    """
     try:
         cls, method, takes_zxid = _BY_CODE[op]
     except KeyError:
         raise UnknownOperation from None
-    OPERATIONS[op] = fields_reader(cls) if cls else None, method, takes_zxid
+    if op not in _READERS:
+        _READERS[op] = fields_reader(cls) if cls else None
+    read = _READERS[op]
+    if reserve.short:
+        return _reader_while_short(op, read), method, takes_zxid
+    OPERATIONS[op] = read, method, takes_zxid
     return OPERATIONS[op]
+
+
+def _reader_while_short(op: int, read: _Reader | None) -> _Reader:
+    """Make a reader that raises :class:`MemoryError` for a request that makes the server grow."""
+
+    def read_unless_growing(frame: bytes, pos: int) -> Any:
+        if grows(op, frame) and reserve.is_still_short():
+            raise MemoryError("memory is short")
+        return read(frame, pos) if read is not None else frame
+
+    return read_unless_growing
