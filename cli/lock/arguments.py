@@ -13,7 +13,7 @@ import attrs
 
 from ...protocol.version import __version__
 from ...recipes.base.hold import Suspended
-from ...recipes.locks.names import Naming
+from ...recipes.locks.names import LockLayout
 from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
 from ..status import Failure
 
@@ -46,7 +46,7 @@ class Options:
     shared: bool
     timeout: float
     slots: int | None
-    layout: Naming
+    layout: LockLayout
     suspended: Suspended
     data: bytes
     kill_after: float

@@ -12,7 +12,7 @@ import attrs
 from ...client import ZooKeeper
 from ...protocol.paths import join
 from ...recipes.locks.lock import Contender, contenders
-from ...recipes.locks.names import Kind
+from ...recipes.locks.names import ContenderKind
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
@@ -110,7 +110,7 @@ async def survey(zk: ZooKeeper, path: str) -> Survey:
         if _KAZOO_LEASE.search(found.path)  # that layout takes every child for a lease
     ]
     queue, *gates = [
-        entries(await contenders(zk, place, frozenset(Kind)))
+        entries(await contenders(zk, place, frozenset(ContenderKind)))
         for place in (path, join(path, "locks"), f"{path}-__lock__")
     ]
     holding = next((i for i, entry in enumerate(queue) if not entry.shared), len(queue)) or len(queue[:1])

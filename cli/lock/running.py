@@ -29,7 +29,7 @@ from ...recipes.locks.grant import Grant
 from ...recipes.locks.lock import Lock
 from ...recipes.locks.rwlock import RWLock
 from ...recipes.locks.semaphore import Semaphore
-from ...recipes.locks.semaphore_layouts import LayoutName
+from ...recipes.locks.semaphore_layouts import SemaphoreLayout
 from ..child import Child, find, heeded, runnable
 from ..connecting import client
 from ..status import Failure, Status, say
@@ -195,12 +195,12 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
     }
     lock: Lock | Semaphore
     if options.slots:
-        layout: LayoutName = "kazoo" if options.layout == "kazoo" else "curator"
+        layout: SemaphoreLayout = "kazoo" if options.layout == "kazoo" else "curator"
         lock = Semaphore(zk, options.path, options.slots, layout=layout, **hold_options)
     elif options.shared:
-        lock = RWLock(zk, options.path, naming=options.layout, **hold_options).read()
+        lock = RWLock(zk, options.path, layout=options.layout, **hold_options).read()
     else:
-        lock = Lock(zk, options.path, naming=options.layout, **hold_options)
+        lock = Lock(zk, options.path, layout=options.layout, **hold_options)
     return lock if options.timeout else lock.try_acquire()
 
 

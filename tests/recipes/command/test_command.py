@@ -32,7 +32,7 @@ from pyzk.cli.lock.running import Job, contend, grace
 from pyzk.cli.status import Failure, Status
 from pyzk.client import Stat, ZooKeeper
 from pyzk.protocol.version import __version__
-from pyzk.recipes import Contender, Grant, Kind, LockLost
+from pyzk.recipes import Contender, ContenderKind, Grant, LockLost
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.lab import SESSION_TIMEOUT, Lab
@@ -900,16 +900,16 @@ def test_ages(seconds: float, text: str) -> None:
 
 
 def test_one_with_two_names_is_one() -> None:
-    def contender(name: str, kind: Kind, session: int, zxid: int) -> Contender:
+    def contender(name: str, kind: ContenderKind, session: int, zxid: int) -> Contender:
         stat = Stat(zxid, zxid, 5000, 5000, 0, 0, 0, session, 0, 0, zxid)
         return Contender(f"/x/{name}", name, kind, 0, b"d", stat)
 
     found = entries(
         [
-            contender("a", Kind.CURATOR_LOCK, 1, 10),
-            contender("b", Kind.KAZOO_LOCK, 1, 10),
-            contender("c", Kind.KAZOO_READ, 1, 11),
-            contender("d", Kind.AIOZK_WRITE, 2, 11),
+            contender("a", ContenderKind.CURATOR_LOCK, 1, 10),
+            contender("b", ContenderKind.KAZOO_LOCK, 1, 10),
+            contender("c", ContenderKind.KAZOO_READ, 1, 11),
+            contender("d", ContenderKind.AIOZK_WRITE, 2, 11),
         ]
     )
     assert [(one.kind, one.libraries, one.paths) for one in found] == [
