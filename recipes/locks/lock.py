@@ -24,14 +24,15 @@ import attrs
 import trio
 
 from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
+from ...protocol.layouts import ContenderKind, in_order
 from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
 from .contender import Contest, contend
 from .grant import REVOKE, Grant, OnRevoke, OnRevokeWord
 from .local_queue import LocalQueue
-from .names import DEFAULT_KINDS, ContenderKind, LockLayout, Purpose, Role, in_order
 from .options import Holding, HoldingOptions, LockOptions
+from .role import DEFAULT_KINDS, LockLayout, Purpose, Role
 from .strategy import PREDECESSOR, Strategy
 
 

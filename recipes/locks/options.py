@@ -12,12 +12,13 @@ from typing import Literal, TypedDict
 import attrs
 
 from ...client import ACL
+from ...protocol.layouts import ContenderKind
 from ..base.bound import Bound
 from ..base.creating import CreateOptions, Parents
 from ..base.hold import Hold, Suspended
 from ..base.words import one_of
 from .grant import OnRevoke
-from .names import ContenderKind, LockLayout
+from .role import LockLayout
 from .strategy import Strategy
 
 OnSessionLoss = Literal["requeue", "raise"]

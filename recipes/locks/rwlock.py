@@ -34,13 +34,14 @@ from ...client import (
     ZooKeeper,
     paths,
 )
+from ...protocol.layouts import ContenderKind, parse
 from ..base.words import check_options
 from ..errors import Deadlock, LockLost, LossReason
 from .bridge import parts
 from .grant import Grant
 from .lock import Lock
-from .names import ContenderKind, Purpose, parse
 from .options import RWLockOptions
+from .role import Purpose
 
 _READER = {
     ContenderKind.CURATOR_WRITE: ContenderKind.CURATOR_READ,

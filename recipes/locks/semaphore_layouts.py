@@ -13,12 +13,12 @@ from typing import Literal
 import attrs
 
 from ...client import BadVersionError, NodeExistsError, NoNodeError, paths
+from ...protocol.layouts import ContenderKind, parse
+from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound
 from ..base.creating import CreateOptions
 from ..base.warning import WarnOnce
 from ..errors import ForeignLayout, InconsistentLimit, SequenceExhausted
-from .contender import LAST_SEQUENCE
-from .names import ContenderKind, parse
 
 logger = logging.getLogger(__name__)
 
