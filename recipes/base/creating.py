@@ -43,7 +43,7 @@ def _open_by_default(acl: Sequence[ACL] | None) -> Sequence[ACL]:
 
 
 @attrs.frozen
-class CreateOptions:
+class ZnodeOptions:
     """How a recipe creates its znodes.
 
     :ivar parents: what a missing parent is created as.
@@ -60,11 +60,11 @@ class CreateOptions:
         await bound.repeat(lambda: bound.zk.ensure_path(path, container=container, acl=self.acl))
 
 
-DEFAULTS = CreateOptions()
+DEFAULTS = ZnodeOptions()
 
 
 async def create_ephemeral(
-    bound: Bound, path: str, data: bytes = b"", options: CreateOptions = DEFAULTS
+    bound: Bound, path: str, data: bytes = b"", options: ZnodeOptions = DEFAULTS
 ) -> Stat:
     """Create an ephemeral znode of a fixed name. After a lost reply, a znode that turns out to belong to this
     session is the one that was asked for.
@@ -119,7 +119,7 @@ async def create_identified(
     parent: str,
     prefixes: Sequence[str],
     data: bytes = b"",
-    options: CreateOptions = DEFAULTS,
+    options: ZnodeOptions = DEFAULTS,
     *,
     sequential: bool = True,
     fence: Check | None = None,

@@ -14,7 +14,7 @@ import attrs
 from ...client import ACL
 from ...protocol.layouts import ContenderKind
 from ..base.bound import Bound
-from ..base.creating import CreateOptions, Parents
+from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
 from ..base.words import one_of
 from .grant import OnRevoke
@@ -78,7 +78,7 @@ class LockOptions(RWLockOptions, total=False):
 
 
 @attrs.frozen
-class Holding(CreateOptions):
+class Holding(ZnodeOptions):
     """How a contender waits, holds and gives up: :class:`HoldingOptions` with defaults.
 
     :raises ValueError: an option is none of the words that it takes.

@@ -29,8 +29,6 @@ from ...client import (
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
-    Stat,
-    Watch,
     ZooKeeper,
     paths,
 )
@@ -107,10 +105,7 @@ class WriteGrant(Grant):
     async def _watch_readers(self) -> None:
         zk, hold = self.zk, self.hold
 
-        async def read(path: str) -> tuple[bytes | None, Stat, Watch]:
-            return await zk.get(path, watch=True)
-
-        found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
+        found = [await self._bound.repeat(partial(zk.get_and_watch, path)) for path in self.paths]
         await hold.unguard()
         for part, (data, _, own_watch) in zip(parts(hold), found, strict=True):
             part.guard(own_watch, self.data_changed)

@@ -23,7 +23,7 @@ from ...client import (
     repeat,
 )
 from ...protocol.paths import join
-from ..base.creating import CreateOptions, Parents
+from ..base.creating import Parents, ZnodeOptions
 from ..base.running import steady
 from ..errors import ForeignLayout
 from .grant import Grant
@@ -89,7 +89,7 @@ class TimeLease:
         self.holder = holder
         self._zk = zk
         self._duration = timedelta(seconds=duration)
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._now = now
         self._znode = join(path, _NAME)
         self._lock = Lock(zk, path, data=holder.encode(), layout="kazoo", parents=parents, acl=acl)
