@@ -8,7 +8,7 @@ The rules:
   tasks of one object take turns, and only one of them contends.
 * A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
   it would wait for itself.
-* What is known about the other contenders is read from the server each time; nothing is remembered.
+* :meth:`Lock.contenders` and :meth:`Lock.locked` read from the server each time; nothing is remembered.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Contender:
 
 @attrs.define
 class LockStatistics:
-    """What a lock object is doing and has done, in this process.
+    """The figures of one lock object, in this process.
 
     :ivar holding: how many tasks hold the lock now; ``waiting``: how many tasks wait.
     :ivar acquired: how many times the lock was granted; ``handed_on`` of them without asking the server.
@@ -229,7 +229,7 @@ class Lock(Acquirable[Grant]):
         return any(contender.kind in recognise for contender in in_order(names)[0])
 
     def statistics(self) -> LockStatistics:
-        """Return what this object is doing and has done."""
+        """Return a copy of the figures of this object."""
         return attrs.evolve(self._statistics)
 
 
