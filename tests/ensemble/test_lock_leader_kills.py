@@ -16,6 +16,8 @@ from pyzk.recipes.locks.semaphore import Semaphore
 
 from ..support.real import Ensemble
 
+pytestmark = pytest.mark.row("F12", "F13")
+
 CLIENTS = 5
 PATIENCE = 60.0
 """Seconds in which every client must get its turn again: an election takes less than one."""

@@ -13,6 +13,8 @@ from pyzk.recipes.leader_latch import LeaderLatch
 
 from .members import CLIENTS, PATH, Scene, Step, run_schedule, schedules
 
+pytestmark = pytest.mark.row("I-1", "I-3", "I-4", "I-6", "I-8", "I-9")
+
 LAYOUTS: dict[str, list[ElectionLayout]] = {
     "curator-latch": ["curator-latch"],
     "mixed": ["curator-latch", "kazoo", "curator-selector"],

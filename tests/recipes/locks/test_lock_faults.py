@@ -51,9 +51,10 @@ async def free(lab: Lab, *clients: ZooKeeper) -> None:
     assert all(zk.watch_count == 0 for zk in clients)
 
 
+@pytest.mark.row("F1", "F2", "F3")
 @pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f1_f2_f3_create_and_the_connection_is_lost(
+async def test_create_and_the_connection_is_lost(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
     """One znode comes of it, found by a sync and a list where the reply was lost (F3: the sync is what makes
@@ -71,8 +72,9 @@ async def test_f1_f2_f3_create_and_the_connection_is_lost(
     await free(lab, zk)
 
 
+@pytest.mark.row("F2")
 @pytest.mark.parametrize("layout", NAMINGS)
-async def test_f2_a_second_znode_that_turns_up_later_is_deleted(
+async def test_a_second_znode_that_turns_up_later_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     other = await lab.client()
@@ -94,9 +96,10 @@ async def hold_until_cancelled(lock: Lock) -> None:
         await trio.sleep_forever()
 
 
+@pytest.mark.row("F4", "F5")
 @pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f4_f5_delete_and_the_connection_is_lost(
+async def test_delete_and_the_connection_is_lost(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
     lock = Lock(zk, "/lock", layout=layout)
@@ -108,9 +111,8 @@ async def test_f4_f5_delete_and_the_connection_is_lost(
     await free(lab, zk)
 
 
-async def test_f6_the_session_expires_while_creating(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F6")
+async def test_the_session_expires_while_creating(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/lock")
     first = zk.session.id
     async with trio.open_nursery() as nursery:
@@ -151,9 +153,8 @@ async def wait_in_queue(
     return won[0]
 
 
-async def test_f7_the_session_expires_while_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F7")
+async def test_the_session_expires_while_waiting(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async def expire(holding: Grant) -> None:
         lab.server.expire(zk.session.id)
 
@@ -162,7 +163,10 @@ async def test_f7_the_session_expires_while_waiting(
     assert grant.sequence == 2, "at the end of the queue"
 
 
-async def test_f7_or_that_is_raised(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F7")
+async def test_on_request_an_expiry_while_waiting_is_raised(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with Lock(other, "/lock"), trio.open_nursery() as nursery:
 
@@ -177,9 +181,8 @@ async def test_f7_or_that_is_raised(autojump_clock: MockClock, lab: Lab, zk: Zoo
     await free(lab, zk, other)
 
 
-async def test_f8_the_session_expires_while_holding(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F8")
+async def test_the_session_expires_while_holding(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     before = lab.requests(zk)["delete"]
     with pytest.raises(LockLost) as caught:
         async with Lock(zk, "/lock") as grant:
@@ -192,10 +195,9 @@ async def test_f8_the_session_expires_while_holding(
         assert again.token > grant.token
 
 
-async def test_f8_a_lost_lock_is_not_entered_again(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
-    """Curator's says yes there (trap E-14)."""
+@pytest.mark.row("F8", "E-14")
+async def test_a_lost_lock_is_not_entered_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    """Curator's mutex lets its thread in again."""
     lock = Lock(zk, "/lock", reentrant=True)
     with pytest.raises(LockLost):
         async with lock:
@@ -209,7 +211,8 @@ async def test_f8_a_lost_lock_is_not_entered_again(
         assert await nodes(lab) == 1
 
 
-async def test_f9_the_session_expires_while_releasing(
+@pytest.mark.row("F9")
+async def test_the_session_expires_while_releasing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     session = zk.session.id
@@ -223,7 +226,8 @@ async def test_f9_the_session_expires_while_releasing(
     await free(lab, zk)
 
 
-async def test_f14_a_holder_that_gave_up_does_not_block_when_its_session_lives_on(
+@pytest.mark.row("F14")
+async def test_a_holder_that_gave_up_does_not_block_when_its_session_lives_on(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     with pytest.raises(LockLost) as caught:
@@ -236,7 +240,8 @@ async def test_f14_a_holder_that_gave_up_does_not_block_when_its_session_lives_o
     assert zk.session.generation == 1
 
 
-async def test_f15_an_operator_deletes_the_waiters_znode(
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_the_waiters_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -249,7 +254,8 @@ async def test_f15_an_operator_deletes_the_waiters_znode(
     assert (grant.requeues, grant.sequence) == (1, 2)
 
 
-async def test_f15_half_of_a_bridge_is_as_good_as_none(
+@pytest.mark.row("F15")
+async def test_half_of_a_bridge_is_as_good_as_none(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -263,7 +269,8 @@ async def test_f15_half_of_a_bridge_is_as_good_as_none(
     assert grant.requeues == 1
 
 
-async def test_f15_an_operator_deletes_the_holders_znode(
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_the_holders_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -275,7 +282,8 @@ async def test_f15_an_operator_deletes_the_holders_znode(
     await free(lab, zk, other)
 
 
-async def test_f16_an_operator_deletes_the_predecessor(
+@pytest.mark.row("F16")
+async def test_an_operator_deletes_the_predecessor(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     clients = [await lab.client() for _ in range(4)]
@@ -296,7 +304,8 @@ async def test_f16_an_operator_deletes_the_predecessor(
     await free(lab, zk, *clients)
 
 
-async def test_f17_the_parent_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F17")
+async def test_the_parent_is_deleted(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """Containers go with their last child, at any moment (recipe-rules.md 0.15)."""
     lock = Lock(zk, "/a/b/lock")
     async with lock as first:
@@ -311,7 +320,8 @@ async def test_f17_the_parent_goes(autojump_clock: MockClock, lab: Lab, zk: ZooK
     assert caught.value.reason is LossReason.NODE_DELETED
 
 
-async def test_f17_a_new_container_may_be_gone_before_its_first_child(
+@pytest.mark.row("F17")
+async def test_a_new_container_may_be_gone_before_its_first_child(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/lock")
@@ -320,7 +330,8 @@ async def test_f17_a_new_container_may_be_gone_before_its_first_child(
             assert await nodes(lab) == 1
 
 
-async def test_f18_foreign_children_do_not_count(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F18")
+async def test_foreign_children_do_not_count(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     lab.server.load({"/lock/0": b"", "/lock/-x": b"", "/lock/leases": b"", "/lock/junk0000000000": b""})
     async with Lock(zk, "/lock"), trio.open_nursery() as nursery:
         with pytest.raises(WouldBlock):
@@ -328,14 +339,16 @@ async def test_f18_foreign_children_do_not_count(autojump_clock: MockClock, lab:
         nursery.cancel_scope.cancel()
 
 
-async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
+@pytest.mark.row("F19")
+async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await lose_while_stopped(autojump_clock, Lock(zk, "/lock"))
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("layout", NAMINGS)
-async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: LockLayout) -> None:
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: LockLayout) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
     await zk.create("/lock")
@@ -362,7 +375,8 @@ async def hold_for(lock: Lock, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-async def test_f20_cancelled_without_a_connection_returns_at_once(
+@pytest.mark.row("F20")
+async def test_cancelled_without_a_connection_returns_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -381,8 +395,9 @@ async def test_f20_cancelled_without_a_connection_returns_at_once(
     assert zk.session.generation == 1
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("denied", [Perms.CREATE, Perms.DELETE, Perms.READ])
-async def test_f21_what_is_denied_is_said_at_once(
+async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, denied: Perms, caplog: pytest.LogCaptureFixture
 ) -> None:
     everybody = Id("world", "anyone")
@@ -394,9 +409,8 @@ async def test_f21_what_is_denied_is_said_at_once(
     assert await nodes(lab) == (denied is Perms.DELETE), "an operator has to look after that one"
 
 
-async def test_f22_a_read_only_server_grants_nothing(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F22")
+async def test_a_read_only_server_grants_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """The client never asks to be served by one, so that it is refused and waits for another; what is refused
     as a write all the same is said at once."""
     await zk.create("/lock")
@@ -408,7 +422,8 @@ async def test_f22_a_read_only_server_grants_nothing(
     await free(lab, zk)
 
 
-async def test_f23_a_predecessor_whose_data_changes_and_changes(
+@pytest.mark.row("F23")
+async def test_a_predecessor_whose_data_keep_changing_is_waited_for(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -426,7 +441,8 @@ async def test_f23_a_predecessor_whose_data_changes_and_changes(
     assert lists > 3
 
 
-async def test_f24_numbers_run_out_in_a_read_write_lock_too(
+@pytest.mark.row("F24")
+async def test_numbers_run_out_in_a_read_write_lock_too(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     lab.count_children("/lock", 2147483646)
@@ -461,8 +477,9 @@ async def test_the_default_client_ends_the_body_too(autojump_clock: MockClock, l
     assert caught.value.reason is LossReason.SESSION_EXPIRED
 
 
+@pytest.mark.row("F24")
 @pytest.mark.parametrize("created", [2147483645, 2147483646])
-async def test_f24_neither_half_of_a_bridge_may_have_the_last_number(
+async def test_neither_half_of_a_bridge_may_have_the_last_number(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, created: int
 ) -> None:
     """The next of kazoo's would have it too, and would not wait for ours."""
@@ -476,7 +493,8 @@ async def test_f24_neither_half_of_a_bridge_may_have_the_last_number(
     await free(lab, zk)
 
 
-async def test_f21_what_cannot_be_released_does_not_hide_what_the_body_raised(
+@pytest.mark.row("F21")
+async def test_what_cannot_be_released_does_not_hide_what_the_body_raised(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     await zk.create("/lock", acl=[ACL(Perms.ALL & ~Perms.DELETE, Id("world", "anyone"))])
@@ -486,7 +504,8 @@ async def test_f21_what_cannot_be_released_does_not_hide_what_the_body_raised(
     assert any("NoAuthError" in note for note in caught.value.__notes__)
 
 
-async def test_f21_a_holder_that_may_not_look_any_more_goes_on(
+@pytest.mark.row("F21")
+async def test_a_holder_that_may_not_look_any_more_goes_on(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()

@@ -188,8 +188,9 @@ async def test_several_are_had_together_or_not_at_all(
     await free(lab, layout, zk)
 
 
+@pytest.mark.row("E-36")
 @both_layouts
-async def test_e36_two_who_want_two_of_two_do_not_block_each_other(
+async def test_two_that_want_two_of_two_do_not_block_each_other(
     autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout
 ) -> None:
     clients = [await lab.client() for _ in range(2)]
@@ -209,8 +210,9 @@ async def test_e36_two_who_want_two_of_two_do_not_block_each_other(
     await free(lab, layout, *clients)
 
 
+@pytest.mark.row("E-36")
 @both_layouts
-async def test_e36_whichever_lease_is_returned_goes_to_the_next(
+async def test_whichever_lease_is_returned_goes_to_the_next(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     for leaving in ("a", "b", "c"):

@@ -141,7 +141,8 @@ async def test_a_task_that_would_wait_for_itself(autojump_clock: MockClock, lab:
     await free(lab, zk)
 
 
-async def test_e63_other_children_of_the_parent_lead_to_no_creates(
+@pytest.mark.row("E-63")
+async def test_other_children_of_the_parent_lead_to_no_creates(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
