@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 import attrs
+import pytest
 import trio
 
 from pyzk.client import UNANSWERED, NodeExistsError, NoNodeError, NotEmptyError, ZooKeeper, connect
@@ -34,6 +35,8 @@ from pyzk.recipes import (
 from ..support.real import Ensemble
 from ..support.waiting import until
 from .lines import cut
+
+pytestmark = pytest.mark.row("F12", "F13")
 
 KILLS = 3
 PROGRESS = 5
