@@ -119,7 +119,7 @@ async def test_they_begin_together_and_end_together(
     await nothing_is_left(lab, *(member.zk for member in round_.members))
 
 
-async def test_who_comes_late_joins_in(autojump_clock: MockClock, lab: Lab, round_: Round) -> None:
+async def test_a_late_member_joins_in(autojump_clock: MockClock, lab: Lab, round_: Round) -> None:
     for _ in range(3):
         await round_.join(2)
     assert round_.working == [True, True, True]
@@ -129,7 +129,7 @@ async def test_who_comes_late_joins_in(autojump_clock: MockClock, lab: Lab, roun
     assert round_.done == [False, False, False]
 
 
-async def test_who_comes_late_joins_those_still_at_work(
+async def test_a_late_member_joins_those_still_at_work(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None
 ) -> None:
     """However few they are."""
@@ -173,7 +173,7 @@ async def test_one_object_serves_many_tasks(autojump_clock: MockClock, lab: Lab,
     assert all(member.done for member in members)
 
 
-async def test_what_members_look_like(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_the_layout(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with DoubleBarrier(zk, PATH, 1, data=b"me") as path:
         nodes = lab.server.dump(form="nodes")
         name = path.removeprefix(f"{PATH}/")
@@ -207,7 +207,7 @@ async def test_what_it_costs(autojump_clock: MockClock, lab: Lab, names_in_order
 
 @pytest.mark.row("E-21")
 @pytest.mark.parametrize("n", [2, 3])
-async def test_a_ready_of_the_past_lets_nobody_in(
+async def test_an_old_ready_lets_nobody_in(
     autojump_clock: MockClock, lab: Lab, round_: Round, n: int
 ) -> None:
     lab.server.load({f"{PATH}/{READY}": b""})
@@ -232,7 +232,7 @@ async def test_members_that_died_leave_a_ready_that_lets_nobody_in(
     assert late.working
 
 
-async def test_who_was_away_is_let_in_though_the_others_have_left(
+async def test_a_member_that_was_away_is_let_in_though_the_others_have_left(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None
 ) -> None:
     """``ready`` is younger than the member that finds itself alone with it: that is no stale one."""
@@ -264,7 +264,7 @@ async def test_a_ready_that_is_gone_at_once_lets_in(
     assert waiting.done
 
 
-async def test_an_early_end_of_ready_is_no_leave_to_go(
+async def test_an_early_deletion_of_ready_lets_nobody_leave(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round, names_in_order: None
 ) -> None:
     lowest, leaving = await round_.join(2), await round_.join(2)
@@ -298,7 +298,7 @@ async def test_only_the_ready_that_was_meant_is_deleted(
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["by itself", "by another"])
-async def test_who_is_slow_to_leave_does_not_wait_for_the_next_round(
+async def test_a_member_slow_to_leave_does_not_wait_for_the_next_round(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None, deleted: bool
 ) -> None:
     """When it looks for the others, they have gone and come again, and wait for it."""
@@ -443,7 +443,9 @@ async def test_a_partition_breaks_it_once_the_server_says_so(
 
 @pytest.mark.row("F10")
 @pytest.mark.parametrize("stage", ["waiting", "working", "leaving"])
-async def test_a_restart_is_no_matter(autojump_clock: MockClock, lab: Lab, round_: Round, stage: str) -> None:
+async def test_a_restart_breaks_nothing(
+    autojump_clock: MockClock, lab: Lab, round_: Round, stage: str
+) -> None:
     await round_.join(2)
     if stage != "waiting":
         await round_.join(2)
@@ -586,7 +588,7 @@ async def test_a_lost_connection_lets_nobody_in(autojump_clock: MockClock, lab: 
 
 @pytest.mark.row("F20")
 @pytest.mark.parametrize("seconds", [number / 2 for number in range(1, 40)])
-async def test_who_is_cancelled_leaves_nothing(
+async def test_a_cancelled_member_leaves_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round, seconds: float
 ) -> None:
     """In the middle of each request, and between them. The other has been let in or not."""
@@ -613,7 +615,9 @@ async def test_who_is_cancelled_leaves_nothing(
 
 
 @pytest.mark.row("E-23")
-async def test_who_gives_up_may_come_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_member_that_gave_up_may_come_again(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     barrier = DoubleBarrier(zk, PATH, 2)
     for _ in range(3):
         with trio.move_on_after(5) as scope:

@@ -261,7 +261,7 @@ async def test_a_leader_asked_to_go_before_it_leads(
 # --- looking on ---------------------------------------------------------------------------------------------
 
 
-async def test_who_looks_on_creates_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_an_observer_creates_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     election = LeaderElection(zk, "/a/leader")
     before = lab.server.dump()
     assert await election.leader() is None
@@ -731,7 +731,9 @@ async def test_numbers_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
     await nothing_left(lab, zk)
 
 
-async def test_who_was_asked_to_go_is_told(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_leader_that_was_asked_to_resign_is_told(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     with pytest.raises(LockRevoked):
         async with LeaderElection(zk, "/leader", on_revoke="cancel").lead() as term:
             await revoke(zk, term.path)

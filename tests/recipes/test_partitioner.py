@@ -117,7 +117,9 @@ async def start(nursery: trio.Nursery, *partitioners: Partitioner) -> Sequence[W
         ("stuvwxy", ["a", "b", "c", "d", "e", "", ""]),
     ],
 )
-async def test_who_gets_what(autojump_clock: MockClock, lab: Lab, ids: str, expected: list[str]) -> None:
+async def test_the_shares_of_the_members(
+    autojump_clock: MockClock, lab: Lab, ids: str, expected: list[str]
+) -> None:
     """Sorted items, dealt out to the sorted members in turn, as kazoo does it."""
     clients = [await lab.client() for _ in ids]
     async with trio.open_nursery() as nursery:

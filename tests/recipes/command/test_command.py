@@ -407,7 +407,7 @@ def test_a_silent_server_ends_the_command_before_the_session_ends(start: Start) 
         assert len(contenders(server)) == 1, "to the server, we hold it"
 
 
-def test_who_wants_to_stop_early_gets_time(server: EmbeddedServer, start: Start) -> None:
+def test_with_suspended_cancel_a_command_has_time_to_clean_up(server: EmbeddedServer, start: Start) -> None:
     # What it starts to clean up is not asked to go.
     script = f"trap 'sleep 0.2 && echo bye; exit' TERM; {BUSY_WAIT}"
     process, session = holding(start, "--suspended", "cancel", "/x", script=script)
@@ -419,7 +419,7 @@ def test_who_wants_to_stop_early_gets_time(server: EmbeddedServer, start: Start)
     )
 
 
-def test_who_does_not_go_in_time_is_killed(server: EmbeddedServer, start: Start) -> None:
+def test_a_command_that_does_not_end_in_time_is_killed(server: EmbeddedServer, start: Start) -> None:
     process, session = holding(
         start,
         *("--suspended", "cancel", "--kill-after", "2", "/x"),
@@ -489,7 +489,9 @@ async def test_there_is_no_time_to_go_when_it_is_too_late(
         await rely()
 
 
-def test_what_is_left_has_no_more_time_than_the_lock(server: EmbeddedServer, start: Start) -> None:
+def test_children_of_the_command_are_killed_when_the_lock_is_lost(
+    server: EmbeddedServer, start: Start
+) -> None:
     script = "trap '' TERM; sleep 1000 & echo left; exit 3"
     process, session = holding(start, "--kill-after", "1000", "/x", script=script)
     assert process.line() == "left"

@@ -262,7 +262,7 @@ def run_schedule(schedule: Sequence[Step], layout: LayoutName) -> Run:
 
 
 @pytest.mark.parametrize("layout", ["curator", "kazoo"])
-def test_whatever_happens(layout: LayoutName) -> None:
+def test_the_invariants_hold_under_any_schedule(layout: LayoutName) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(STEPS)
     def check(schedule: list[Step]) -> None:

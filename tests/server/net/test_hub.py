@@ -56,7 +56,7 @@ async def receive(client: socket.socket, size: int) -> int:
     return received
 
 
-async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
+async def test_requests_that_another_task_left_over_are_handled() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
@@ -66,7 +66,7 @@ async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
-async def test_what_was_held_goes_on_after_its_release() -> None:
+async def test_held_requests_are_handled_after_their_release() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)

@@ -309,7 +309,7 @@ def test_a_long_request_of_a_connection_that_is_held_goes_on_after_its_release(s
     assert client.reply().record.totalNumber == MANY
 
 
-def test_who_stands_before_the_engine_gets_whole_replies(slow: World) -> None:
+def test_a_gate_before_the_engine_gets_whole_replies(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     seen = []
@@ -436,7 +436,7 @@ def test_all_watches_are_taken_out_at_once_where_they_are_few(world: World) -> N
 # --- what falls due ----------------------------------------------------------------------------------------
 
 
-def test_sessions_expire_in_steps_and_who_speaks_in_between_lives(slow: World) -> None:
+def test_sessions_expire_in_steps_and_those_heard_in_between_live(slow: World) -> None:
     clients = [slow.connect(timeout=4000) for _ in range(2500)]
     for client in clients[::100]:
         client.create(f"/e{client.session_id}", flags=1)
@@ -551,7 +551,7 @@ def test_the_paths_of_ephemerals_steer_no_terminal_either(world: World) -> None:
 # --- events to many ----------------------------------------------------------------------------------------
 
 
-def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
+def test_an_event_is_encoded_once_and_queued_once_for_each_watcher(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, watchers = world.connect(), [world.connect() for _ in range(50)]
