@@ -72,12 +72,12 @@ async def lock(zk: ZooKeeper) -> None:
 
 
 async def bridged_lock(zk: ZooKeeper) -> None:
-    async with Lock(zk, "/lock", naming="both"):
+    async with Lock(zk, "/lock", layout="both"):
         await trio.sleep(0.1)
 
 
 async def kazoos_lock(zk: ZooKeeper) -> None:
-    async with Lock(zk, "/lock", naming="kazoo"):
+    async with Lock(zk, "/lock", layout="kazoo"):
         await trio.sleep(0.1)
 
 

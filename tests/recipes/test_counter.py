@@ -114,7 +114,7 @@ async def test_blocks_do_not_overlap(autojump_clock: MockClock, lab: Lab, zk: Zo
         for counter in counters:
             nursery.start_soon(take, counter)
     assert sorted(number for block in blocks for number in block) == list(range(28))
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         await counters[0].reserve(0)
 
 

@@ -25,12 +25,12 @@ from pyzk.recipes import (
     SequenceExhausted,
     revoke,
 )
-from pyzk.recipes.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 U36 = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-NAMES: dict[Layout, str] = {
+NAMES: dict[ElectionLayout, str] = {
     "curator-latch": rf"_c_{U36}-latch-\d{{10}}",
     "curator-selector": rf"_c_{U36}-lock-\d{{10}}",
     "kazoo": r"[0-9a-f]{32}__lock__\d{10}",
@@ -69,7 +69,7 @@ async def lead_for_ever(election: LeaderElection, log: list[Term]) -> None:
 
 
 @layouts
-async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layout: Layout) -> None:
+async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layout: ElectionLayout) -> None:
     clients = [await lab.client() for _ in range(3)]
     log: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -109,7 +109,7 @@ async def test_candidates_of_every_layout_wait_for_each_other(autojump_clock: Mo
     log: list[int] = []
     async with trio.open_nursery() as nursery:
         # Each layout once behind each.
-        order: list[Layout] = ["curator-latch", "curator-selector", "kazoo"] * 2
+        order: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"] * 2
         order += ["kazoo", "curator-selector", "curator-latch"]
         for number, (zk, layout) in enumerate(zip(clients, order, strict=True)):
             nursery.start_soon(lead_for, LeaderElection(zk, "/leader", layout=layout), 1, log, number)
@@ -394,7 +394,7 @@ async def test_the_session_of_the_leader_expires(autojump_clock: MockClock, lab:
 @pytest.mark.row("F15", "E-32")
 @layouts
 async def test_an_operator_deletes_the_leaders_znode(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     """Two latches of Curator believe to lead then."""
     other = await lab.client()
@@ -466,7 +466,7 @@ async def test_a_leader_that_was_stopped_learns_of_the_loss_at_the_first_checkpo
 @layouts
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_the_connection_is_lost_with_the_create(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, when: Any
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout, when: Any
 ) -> None:
     await zk.create("/leader")
     with lab.server.fault(op="create", path="/leader/*", when=when, action="disconnect"):
@@ -495,7 +495,11 @@ async def test_the_connection_is_lost_with_the_delete(
 @pytest.mark.row("E-04")
 @layouts
 async def test_a_znode_of_another_session_is_never_taken_for_our_own(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
+    lab: Lab,
+    zk: ZooKeeper,
+    layout: ElectionLayout,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a session of ours that has ended has left, and a server that lags may still show."""
     await zk.create("/leader")
@@ -522,7 +526,7 @@ async def test_a_znode_of_another_session_is_never_taken_for_our_own(
 @pytest.mark.row("E-04")
 @layouts
 async def test_a_former_session_that_lives_on_leads_nobody(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     terms: list[Term] = []
 
@@ -645,7 +649,7 @@ async def test_foreign_children_are_no_candidates(
 
 @pytest.mark.row("F20")
 @layouts
-async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: Layout) -> None:
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: ElectionLayout) -> None:
     """Every reply takes a second, and the caller has had enough after 0.4 s, 1.4 s, ..."""
     zk, other = await lab.client(), await lab.client()
     await zk.create("/leader")
@@ -720,7 +724,9 @@ async def test_a_leader_whose_data_keep_changing_is_waited_for(
 
 @pytest.mark.row("F24")
 @layouts
-async def test_numbers_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout) -> None:
+async def test_numbers_run_out(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
+) -> None:
     lab.count_children("/leader", 2147483646)
     election = LeaderElection(zk, "/leader", layout=layout)
     async with election.lead():

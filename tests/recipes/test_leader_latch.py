@@ -10,12 +10,12 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import LockLost, LossReason
-from pyzk.recipes.election import Layout, Term
+from pyzk.recipes.election import ElectionLayout, Term
 from pyzk.recipes.leader_latch import LeaderLatch
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
-LAYOUTS: list[Layout] = ["curator-latch", "curator-selector", "kazoo"]
+LAYOUTS: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"]
 
 
 def candidates(lab: Lab) -> list[str]:
@@ -33,7 +33,9 @@ async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_latches_take_turns(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout) -> None:
+async def test_latches_take_turns(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
+) -> None:
     clients = [zk, await lab.client()]
     latches = [
         LeaderLatch(zk, "/leader", id=b"%d" % number, layout=layout) for number, zk in enumerate(clients)

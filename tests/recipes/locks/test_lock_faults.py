@@ -24,13 +24,13 @@ from pyzk.client import (
 )
 from pyzk.protocol.errors import NotReadOnlyCallError
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.names import LockLayout
 
 from ...support.lab import TICK, Lab, lose_while_stopped
 
-NAMINGS: list[Naming] = ["curator", "both"]
-CREATE: dict[Naming, str] = {"curator": "create", "both": "multi"}
-DELETE: dict[Naming, str] = {"curator": "delete", "both": "multi"}
+NAMINGS: list[LockLayout] = ["curator", "both"]
+CREATE: dict[LockLayout, str] = {"curator": "create", "both": "multi"}
+DELETE: dict[LockLayout, str] = {"curator": "delete", "both": "multi"}
 
 
 async def nodes(lab: Lab) -> int:
@@ -52,41 +52,41 @@ async def free(lab: Lab, *clients: ZooKeeper) -> None:
 
 
 @pytest.mark.row("F1", "F2", "F3")
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_create_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
     """One znode comes of it, found by a sync and a list where the reply was lost (F3: the sync is what makes
     a lagging follower safe)."""
     await zk.create("/lock")
-    with lab.server.fault(op=CREATE[naming], path="/lock/*", when=when, action="disconnect"):
-        async with Lock(zk, "/lock", naming=naming) as grant:
+    with lab.server.fault(op=CREATE[layout], path="/lock/*", when=when, action="disconnect"):
+        async with Lock(zk, "/lock", layout=layout) as grant:
             assert await nodes(lab) == len(grant.paths)
             with pytest.raises(WouldBlock):
-                await Lock(await lab.client(), "/lock", naming=naming).acquire(wait=False)
+                await Lock(await lab.client(), "/lock", layout=layout).acquire(wait=False)
     sequence = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
     if when == "after":
-        lost = sequence.index(CREATE[naming], 1)
+        lost = sequence.index(CREATE[layout], 1)
         assert sequence[lost + 1 : lost + 3] == ["sync", "get_children"]
     await free(lab, zk)
 
 
 @pytest.mark.row("F2")
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 async def test_a_second_znode_that_turns_up_later_is_deleted(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     other = await lab.client()
     async with Lock(other, "/lock") as held, trio.open_nursery() as nursery:
-        nursery.start_soon(hold_until_cancelled, Lock(zk, "/lock", naming=naming))
+        nursery.start_soon(hold_until_cancelled, Lock(zk, "/lock", layout=layout))
         await trio.sleep(1)
         path = next(path for path in lab.server.dump("/lock") if path.endswith("1"))
         await zk.create(path[:-10], ephemeral=True, sequential=True)
         await other.set(held.path, b"x")  # it looks again
         await trio.sleep(1)
         assert path in lab.server.dump()
-        assert await nodes(lab) == (2 if naming == "curator" else 3)
+        assert await nodes(lab) == (2 if layout == "curator" else 3)
         nursery.cancel_scope.cancel()
     await free(lab, zk, other)
 
@@ -97,14 +97,14 @@ async def hold_until_cancelled(lock: Lock) -> None:
 
 
 @pytest.mark.row("F4", "F5")
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_delete_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
-    lock = Lock(zk, "/lock", naming=naming)
+    lock = Lock(zk, "/lock", layout=layout)
     async with lock:
-        fault = lab.server.fault(op=DELETE[naming], path="/lock/*", when=when, action="disconnect")
+        fault = lab.server.fault(op=DELETE[layout], path="/lock/*", when=when, action="disconnect")
         fault.__enter__()
     fault.__exit__(None, None, None)
     assert fault.fired == 1
@@ -265,7 +265,7 @@ async def test_half_of_a_bridge_is_as_good_as_none(
         await other.delete(f"/lock/{name}")
         lab.server.disconnect(zk.session.id)
 
-    grant = await wait_in_queue(lab, zk, other, delete, naming="both")
+    grant = await wait_in_queue(lab, zk, other, delete, layout="both")
     assert grant.requeues == 1
 
 
@@ -347,8 +347,8 @@ async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
 
 
 @pytest.mark.row("F20")
-@pytest.mark.parametrize("naming", NAMINGS)
-async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", NAMINGS)
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: LockLayout) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
     await zk.create("/lock")
@@ -361,7 +361,7 @@ async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, nami
                 nursery.start_soon(hold_for, Lock(other, "/lock"), 2.2)
                 await trio.sleep(0.1)
                 with trio.move_on_after(steps + 0.4) as scope:
-                    async with Lock(zk, "/lock", naming=naming):
+                    async with Lock(zk, "/lock", layout=layout):
                         pass
                 cancelled += scope.cancelled_caught
         await trio.sleep(5)
@@ -485,11 +485,11 @@ async def test_neither_half_of_a_bridge_may_have_the_last_number(
     """The next of kazoo's would have it too, and would not wait for ours."""
     lab.count_children("/lock", created)
     if created == 2147483645:
-        async with Lock(zk, "/lock", naming="both") as grant:
+        async with Lock(zk, "/lock", layout="both") as grant:
             assert [path[-10:] for path in grant.paths] == ["2147483645", "2147483646"]
     else:
         with pytest.raises(SequenceExhausted):
-            await Lock(zk, "/lock", naming="both").acquire()
+            await Lock(zk, "/lock", layout="both").acquire()
     await free(lab, zk)
 
 

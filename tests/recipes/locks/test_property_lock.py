@@ -1,4 +1,4 @@
-"""The invariants I-1 to I-9 under random schedules, for locks and read/write locks, in every naming mode.
+"""The invariants I-1 to I-9 under random schedules, for locks and read/write locks, in every layout mode.
 
 HYPOTHESIS_PROFILE=nightly tries 14,000 schedules; what failed is kept in .hypothesis and tried first.
 """
@@ -31,19 +31,19 @@ NAMINGS = {
     "beside Go": ["both", "Go", "curator"],
 }
 CASES = [
-    (kind, naming)
+    (kind, layout)
     for kind in KINDS
-    for naming in NAMINGS
-    if kind == "lock" or not naming.startswith("beside")
+    for layout in NAMINGS
+    if kind == "lock" or not layout.startswith("beside")
 ]
 
 
-@pytest.mark.parametrize(("kind", "naming"), CASES)
-def test_the_invariants_hold_under_any_schedule(kind: str, naming: str) -> None:
+@pytest.mark.parametrize(("kind", "layout"), CASES)
+def test_the_invariants_hold_under_any_schedule(kind: str, layout: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(steps(KINDS[kind]))
     def check(schedule: list[Step]) -> None:
-        grants = run_schedule(schedule, NAMINGS[naming])
+        grants = run_schedule(schedule, NAMINGS[layout])
         event(f"{min(len(grants.intervals), 5)} grants or more")
 
     check()

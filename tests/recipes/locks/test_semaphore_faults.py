@@ -23,7 +23,7 @@ from pyzk.client import (
 )
 from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.locks.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 
 from ...support.lab import Lab, lose_while_stopped
 from .test_semaphore import GATE, LEASES, both_layouts, children, free
@@ -31,7 +31,7 @@ from .test_semaphore import GATE, LEASES, both_layouts, children, free
 both_times = pytest.mark.parametrize("when", ["before", "after"])
 
 
-def leases(lab: Lab, layout: LayoutName = "curator") -> int:
+def leases(lab: Lab, layout: SemaphoreLayout = "curator") -> int:
     return len(children(lab, LEASES[layout]))
 
 
@@ -43,7 +43,7 @@ def leases(lab: Lab, layout: LayoutName = "curator") -> int:
 @both_times
 @pytest.mark.parametrize("count", [1, 3])
 async def test_creating_leases_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, count: int
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, count: int
 ) -> None:
     """They are there once, found by a sync and a list where the reply was lost (F3: the sync is what makes a
     lagging follower safe)."""
@@ -65,7 +65,7 @@ async def test_creating_leases_and_the_connection_is_lost(
 @both_layouts
 @both_times
 async def test_creating_at_the_gate_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any
 ) -> None:
     async with Semaphore(zk, "/pool", 1, layout=layout):
         pass
@@ -80,7 +80,7 @@ async def test_creating_at_the_gate_and_the_connection_is_lost(
 @both_times
 @pytest.mark.parametrize("what", ["lease", "gate"])
 async def test_deleting_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, what: str
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, what: str
 ) -> None:
     parent = LEASES[layout] if what == "lease" else GATE[layout]
     with lab.server.fault(op="delete", path=f"{parent}/*", when=when, action="disconnect"):
@@ -101,7 +101,7 @@ async def expire_after(lab: Lab, zk: ZooKeeper, seconds: float) -> None:
 @pytest.mark.row("F6")
 @both_layouts
 async def test_the_session_expires_while_creating(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
     async with trio.open_nursery() as nursery:
@@ -118,7 +118,7 @@ async def wait_for_a_lease(
     lab: Lab,
     zk: ZooKeeper,
     other: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     meanwhile: Callable[[], Awaitable[None]],
     at_the_gate: bool = True,
     **options: Any,
@@ -155,7 +155,7 @@ async def wait_for_a_lease(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_the_session_expires_while_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def expire() -> None:
         lab.server.expire(zk.session.id)
@@ -169,7 +169,7 @@ async def test_the_session_expires_while_waiting(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_on_request_an_expiry_while_waiting_is_raised(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout), trio.open_nursery() as nursery:
@@ -186,7 +186,7 @@ async def test_on_request_an_expiry_while_waiting_is_raised(
 @pytest.mark.row("F8")
 @both_layouts
 async def test_the_session_expires_while_holding(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     with pytest.raises(LockLost) as caught:
@@ -225,7 +225,7 @@ async def test_the_session_expires_while_releasing(
 @both_layouts
 @pytest.mark.parametrize("keep_data", [True, False])
 async def test_the_server_restarts_while_holding_and_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, keep_data: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, keep_data: bool
 ) -> None:
     clients = [await lab.client() for _ in range(3)]
     order = []
@@ -273,7 +273,7 @@ async def test_a_waiter_keeps_its_place_through_a_short_absence(
 @pytest.mark.row("F15")
 @both_layouts
 async def test_an_operator_deletes_a_lease(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockLost) as caught:
@@ -289,7 +289,7 @@ async def test_an_operator_deletes_a_lease(
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
 async def test_an_operator_deletes_a_waiter(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def delete() -> None:
         [path] = [s.ephemerals[0] for s in lab.server.sessions() if s.id == zk.session.id]
@@ -303,7 +303,7 @@ async def test_an_operator_deletes_a_waiter(
 @pytest.mark.row("F15")
 @both_layouts
 async def test_a_gate_that_is_lost_just_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     """Somebody else has come through the gate meanwhile, and taken the last lease."""
     other = await lab.client()
@@ -331,7 +331,7 @@ async def test_a_gate_that_is_lost_just_before_the_lease_is_created(
 @both_layouts
 @pytest.mark.parametrize("nth", [1, 2])
 async def test_a_lease_that_is_deleted_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, nth: int
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, nth: int
 ) -> None:
     with lab.server.fault(
         op="get_data", path=f"{LEASES[layout]}/*", nth=nth, action="error", error=NoNodeError
@@ -345,7 +345,7 @@ async def test_a_lease_that_is_deleted_at_once(
 @pytest.mark.row("F17")
 @both_layouts
 async def test_the_parents_are_deleted(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
 
@@ -369,7 +369,7 @@ async def test_the_parents_are_deleted(
 @pytest.mark.row("F17")
 @both_layouts
 async def test_the_leases_parent_is_deleted_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     await zk.create("/keep")
@@ -390,7 +390,7 @@ async def test_the_leases_parent_is_deleted_before_the_lease_is_created(
 @pytest.mark.row("F18")
 @both_layouts
 async def test_strangers_at_the_gate_do_not_count(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.server.load({f"{GATE[layout]}/0": b"", f"{GATE[layout]}/junk0000000000": b""})
     with trio.fail_after(1):
@@ -412,7 +412,7 @@ async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
 async def test_cancelled_at_every_step(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName, busy: bool
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
@@ -444,7 +444,7 @@ async def hold_for(semaphore: Semaphore, seconds: float) -> None:
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
 async def test_the_connection_is_lost_at_every_step(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, busy: bool
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Once without the caller's noticing more than a delay, and once when he has had enough by then."""
     other = await lab.client()
@@ -481,7 +481,7 @@ async def lose_patience(fault: Any, seconds: float, scope: trio.CancelScope) -> 
 @pytest.mark.row("F20")
 @both_layouts
 async def test_cancelled_without_a_connection_returns_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout):
@@ -509,7 +509,7 @@ async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock,
     lab: Lab,
     zk: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     where: str,
     denied: Perms,
     caplog: pytest.LogCaptureFixture,
@@ -549,7 +549,7 @@ async def test_the_numbers_of_leases_run_out(autojump_clock: MockClock, lab: Lab
 @pytest.mark.row("F24")
 @both_layouts
 async def test_the_numbers_of_the_gate_run_out(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.count_children(GATE[layout], 2147483646)
     async with Semaphore(zk, "/pool", 1, layout=layout):
@@ -561,7 +561,7 @@ async def test_the_numbers_of_the_gate_run_out(
 
 @both_layouts
 async def test_a_closed_client_says_so_at_once(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout
 ) -> None:
     async with lab.connect() as zk:
         semaphore = Semaphore(zk, "/pool", 1, layout=layout)
@@ -571,7 +571,7 @@ async def test_a_closed_client_says_so_at_once(
 
 @both_layouts
 async def test_a_client_that_closes_lets_nobody_wait_for_ever(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     closing: list[ZooKeeper] = []
 
