@@ -1,5 +1,6 @@
 from __future__ import annotations
 
 from ..support.lab import lab, zk
+from .rounds import names_in_order, round_
 
-__all__ = ["lab", "zk"]
+__all__ = ["lab", "names_in_order", "round_", "zk"]
