@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
 
-from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
-from ..protocol.paths import split, validate_path
+from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper, paths
 from .base.bound import Bound
-from .base.creating import Parents
+from .base.creating import CreateOptions, Parents
 from .base.running import steady
 
 
@@ -34,14 +32,13 @@ class Barrier:
         zk: ZooKeeper,
         path: str,
         *,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        validate_path(path)
+        paths.validate_path(path)
         self.zk = zk
         self.path = path
-        self._parents = Parents.of(parents, acl)
-        self._acl = acl
+        self._options = CreateOptions(parents, acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -52,10 +49,10 @@ class Barrier:
         with suppress(NodeExistsError):
             while True:
                 try:
-                    await bound.repeat(lambda: self.zk.create(self.path, acl=self._acl))
+                    await bound.repeat(lambda: self.zk.create(self.path, acl=self._options.acl))
                     return
                 except NoNodeError:
-                    await self._parents.create(bound, split(self.path)[0])
+                    await self._options.create_parent(bound, paths.parent(self.path))
 
     async def remove(self) -> bool:
         """Lift it. Returns whether there was one to lift; after a lost reply, whether there may have been."""

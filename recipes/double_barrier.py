@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Literal
 
 import attrs
 import trio
@@ -28,7 +27,7 @@ from ..client import (
 from ..protocol.paths import join, validate_path
 from .base.blocks import Blocks
 from .base.bound import Bound, first_of
-from .base.creating import Parents, create_ephemeral
+from .base.creating import CreateOptions, Parents, create_ephemeral
 from .base.hold import Hold
 from .errors import BarrierBroken, LockLost, LossReason
 
@@ -42,8 +41,7 @@ class _Terms:
     path: str
     n: int
     data: bytes
-    parents: Parents
-    acl: Sequence[ACL] | None
+    options: CreateOptions
 
 
 class DoubleBarrier(Blocks[str]):
@@ -82,7 +80,7 @@ class DoubleBarrier(Blocks[str]):
         n: int,
         *,
         data: bytes = b"",
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__()
@@ -90,7 +88,7 @@ class DoubleBarrier(Blocks[str]):
         if n < 1:
             raise ValueError(f"it takes at least one member, not {n}")
         self.path = path
-        self._terms = _Terms(zk, path, n, data, Parents.of(parents, acl), acl)
+        self._terms = _Terms(zk, path, n, data, CreateOptions(parents, acl))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -168,9 +166,7 @@ class _Member:
 
     async def _register(self) -> None:
         terms = self._terms
-        self._own = await create_ephemeral(
-            self.bound, self.path, terms.data, parents=terms.parents, acl=terms.acl
-        )
+        self._own = await create_ephemeral(self.bound, self.path, terms.data, terms.options)
 
     async def _let_in(self) -> bool:
         """Look once whether we are in; if not, wait for something to change."""
@@ -220,7 +216,7 @@ class _Member:
         create = self._zk.create
         try:
             _, stat = await self.bound.repeat(
-                lambda: create(self._ready, acl=self._terms.acl, include_stat=True)
+                lambda: create(self._ready, acl=self._terms.options.acl, include_stat=True)
             )
         except (NodeExistsError, NoNodeError):
             return await self._present_round()

@@ -8,13 +8,12 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Literal
 
 import trio
 
 from ..client import ACL, NodeExistsError, ZooKeeper
 from ..protocol.paths import join, validate_path
-from .base.creating import ParentsMode
+from .base.creating import Parents
 from .base.following import watch_children
 from .base.hold import Suspended
 from .base.running import Running, alongside, steady
@@ -62,14 +61,14 @@ class Partitioner(Running):
         id: str,
         *,
         settle: float = 30.0,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         suspended: Suspended = "deadline",
         margin: float | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__()
         validate_path(path)
-        check_word("parents", parents, ParentsMode)
+        check_word("parents", parents, Parents)
         check_word("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
@@ -77,7 +76,7 @@ class Partitioner(Running):
         self.settle = settle
         self._party = Party(zk, join(path, "party"), layout="kazoo-shallow")  # to look at, not to join
         self._member = ""  # our znode
-        self._parents: Literal["container", "persistent"] = parents
+        self._parents: Parents = parents
         self._acl = acl
         self._warned = False
         names = sorted(set(items))

@@ -11,7 +11,6 @@ import trio
 
 from ..client import (
     ACL,
-    OPEN_ACL,
     UNANSWERED,
     BadVersionError,
     ConnectionLossError,
@@ -26,7 +25,7 @@ from ..client import (
 )
 from ..protocol.paths import split, validate_path
 from .base.bound import Bound
-from .base.creating import Parents
+from .base.creating import CreateOptions
 from .base.following import Latest, watch_node
 from .base.running import steady
 from .codecs import RAW, Codec
@@ -125,9 +124,8 @@ class SharedValue(Generic[T]):
         self.zk = zk
         self.path = path
         self._codec: Codec[T] = codec
-        self._parents = Parents.of(parents, acl)
-        self._acl = OPEN_ACL if acl is None else acl
-        self._markers = Markers(zk, path, self._acl) if exactly_once else None
+        self._options = CreateOptions(parents, acl)
+        self._markers = Markers(zk, path, self._options.acl) if exactly_once else None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -164,12 +162,12 @@ class SharedValue(Generic[T]):
             except NoNodeError:
                 pass
             try:
-                await bound.repeat(lambda: zk.create(self.path, data, acl=self._acl))
+                await bound.repeat(lambda: zk.create(self.path, data, acl=self._options.acl))
                 return
             except NodeExistsError:
                 pass
             except NoNodeError:
-                await self._parents.create(bound, split(self.path)[0])
+                await self._options.create_parent(bound, split(self.path)[0])
 
     async def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
         """Replace the value if it has not been written to since ``expected`` was read; None stands for there
@@ -182,7 +180,7 @@ class SharedValue(Generic[T]):
         zk, data = self.zk, self._codec.encode(value)
         write: Create | SetData
         if expected is None:
-            write = Create(self.path, data, self._acl)
+            write = Create(self.path, data, self._options.acl)
         else:
             write = SetData(self.path, data, expected.version)
         marker = None if self._markers is None else self._markers.new()
@@ -198,9 +196,9 @@ class SharedValue(Generic[T]):
             except NoNodeError as error:
                 if error.index == 1:
                     assert self._markers is not None
-                    await self._parents.create(bound, self._markers.path)
+                    await self._options.create_parent(bound, self._markers.path)
                 elif expected is None:
-                    await self._parents.create(bound, split(self.path)[0])
+                    await self._options.create_parent(bound, split(self.path)[0])
                 else:
                     return False
             except UNANSWERED as error:

@@ -25,7 +25,7 @@ from attrs.validators import deep_iterable, instance_of
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
 from ...protocol.paths import join, split, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, ParentsMode, create_identified
+from ..base.creating import CreateOptions, Parents, create_identified
 from ..base.hold import Hold, Suspended
 from ..base.words import check_word, one_of
 from ..errors import SequenceExhausted, WouldBlock
@@ -60,7 +60,7 @@ class Terms:
     purpose: Purpose = Purpose.LOCK
     naming: Naming = attrs.field(default="curator", validator=one_of(Naming))
     data: bytes = b""
-    parents: ParentsMode = attrs.field(default="container", validator=one_of(ParentsMode))
+    parents: Parents = attrs.field(default="container", validator=one_of(Parents))
     acl: Sequence[ACL] | None = None
     suspended: Suspended = attrs.field(default="deadline", validator=one_of(Suspended))
     margin: float | None = None
@@ -82,8 +82,8 @@ class Terms:
             check_word(attribute.name, on_revoke, OnRevokeWord)
 
     @property
-    def parents_mode(self) -> Parents:
-        return Parents.of(self.parents, self.acl)
+    def options(self) -> CreateOptions:
+        return CreateOptions(self.parents, self.acl)
 
     def blocks(self, place: Place) -> bool:
         """Whether we wait for a contender that stands before us."""
@@ -160,9 +160,7 @@ class _Contender:
     async def enter(self) -> None:
         """Take a place at the end of the queue."""
         terms = self.terms
-        created = await create_identified(
-            self.bound, terms.path, self._prefixes, terms.data, parents=terms.parents_mode, acl=terms.acl
-        )
+        created = await create_identified(self.bound, terms.path, self._prefixes, terms.data, terms.options)
         self._paths, self._stat = created.paths, created.stat
         places = [parse(split(path)[1]) for path in self._paths]
         sequences = [place.sequence if place else -1 for place in places]

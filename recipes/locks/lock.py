@@ -14,6 +14,7 @@ import trio
 
 from ...client import ACL, GetData, NoNodeError, Stat, ZooKeeper, repeat
 from ...protocol.paths import join, validate_path
+from ..base.creating import Parents
 from ..base.hold import Suspended
 from ..errors import Deadlock
 from .contender import Contested, Terms, contend
@@ -107,7 +108,7 @@ class Lock(Contested):
         reentrant: bool = False,
         local_queue: bool = False,
         max_handoffs: int = 0,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         suspended: Suspended = "deadline",
         margin: float | None = None,
         on_session_loss: Literal["requeue", "raise"] = "requeue",

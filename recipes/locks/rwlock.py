@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 from ...client import (
-    OPEN_ACL,
     UNANSWERED,
     Create,
     CreateMode,
@@ -96,7 +95,7 @@ class WriteGrant(Grant):
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by the reader's, in one transaction."""
         zk, terms = self.zk, self._terms
-        acl = OPEN_ACL if terms.acl is None else terms.acl
+        acl = terms.options.acl
         creates = [Create(path, terms.data, acl, CreateMode.EPHEMERAL) for path in readers]
         while True:
             self._bound.check()

@@ -23,7 +23,7 @@ from ...client import (
 )
 from ...protocol.paths import join
 from ..base.bound import Bound, first_of
-from ..base.creating import create_identified
+from ..base.creating import Parents, create_identified
 from ..base.hold import Hold, Suspended
 from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
@@ -103,7 +103,7 @@ class Semaphore(Contested):
         layout: LayoutName = "curator",
         limit_source: SharedValue[int] | None = None,
         data: bytes = b"",
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         suspended: Suspended = "deadline",
         margin: float | None = None,
         on_session_loss: Literal["requeue", "raise"] = "requeue",
@@ -209,7 +209,7 @@ class Semaphore(Contested):
             try:
                 names, watch = await bound.repeat(lambda: zk.get_children(layout.leases, watch=True))
             except NoNodeError:
-                await layout.parents.create(bound, layout.leases)
+                await layout.options.create_parent(bound, layout.leases)
                 continue
             layout.remark(names)
             if len(layout.counted(names)) + count <= limit:
@@ -246,8 +246,7 @@ class Semaphore(Contested):
                 layout.leases,
                 [layout.new_name() for _ in range(count)],
                 terms.data,
-                parents=layout.parents,
-                acl=terms.acl,
+                layout.options,
                 sequential=layout.sequential,
                 fence=gate.fence(),
             )

@@ -14,7 +14,7 @@ import attrs
 from ...client import BadVersionError, NodeExistsError, NoNodeError
 from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import Parents
+from ..base.creating import CreateOptions
 from ..errors import ForeignLayout, InconsistentLimit, SequenceExhausted
 from .contender import LAST_SEQUENCE, Terms
 from .names import Kind, Naming, parse
@@ -28,7 +28,7 @@ class Layout:
     """
     :ivar gate: where those contend who want leases; one at a time may take some.
     :ivar leases: the parent of the leases.
-    :ivar parents: how that is created.
+    :ivar options: how the leases and their parent are created.
     :ivar sequential: whether the server adds a number to the name of a lease.
     """
 
@@ -38,7 +38,7 @@ class Layout:
     sequential: bool
 
     def __init__(self, terms: Terms) -> None:
-        self.parents = terms.parents_mode
+        self.options = terms.options
         self._terms = terms
 
     def new_name(self) -> str:
@@ -102,9 +102,7 @@ class KazooLayout(Layout):
         super().__init__(terms)
         self.gate = f"{terms.path}-__lock__"
         self.leases = terms.path
-        self.parents = self._limited = _Limited(
-            self.parents.container, self.parents.acl, limit=limit, terms=terms
-        )
+        self.options = self._limited = _Limited(terms.parents, terms.acl, limit=limit, terms=terms)
 
     def new_name(self) -> str:
         return uuid.uuid4().hex
@@ -116,18 +114,18 @@ class KazooLayout(Layout):
         return list(names)  # kazoo counts them all
 
     async def check_limit(self, bound: Bound) -> None:
-        await self._limited.create(bound, self.leases)
+        await self._limited.create_parent(bound, self.leases)
 
 
 @attrs.frozen(kw_only=True)
-class _Limited(Parents):
+class _Limited(CreateOptions):
     """The parent of leases, which holds their limit in decimal digits. It is persistent: a container would
     be removed, and the limit with it, when nobody holds a lease for a while."""
 
     limit: int
     terms: Terms
 
-    async def create(self, bound: Bound, path: str) -> None:
+    async def create_parent(self, bound: Bound, path: str) -> None:
         """Have the znode there, and the same limit in it.
 
         kazoo creates it first and sets the limit then; ours is there from the beginning.
@@ -152,7 +150,7 @@ class _Limited(Parents):
         except NodeExistsError:
             pass
         except NoNodeError:
-            await super().create(bound, split(path)[0])
+            await super().create_parent(bound, split(path)[0])
 
     def _compare(self, path: str, data: bytes) -> None:
         try:

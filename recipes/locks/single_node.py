@@ -22,6 +22,7 @@ from ...client import (
 )
 from ...protocol.paths import split
 from ..base.bound import Bound
+from ..base.creating import Parents
 from ..base.hold import Hold, Suspended
 from ..errors import Deadlock, WouldBlock
 from .contender import Contested, Terms
@@ -133,7 +134,7 @@ class SingleNodeLock(Contested):
         path: str,
         *,
         data: bytes = b"",
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         suspended: Suspended = "deadline",
         margin: float | None = None,
         on_session_loss: Literal["requeue", "raise"] = "requeue",
@@ -222,7 +223,7 @@ class SingleNodeLock(Contested):
                 await bound.repeat(attempt)
                 return True
             except NoNodeError:
-                await terms.parents_mode.create(bound, split(self.path)[0])
+                await terms.options.create_parent(bound, split(self.path)[0])
             except NodeExistsError:
                 if attempts == 1:
                     return False

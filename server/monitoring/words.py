@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...protocol.constants import TELNET_CLOSE, OpCode
+from ...protocol.constants import TELNET_CLOSE
+from ...protocol.operations import OpCode
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
 from ..logs import escape
@@ -32,17 +33,6 @@ _ENVIRONMENT = (
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
     "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",
 )  # fmt: skip
-_SHORT = {
-    OpCode.CREATE_SESSION: "SESS", OpCode.PING: "PING", OpCode.CREATE: "CREA", OpCode.CREATE2: "CREA",
-    OpCode.CREATE_CONTAINER: "CREA", OpCode.CREATE_TTL: "CREA", OpCode.DELETE: "DELE",
-    OpCode.EXISTS: "EXIS", OpCode.GET_DATA: "GETD", OpCode.SET_DATA: "SETD", OpCode.GET_ACL: "GETA",
-    OpCode.SET_ACL: "SETA", OpCode.GET_CHILDREN: "GETC", OpCode.GET_CHILDREN2: "GETC",
-    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN", OpCode.SYNC: "SYNC", OpCode.MULTI: "MULT",
-    OpCode.MULTI_READ: "MLTR", OpCode.RECONFIG: "RECO", OpCode.SET_WATCHES: "SETW",
-    OpCode.SET_WATCHES2: "STW2", OpCode.ADD_WATCH: "ADDW", OpCode.CHECK_WATCHES: "CHKW",
-    OpCode.REMOVE_WATCHES: "REMW", OpCode.GET_EPHEMERALS: "GETE", OpCode.WHO_AM_I: "HOMI",
-    OpCode.CLOSE_SESSION: "CLOS", OpCode.CHECK: "CHEC",
-}  # fmt: skip
 
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
@@ -150,7 +140,7 @@ def _details(connection: Connection) -> str:
 def operation_name(op: int | None) -> str:
     """The abbreviation that ``cons`` shows for the last operation of a connection."""
     try:
-        return _SHORT.get(OpCode(op), "NA") if op is not None else "NA"
+        return OpCode(op).short if op is not None else "NA"
     except ValueError:
         return "NA"
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TypeAlias
 
-from ...protocol.constants import OpCode
-from ..core.operations import WRITES
+from ...protocol.operations import WRITES, OpCode
 from ..core.stats import ServerStats, Summary
 
 Last: TypeAlias = tuple[int | None, int | None, int, int, float, int]

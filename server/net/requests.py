@@ -38,7 +38,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from ...protocol import records
-from ...protocol.constants import PING_XID, OpCode
+from ...protocol.constants import PING_XID
 from ...protocol.errors import (
     AuthFailedError,
     SessionClosedRequireAuthError,
@@ -46,7 +46,8 @@ from ...protocol.errors import (
     UnimplementedError,
 )
 from ...protocol.jute import JuteError
-from ..core.operations import KNOWN, WRITES, Unfinished, UnknownOperation
+from ...protocol.operations import CLIENTS, CLOSE_SESSION, CREDENTIALS, PING, WRITES, OpCode
+from ..core.operations import IN_STEPS, Unfinished, UnknownOperation
 from ..core.sessions import Session
 from .gate import Withheld
 
@@ -63,28 +64,17 @@ HIGH_WATER = 256 * 1024
 _HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 _FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
-_PING, _CLOSE = OpCode.PING.value, OpCode.CLOSE_SESSION.value
-_SPECIAL = frozenset((_PING, OpCode.AUTH.value, OpCode.SASL.value))
-_IN_STEPS = frozenset(
-    op.value
-    for op in (
-        OpCode.GET_ALL_CHILDREN_NUMBER,
-        OpCode.GET_EPHEMERALS,
-        OpCode.MULTI_READ,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-    )
-)
-_SLOW = _IN_STEPS | {_CLOSE, OpCode.MULTI.value}
+_SPECIAL = CREDENTIALS | {PING}
+_SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
 """After these a turn looks at the time, which itself costs 10 % of a small request. What others cost is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
-_SHORT_WAY = KNOWN - _IN_STEPS - {_PING, _CLOSE}
-_PLAIN = KNOWN - _SLOW - _SPECIAL
+_SHORT_WAY = CLIENTS - IN_STEPS - {PING, CLOSE_SESSION}
+_PLAIN = CLIENTS - _SLOW - _SPECIAL
 """Operations with which the long way has nothing to do but to call the engine and queue the reply."""
 _PLAIN_IF_WATCHED = _PLAIN - WRITES
 _NONE_PLAIN: frozenset[int] = frozenset()
-_CREDENTIALS = frozenset(op.to_bytes(4) for op in (OpCode.AUTH, OpCode.SASL))
+_CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
 # --- the short way -----------------------------------------------------------------------------------------
@@ -166,7 +156,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                     if connection.close_expected:
                         break
                     continue
-                if op == _PING:
+                if op == PING:
                     xid = PING_XID  # whatever the client sent (wire.md section 5)
             zxid, err, body = handle(connection, op, payload, now)
         except Withheld:
@@ -194,7 +184,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
         output.append(body)
         connection.waiting = waiting = connection.waiting + size + 4
         if not is_plain:
-            if op == _CLOSE:
+            if op == CLOSE_SESSION:
                 connection.end_session()
                 break
             if op in slow and clock() > end:
@@ -234,7 +224,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
     already, or has ended the connection."""
     if connection.unfinished is not None:
         return True  # it was admitted in an earlier turn
-    if op in (OpCode.AUTH, OpCode.SASL):
+    if op in CREDENTIALS:
         _authenticate(connection, xid, op, payload)
         return False
     settings, stats = connection.service.settings, connection.engine.stats
@@ -249,7 +239,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     waited = (now - connection.arrived) * 1000
     limit = settings.throttled_op_wait_time
-    if 0 < limit < waited and op not in (OpCode.PING, OpCode.CLOSE_SESSION):
+    if 0 < limit < waited and op not in (PING, CLOSE_SESSION):
         stats.throttled += 1
         _reply(connection, xid, connection.engine.zxid, ThrottledOpError.code)
         return False

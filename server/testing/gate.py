@@ -31,9 +31,9 @@ from typing import Literal, TypeAlias, get_args
 
 import attrs
 
-from ...protocol.constants import OpCode
+from ...protocol.operations import CLOSE_SESSION, PING, WRITES
 from ...protocol.records import ConnectRequest
-from ..core.operations import WRITES, UnknownOperation
+from ..core.operations import UnknownOperation
 from ..core.txn import Refused
 from ..core.watches import Notification
 from ..net.connection import Connection
@@ -209,7 +209,7 @@ class MessageGate(Gate):
         op: int = _HEADER(frame)[1]
         session = connection.session_id
         hold = self._hold_of("request", lambda hold: hold.selection.has_request(session, op, frame))
-        if hold is None and (op == OpCode.PING or not self._queues[connection, "request"]):
+        if hold is None and (op == PING or not self._queues[connection, "request"]):
             return True
         what = describe_request(op, frame)
         deliver = partial(self._put_back, connection, frame)
@@ -251,7 +251,7 @@ class MessageGate(Gate):
         """:raises Withheld: if the reply is held."""
         session = connection.session_id
         hold = self._hold_of("reply", lambda hold: hold.selection.has_request(session, op, frame))
-        if hold is None and (op == OpCode.PING or not self._queues[connection, "reply"]):
+        if hold is None and (op == PING or not self._queues[connection, "reply"]):
             return
         reply = reply_frame(_HEADER(frame)[0], *result)
 
@@ -260,7 +260,7 @@ class MessageGate(Gate):
                 self._recorder.reply(connection, op, kept, now, result)
             connection.send(reply)
             connection.wake()
-            if op == OpCode.CLOSE_SESSION:
+            if op == CLOSE_SESSION:
                 connection.end_session()
 
         path = describe_request(op, frame).path

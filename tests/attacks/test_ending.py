@@ -15,7 +15,7 @@ import pytest
 from benchmarks import servers, wire
 from benchmarks.wire import BenchmarkError
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .target import MB, attacked, size, under
 

@@ -31,7 +31,7 @@ from pyzk.client import (
     ZooKeeperError,
     connect,
 )
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import SERVER, World
 
@@ -85,11 +85,11 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
             lambda zk, value=value: zk.delete(value, recursive=True),
             lambda zk, value=value: zk.set_acls(value, OPEN_ACL),
             lambda zk, value=value: zk.get(value),
-            lambda zk, value=value: zk.get(value, watch=True),
+            lambda zk, value=value: zk.get_and_watch(value),
             lambda zk, value=value: zk.exists(value),
-            lambda zk, value=value: zk.exists(value, watch=True),
+            lambda zk, value=value: zk.exists_and_watch(value),
             lambda zk, value=value: zk.get_children(value),
-            lambda zk, value=value: zk.get_children(value, watch=True, include_stat=True),
+            lambda zk, value=value: zk.get_children_stat_and_watch(value),
             lambda zk, value=value: zk.get_acls(value),
             lambda zk, value=value: zk.get_ephemerals(value),
             lambda zk, value=value: zk.get_all_children_number(value),

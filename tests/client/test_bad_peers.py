@@ -35,9 +35,10 @@ from pyzk.client import (
     connect,
 )
 from pyzk.client.runner import Connector
-from pyzk.protocol.constants import WATCH_XID, OpCode
+from pyzk.protocol.constants import WATCH_XID
 from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiResult, encode_results
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.service import Service
@@ -301,9 +302,9 @@ async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
     calls: list[Callable[[ZooKeeper], Awaitable[object]]] = [
         lambda zk: zk.ensure_path("/n/x"),
         lambda zk: zk.create("/n/s", b"x" * 50, sequential=True),
-        lambda zk: zk.get("/n", watch=True),
-        lambda zk: zk.exists("/n/q", watch=True),
-        lambda zk: zk.get_children("/n", include_stat=True),
+        lambda zk: zk.get_and_watch("/n"),
+        lambda zk: zk.exists_and_watch("/n/q"),
+        lambda zk: zk.get_children_and_stat("/n"),
         lambda zk: zk.get_acls("/n"),
         lambda zk: zk.set("/n", b"z"),
         lambda zk: zk.multi([Check("/n"), Create("/n/m"), SetData("/n/m", b""), Delete("/n/m")]),

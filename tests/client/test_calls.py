@@ -19,7 +19,7 @@ from pyzk.client import (
     SetData,
     ZooKeeper,
 )
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import World
 

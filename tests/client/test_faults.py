@@ -20,8 +20,8 @@ from pyzk.client import (
     SessionExpiredError,
     ZooKeeper,
 )
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ReconfigDisabledError
+from pyzk.protocol.operations import OpCode
 
 from .world import World
 
@@ -76,11 +76,11 @@ WRITES = {
 }
 READS = {
     "get": Case(OpCode.GET_DATA, lambda zk: zk.get("/n")),
-    "get and watch": Case(OpCode.GET_DATA, lambda zk: zk.get("/n", watch=True)),
+    "get and watch": Case(OpCode.GET_DATA, lambda zk: zk.get_and_watch("/n")),
     "exists": Case(OpCode.EXISTS, lambda zk: zk.exists("/n")),
-    "exists not": Case(OpCode.EXISTS, lambda zk: zk.exists("/none", watch=True)),
+    "exists not": Case(OpCode.EXISTS, lambda zk: zk.exists_and_watch("/none")),
     "get_children": Case(OpCode.GET_CHILDREN, lambda zk: zk.get_children("/n")),
-    "get_children and stat": Case(OpCode.GET_CHILDREN2, lambda zk: zk.get_children("/n", include_stat=True)),
+    "get_children and stat": Case(OpCode.GET_CHILDREN2, lambda zk: zk.get_children_and_stat("/n")),
     "get_acls": Case(OpCode.GET_ACL, lambda zk: zk.get_acls("/n")),
     "get_ephemerals": Case(OpCode.GET_EPHEMERALS, lambda zk: zk.get_ephemerals()),
     "get_all_children_number": Case(

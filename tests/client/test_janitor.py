@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ConnectionLossError, Create, CreateMode, ZooKeeper
-from pyzk.protocol.constants import OpCode
+from pyzk.client import ConnectionLossError, Create, ZooKeeper
+from pyzk.protocol.operations import OpCode
 
 from .world import World
 
@@ -29,7 +29,7 @@ async def test_it_waits_for_a_create_that_nobody_waits_for_any_more(
     autojump_clock: MockClock, world: World, zk: ZooKeeper
 ) -> None:
     world.fault(OpCode.CREATE2, delay=3)
-    pending = zk.submit(Create("/a", mode=CreateMode.EPHEMERAL))
+    pending = zk.submit(Create("/a", ephemeral=True))
     with trio.move_on_after(1):
         await pending.wait()
     zk.janitor.delete_when_settled(pending)
@@ -46,7 +46,7 @@ async def test_it_finds_a_create_whose_reply_was_lost(
     async with world.connect() as other:
         await other.create("/locks/_c_me-lock-0000000003", ephemeral=True)
         world.fault(OpCode.CREATE2, lose=lose)
-        pending = zk.submit(Create("/locks/_c_me-lock-", mode=CreateMode.EPHEMERAL_SEQUENTIAL))
+        pending = zk.submit(Create("/locks/_c_me-lock-", ephemeral=True, sequential=True))
         zk.janitor.delete_when_settled(pending, "_c_me-")
         with pytest.raises(ConnectionLossError):
             await pending.wait()

@@ -20,7 +20,7 @@ from pyzk.client import (
     connect,
 )
 from pyzk.client.hosts import HostCycle
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .world import SERVER, World, open_world
 

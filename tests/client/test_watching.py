@@ -19,7 +19,8 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.client.operations import CONFIG_PATH
-from pyzk.protocol.constants import OpCode
+from pyzk.client.registry import WatchRegistry
+from pyzk.protocol.operations import OpCode
 
 from .world import World, open_world
 
@@ -38,9 +39,9 @@ async def test_one_shot_watches_fire_once_with_the_zxid_of_the_change(
     autojump_clock: MockClock, zk: ZooKeeper
 ) -> None:
     await zk.create("/a", b"1")
-    data, _, changed = await zk.get("/a", watch=True)
-    names, grown = await zk.get_children("/a", watch=True)
-    nothing, created = await zk.exists("/b", watch=True)
+    data, _, changed = await zk.get_and_watch("/a")
+    names, grown = await zk.get_children_and_watch("/a")
+    nothing, created = await zk.exists_and_watch("/b")
     assert (data, names, nothing) == (b"1", [], None)
     stat = await zk.set("/a", b"2")
     assert await changed.wait() == WatchEvent(EventType.CHANGED, "/a", stat.mzxid)
@@ -59,7 +60,7 @@ async def test_an_event_is_delivered_before_the_reply_that_reveals_it(
     autojump_clock: MockClock, world: World, zk: ZooKeeper
 ) -> None:
     await zk.create("/a", b"1")
-    _, _, watch = await zk.get("/a", watch=True)
+    _, _, watch = await zk.get_and_watch("/a")
     async with world.connect() as other:
         await other.set("/a", b"2")
     data, _ = await zk.get("/a")
@@ -70,7 +71,7 @@ async def test_an_event_is_delivered_before_the_reply_that_reveals_it(
 async def test_watches_speak_the_paths_of_the_chroot(autojump_clock: MockClock, world: World) -> None:
     async with world.connect("server/app") as zk, world.connect() as outside:
         await zk.ensure_path("/a")
-        _, watch = await zk.get_children("/", watch=True)
+        _, watch = await zk.get_children_and_watch("/")
         async with zk.watch("/", recursive=True) as everything:
             await zk.create("/a/b")
             await outside.set("/app", b"x")
@@ -101,10 +102,10 @@ async def test_what_happened_while_away_fires_a_one_shot_watch_and_nothing_else_
             await zk.create(path)
         watches: dict[str, Watch] = {}
         for path in ("/changed", "/same", "/gone"):
-            _, _, watches[path] = await zk.get(path, watch=True)
-        _, watches["/parent"] = await zk.get_children("/parent", watch=True)
-        _, watches["/new"] = await zk.exists("/new", watch=True)
-        _, watches["/never"] = await zk.exists("/never", watch=True)
+            _, _, watches[path] = await zk.get_and_watch(path)
+        _, watches["/parent"] = await zk.get_children_and_watch("/parent")
+        _, watches["/new"] = await zk.exists_and_watch("/new")
+        _, watches["/never"] = await zk.exists_and_watch("/never")
         away = True
         world.cut()
         async with world.connect() as other:
@@ -193,7 +194,7 @@ async def test_a_slow_reader_gets_one_missed_instead_of_everything(
 
 
 async def test_unread_events_with_long_paths_give_way_early() -> None:
-    stream = WatchStream("/app/a", "/app", 1024)
+    stream = WatchStream("/app/a", "/app", WatchRegistry(), 1024)
     long = WatchEvent(EventType.CREATED, "/app/a/" + "x" * 2**20)
     for _ in range(3):
         stream.deliver(long)
@@ -212,7 +213,7 @@ async def test_the_configuration_has_its_own_path_under_a_chroot(autojump_clock:
         world.connect() as plain,
         world.connect("server/app") as zk,
     ):
-        _, _, watch = await zk.get_config(watch=True)
+        _, _, watch = await zk.get_config_and_watch()
         assert watch.path == CONFIG_PATH
         await plain.set(CONFIG_PATH, b"changed")
         event = await watch.wait()
@@ -224,7 +225,7 @@ async def test_expiry_ends_one_shot_watches_and_moves_lasting_ones_to_the_next_s
     autojump_clock: MockClock, world: World
 ) -> None:
     async with world.connect(on_expired="new_session") as zk:
-        _, watch = await zk.exists("/a", watch=True)
+        _, watch = await zk.exists_and_watch("/a")
         async with zk.watch("/", recursive=True) as events:
             world.expire(zk.session.id)
             assert await watch.wait() == Missed("/a", MissedReason.EXPIRED)
@@ -242,8 +243,8 @@ async def test_the_last_user_removes_the_servers_watch(
         assert world.watch_count == 2
     await zk.sync()
     assert world.watch_count == 0
-    _, _, first = await zk.get("/a", watch=True)
-    _, second = await zk.exists("/a", watch=True)
+    _, _, first = await zk.get_and_watch("/a")
+    _, second = await zk.exists_and_watch("/a")
     with first:
         with second:
             assert world.watch_count == 1
@@ -264,7 +265,7 @@ async def test_cancelling_removes_the_servers_watch(
             await anext(events)
 
     async def wait() -> None:
-        _, _, watch = await zk.get("/a", watch=True)
+        _, _, watch = await zk.get_and_watch("/a")
         with watch:
             await watch.wait()
 
@@ -288,7 +289,7 @@ async def test_a_watch_whose_request_was_cancelled_does_not_stay(
     world.fault(opcode, delay=5)
     with trio.move_on_after(1) as scope:
         if opcode == OpCode.GET_DATA:
-            await zk.get("/a", watch=True)
+            await zk.get_and_watch("/a")
         else:
             async with zk.watch("/a"):
                 raise AssertionError("not armed yet")
@@ -301,9 +302,9 @@ async def test_a_watch_whose_request_was_cancelled_does_not_stay(
 
 async def test_a_failed_read_arms_nothing(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
     with pytest.raises(NoNodeError):
-        await zk.get("/none", watch=True)
+        await zk.get_and_watch("/none")
     with pytest.raises(NoNodeError):
-        await zk.get_children("/none", watch=True)
+        await zk.get_children_and_watch("/none")
     assert (zk.watch_count, world.watch_count) == (0, 0)
 
 
@@ -312,12 +313,12 @@ async def test_a_one_shot_and_a_lasting_watch_at_the_same_path(
 ) -> None:
     await zk.create("/a")
     async with zk.watch("/a") as events:
-        _, _, watch = await zk.get("/a", watch=True)
+        _, _, watch = await zk.get_and_watch("/a")
         await zk.set("/a", b"1")
         await zk.set("/a", b"2")
         assert watch.event is not None
         assert await take(events, 2) == [(EventType.CHANGED, "/a")] * 2
-        _, _, rider = await zk.get("/a", watch=True)
+        _, _, rider = await zk.get_and_watch("/a")
     await zk.set("/a", b"3")
     assert rider.event is not None, "it outlives the watch that it rides on"
     await zk.sync()
@@ -342,7 +343,7 @@ async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, 
             errors.append(error)
 
     async with trio.open_nursery() as nursery, world.connect() as zk:
-        _, watch = await zk.exists("/a", watch=True)
+        _, watch = await zk.exists_and_watch("/a")
         nursery.start_soon(wait, watch)
         nursery.start_soon(listen, zk)
         await wait_all_tasks_blocked()
@@ -350,7 +351,7 @@ async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, 
 
 
 async def test_a_cancelled_watch_cannot_be_waited_for(autojump_clock: MockClock, zk: ZooKeeper) -> None:
-    _, watch = await zk.exists("/a", watch=True)
+    _, watch = await zk.exists_and_watch("/a")
     watch.cancel()
     watch.cancel()
     with pytest.raises(ClosingError):

@@ -70,7 +70,7 @@ ALL = HOLDS | QUEUES | OTHERS
 
 OPTIONS = [
     *(("suspended", name) for name in [*HOLDS, *QUEUES]),
-    *(("parents", name) for name in [*HOLDS, *OTHERS]),
+    *(("parents", name) for name in ALL),
     *(
         ("on_session_loss", name)
         for name in ("lock", "read/write lock", "single znode", "semaphore", "latch")
@@ -108,12 +108,6 @@ def test_a_strategy_is_no_word() -> None:
     strategy: Any = "parent"
     with pytest.raises(TypeError, match="parent"):
         Lock(ZK, "/x", strategy=strategy)
-
-
-@pytest.mark.parametrize("of", QUEUES)
-def test_the_parents_of_a_queue_are_no_word(of: str) -> None:
-    with pytest.raises(TypeError, match=r"Parents.*'persistent'"):
-        QUEUES[of](parents="persistent")
 
 
 @pytest.mark.parametrize("of", QUEUES)

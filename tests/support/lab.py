@@ -21,7 +21,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.recipes import LockLost
 from pyzk.server.testing import Controls, UnknownSessionError, open_server
 
@@ -88,7 +88,7 @@ class Lab:
     def outlive(self, zk: ZooKeeper) -> None:
         """Have a client told that its session has expired, while the session lives on until its time is up:
         that is what a follower that lags behind looks like (trap E-04)."""
-        zk.session._machine._data.password = b"another"
+        zk.session._machine.data.password = b"another"
         self.server.disconnect(zk.session.id)
 
     @property

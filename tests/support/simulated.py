@@ -68,9 +68,7 @@ class SimulatedLock(Blocks[SimulatedGrant]):
         zk, attempt = self._zk, uuid.uuid4()
         prefix = self._pattern.format(dashed=attempt, hex=attempt.hex)
         try:
-            path, stat = await zk.create(
-                f"{self._path}/{prefix}", ephemeral=True, sequential=True, include_stat=True
-            )
+            path, stat = await zk.create_with_stat(f"{self._path}/{prefix}", ephemeral=True, sequential=True)
             own = path.rpartition("/")[2]
             while True:
                 names = await zk.get_children(self._path)
@@ -80,7 +78,7 @@ class SimulatedLock(Blocks[SimulatedGrant]):
                 if blocker is None:
                     break
                 try:
-                    _, _, watch = await zk.get(f"{self._path}/{blocker}", watch=True)
+                    _, _, watch = await zk.get_and_watch(f"{self._path}/{blocker}")
                 except NoNodeError:
                     continue
                 with watch:

@@ -38,7 +38,7 @@ QUIET = 60.0
 class Step:
     """
     :ivar path: what is written, or whose read is spoiled.
-    :ivar who: number of the client that it befalls.
+    :ivar who: number of the client.
     :ivar spins: how many steps of the scheduler pass until the next step.
     :ivar pause: seconds that pass then.
     """

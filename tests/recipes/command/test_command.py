@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -26,20 +25,21 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from trio.testing import MockClock
 
+from pyzk.cli.lock import main, running
+from pyzk.cli.lock.arguments import Options, parse
+from pyzk.cli.lock.listing import Entry, Survey, age, as_json, entries, table
+from pyzk.cli.lock.running import Job, contend, grace
+from pyzk.cli.status import Failure, Status
 from pyzk.client import Stat, ZooKeeper
 from pyzk.protocol.version import __version__
 from pyzk.recipes import Contender, Grant, Kind, LockLost
-from pyzk.recipes.command import main, running
-from pyzk.recipes.command.arguments import Options, parse
-from pyzk.recipes.command.listing import Entry, Survey, age, as_json, entries, table
-from pyzk.recipes.command.running import Job, contend, grace
-from pyzk.recipes.command.status import Failure, Status
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.lab import SESSION_TIMEOUT, Lab
+from ...support.waiting import wait_until
 
 PATIENCE = 30.0
-COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.recipes.command"]
+COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli.lock"]
 BUSY_WAIT = "while :; do sleep 0.02; done"
 SHELL_REPORTS = re.compile(r"^.*\b(Terminated|Killed)\b.*\n", re.MULTILINE)
 """What a shell may say of its children's deaths."""
@@ -147,13 +147,6 @@ def start(server: EmbeddedServer) -> Iterator[Start]:
     yield start
     for process in processes:
         process.kill()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.005)
 
 
 def contenders(server: EmbeddedServer, path: str = "/x") -> list[str]:
@@ -273,9 +266,9 @@ def test_it_does_not_wait_if_told_so(server: EmbeddedServer, start: Start, other
 def test_a_wait_outlives_the_session(server: EmbeddedServer, start: Start, other: KazooClient) -> None:
     held = occupy(other)
     process = start("/x", "--", "echo", "mine")
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     server.expire(next(s for s in server.sessions() if held not in s.ephemerals))
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     other.delete(held)
     assert process.end() == (0, "mine\n", "")
 
@@ -286,7 +279,7 @@ def test_a_signal_ends_the_wait(
 ) -> None:
     held = occupy(other)
     process = start("/x", "--", "echo", "mine")
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     process.popen.send_signal(number)
     assert process.end() == (128 + number, "", "")
     assert contenders(server) == [held]
@@ -324,7 +317,7 @@ def test_slots(naming: str, server: EmbeddedServer, start: Start, other: KazooCl
     give_back = take_slot(other, naming)
     holding(start, *options)
     waiting = start(*options, "--", "echo", "mine")
-    until(lambda: any(re.search(r"lock(-|__)\d{10}$", path) for path in server.dump()))
+    wait_until(lambda: any(re.search(r"lock(-|__)\d{10}$", path) for path in server.dump()))
     found = json.loads(start("--list", "--json", "/x").end()[1])
     assert [(c["holds"], c["position"], c["kind"], c["libraries"]) for c in found["contenders"]] == [
         (True, 0, "lease", [naming]),
@@ -353,7 +346,7 @@ def test_kazoo_and_we_wait_for_each_other(server: EmbeddedServer, start: Start, 
     lock = other.Lock("/x", "kazoo")
     lock.acquire()
     process = start("--naming", "both", "/x", "--", "sh", "-c", "echo mine; read line")
-    until(lambda: len(contenders(server)) == 3)
+    wait_until(lambda: len(contenders(server)) == 3)
     assert select.select([process.popen.stdout], [], [], 0)[0] == []
     lock.release()
     assert process.line() == "mine"
@@ -440,7 +433,7 @@ def test_who_does_not_go_in_time_is_killed(server: EmbeddedServer, start: Start)
 def test_a_short_loss_of_connection_does_not_matter(server: EmbeddedServer, start: Start) -> None:
     process, session = holding(start, "/x")
     server.disconnect(session)
-    until(lambda: server.sessions()[0].connected)
+    wait_until(lambda: server.sessions()[0].connected)
     process.write("\n")
     assert process.end() == (0, "", "")
 
@@ -469,7 +462,7 @@ async def test_the_time_to_go_is_over_before_the_lease_if_another_server_has_gra
 ) -> None:
     async def rely() -> None:
         async with contend(zk, options("/x", "--", "true")) as grant:
-            zk._machine._data.timeout = 4 * SESSION_TIMEOUT
+            zk._machine.data.timeout = 4 * SESSION_TIMEOUT
             lab.cut_off(zk)
             with trio.CancelScope(shield=True):
                 await grant.lost.wait()
@@ -723,7 +716,7 @@ def test_a_shell_with_its_jobs(terminal: Callable[..., Terminal], server: Embedd
     it.type("echo token=$PYZK_LOCK_TOKEN\n")
     it.expect("token=")
     it.type("sleep 1000\n")
-    until(lambda: "sleep 1000" in it.foreground())
+    wait_until(lambda: "sleep 1000" in it.foreground())
     it.type("\x1a")
     it.expect("Stopped")
     it.type("exit 4\n")

@@ -147,12 +147,12 @@ class Run:
             case "foreign create":  # a name that Go's contenders can read, and need not wait for
                 self.lab.server.load({f"{PATH}/junk-__{2**40 + step.who}": b""})
             case "expire":
-                if self.trouble.befall(zk, "expire"):
+                if self.trouble.inject(zk, "expire"):
                     self._excuse(own)
             case "pass time":
                 pass
             case trouble:
-                self.trouble.befall(zk, trouble)
+                self.trouble.inject(zk, trouble)
         await trio.sleep(step.pause)
         self._check_watches()
 

@@ -1,5 +1,5 @@
 """Whatever goes wrong (recipe-rules.md D.13, column "Lock / RWLock / Election"): the lock excludes, the queue
-goes on, and nothing is left behind. What befalls a holder just as any other's is in test_holder_faults.py."""
+goes on, and nothing is left behind. The faults that all holders share are in test_holder_faults.py."""
 
 from __future__ import annotations
 

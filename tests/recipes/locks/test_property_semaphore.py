@@ -185,10 +185,10 @@ class Run:
             case "operator deletes at the gate":
                 await self._delete(GATE[self.layout], step.who)
             case "expire":
-                if self.trouble.befall(zk, "expire"):
+                if self.trouble.inject(zk, "expire"):
                     self._excuse(own)
             case trouble:
-                self.trouble.befall(zk, trouble)
+                self.trouble.inject(zk, trouble)
         await trio.sleep(step.pause)
         self._check()
 

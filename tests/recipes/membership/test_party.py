@@ -9,11 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, BadArgumentsError, Id, NoAuthError, NodeExistsError, Perms, ZooKeeper
-from pyzk.recipes.membership.party import Layout, Party
+from pyzk.recipes.membership.party import Party, PartyLayout
 
 from ...support.lab import Lab
 
-LAYOUTS: list[Layout] = ["kazoo", "kazoo-shallow", "curator-group"]
+LAYOUTS: list[PartyLayout] = ["kazoo", "kazoo-shallow", "curator-group"]
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
@@ -23,7 +23,7 @@ async def ids(party: Party) -> list[str]:
 
 @layouts
 async def test_members_come_and_go(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     other = await lab.client()
     observer = Party(zk, "/party", layout=layout)
@@ -46,7 +46,7 @@ async def test_members_come_and_go(
     ],
 )
 async def test_the_layout(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, pattern: str, data: bytes
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout, pattern: str, data: bytes
 ) -> None:
     async with Party(zk, "/party", "an id", layout=layout):
         (name,) = await zk.get_children("/party")
@@ -68,7 +68,7 @@ async def test_members_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) 
 
 @layouts
 async def test_what_is_no_member_is_skipped(  # F18, E-55
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     lab.server.load({"/party": b"", "/party/garbage": b"", "/party/x__party__": b"\xff"})
     found = await ids(Party(zk, "/party", layout=layout))
@@ -77,7 +77,7 @@ async def test_what_is_no_member_is_skipped(  # F18, E-55
 
 @layouts
 async def test_the_session_expires(  # F7, F8
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     other = await lab.client()
     observer = Party(other, "/party", layout=layout)
@@ -94,7 +94,7 @@ async def test_the_session_expires(  # F7, F8
 
 @layouts
 async def test_a_partition(  # F14
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     other = await lab.client()
     observer = Party(other, "/party", layout=layout)
@@ -110,7 +110,7 @@ async def test_a_partition(  # F14
 @pytest.mark.parametrize("when", ["before", "after"])
 @layouts
 async def test_a_lost_connection_while_joining(  # F1, F2
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, when: str
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout, when: str
 ) -> None:
     with lab.server.fault(op="create", path="/party/*", when=when, action="disconnect"):  # type: ignore[arg-type]
         async with Party(zk, "/party", "me", layout=layout) as party:
@@ -211,7 +211,7 @@ async def test_one_who_gives_up_joining_is_no_member(  # F20
 
 
 @layouts
-async def test_changes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout) -> None:
+async def test_changes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout) -> None:
     other = await lab.client()
     observer = Party(zk, "/party", layout=layout)
     changes = observer.changes()

@@ -345,7 +345,7 @@ async def test_one_that_another_has_put_in_its_place(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, same_session: bool
 ) -> None:
     other = zk if same_session else await lab.client()
-    replace = [Delete("/node"), Create("/node", b"theirs", mode=CreateMode.EPHEMERAL)]
+    replace = [Delete("/node"), Create("/node", b"theirs", ephemeral=True)]
     async with PersistentNode(zk, "/node", b"ours") as node:
         await node.ready()
         await other.multi(replace)
@@ -366,7 +366,7 @@ async def test_what_another_has_put_in_its_place_is_not_deleted(
     async with PersistentNode(zk, "/node", b"ours") as node:
         await node.ready()
         lab.cut_off(zk)
-        await other.multi([Delete("/node"), Create("/node", b"theirs", mode=CreateMode.EPHEMERAL)])
+        await other.multi([Delete("/node"), Create("/node", b"theirs", ephemeral=True)])
     lab.let_through(zk)
     await trio.sleep(30)
     await zk.janitor.idle()

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import AmbiguousResult, LockLost, LossReason
 from pyzk.recipes.queues.claim_queue import ClaimLayout, ClaimQueue
-from pyzk.recipes.queues.claims import Claim
+from pyzk.recipes.queues.claims import Removal
 from pyzk.recipes.queues.items import QueueEmpty, QueueFull, decode_frame, encode_frame
 from pyzk.recipes.queues.queue import Queue
 
@@ -180,7 +180,7 @@ async def test_a_claim_of_another_process_ends_the_wait(
             await trio.sleep(1)
             assert found == []
             with trio.CancelScope(shield=True):
-                lab.server.expire(other._zk.session.id)
+                lab.server.expire(other.zk.session.id)
                 await trio.sleep(1)
                 assert found == [b"x"]
     await nothing_left(lab, "kazoo-locking", zk)
@@ -434,7 +434,7 @@ async def test_f15_the_claim_of_another_is_not_taken_away(
             async with queue.claim() as item:
                 nursery.start_soon(wait)
                 await trio.sleep(1)
-                await other._zk.delete(item.path.replace("entries", "taken"))
+                await other.zk.delete(item.path.replace("entries", "taken"))
                 with trio.CancelScope(shield=True):
                     await trio.sleep(1)
     assert done == [b"x"]
@@ -520,7 +520,7 @@ async def test_the_claim_of_another_task_is_not_taken_for_ones_own(
     queue, sibling = ClaimQueue(zk, "/q"), ClaimQueue(zk, "/q")
     await queue.put(b"x")
     async with sibling.claim() as item:
-        late = Claim(queue._place, queue._supply, item.path.rpartition("/")[2])
+        late = Removal(queue._location, queue._supply, item.path.rpartition("/")[2])
         with lab.server.fault(op="multi", when="after", action="disconnect"):
             assert not await late.begin()
         await trio.sleep(1)

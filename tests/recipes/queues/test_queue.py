@@ -41,7 +41,7 @@ async def prepare(*queues: Queue) -> None:
     for queue in queues:
         await queue.put(b"first")
         assert await contents(queue) == [b"first"]
-        await queue._zk.janitor.idle()
+        await queue.zk.janitor.idle()
 
 
 def left(lab: Lab) -> list[str]:
@@ -598,9 +598,9 @@ async def test_f15_f17_what_others_do_before_a_lost_reply_is_cleared_up(
             lab._cut_off.add(lab._numbers[zk])  # from the next connection on
             await waiter(queue, nursery, found)
         if when == "before":
-            await other._zk.delete("/q.claims/qn-0000000000")
+            await other.zk.delete("/q.claims/qn-0000000000")
         else:
-            await other._zk.delete("/q")
+            await other.zk.delete("/q")
             await other.put(b"y")
         lab.let_through(zk)
     assert await zk.get_children("/q") == (["qn-0000000000"] if when == "after" else [])

@@ -11,7 +11,7 @@ from pyzk.recipes.errors import LockLost, LossReason
 from pyzk.recipes.leader_latch import LeaderLatch
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, waits_for, when_there_are
+from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess
 
 KINDS: list[tuple[Layout, str]] = [("curator-latch", "latch"), ("curator-selector", "selector")]

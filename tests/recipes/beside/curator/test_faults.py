@@ -10,7 +10,8 @@ from pyzk.recipes.errors import LockLost, LossReason
 from pyzk.recipes.locks.lock import Lock
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import Holder, waits_for, when_there_are
+from ....support.interop import Holder
+from ....support.waiting import waits_for, when_there_are
 from .process import CuratorProcess
 
 

@@ -14,8 +14,9 @@ from pyzk.recipes.locks.names import Naming
 from pyzk.recipes.locks.rwlock import RWLock
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import PATIENCE, SEEN, Holder, is_held, kazoo_client, when_there_are
+from ....support.interop import SEEN, Holder, is_held, kazoo_client
 from ....support.lab import count_children
+from ....support.waiting import PATIENCE, when_there_are
 from .process import CuratorProcess, Remote
 
 ALL: list[Naming] = ["curator", "kazoo", "both"]

@@ -9,7 +9,8 @@ from pyzk.client import connect
 from pyzk.recipes.locks.names import Naming
 from pyzk.recipes.locks.rwlock import RWLock
 
-from ....support.interop import SEEN, Holder, is_held, when_there_are
+from ....support.interop import SEEN, Holder, is_held
+from ....support.waiting import when_there_are
 from .process import CuratorProcess
 
 

@@ -14,7 +14,8 @@ from pyzk.recipes import Kind, Lock, RWLock, contenders
 from pyzk.recipes.locks.names import Naming
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import PATIENCE, Holder, is_held, kazoo_client, when_there_are
+from ....support.interop import Holder, is_held, kazoo_client
+from ....support.waiting import PATIENCE, when_there_are
 
 SEEN: list[Naming] = ["kazoo", "both"]
 """The namings that kazoo sees."""

@@ -11,33 +11,25 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import trio
 
-from ...client import (
-    AuthFailedError,
-    ConnectionLossError,
-    InvalidACLError,
-    NoAuthError,
-    ZooKeeper,
-    ZooKeeperError,
-    connect,
-)
-from ..errors import LockLost, LossReason, RecipeError, WouldBlock
-from ..locks.grant import Grant
-from ..locks.lock import Lock
-from ..locks.rwlock import RWLock
-from ..locks.semaphore import Semaphore
-from ..locks.semaphore_layouts import LayoutName
-from .arguments import Options
-from .child import Child, find
+from ...client import ZooKeeper, ZooKeeperError
+from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
+from ...recipes.locks.grant import Grant
+from ...recipes.locks.lock import Lock
+from ...recipes.locks.rwlock import RWLock
+from ...recipes.locks.semaphore import Semaphore
+from ...recipes.locks.semaphore_layouts import LayoutName
+from ..child import Child, find, heeded, runnable
+from ..connecting import client
+from ..status import Failure, Status, say
+from .arguments import PROG, Options
 from .listing import as_json, survey, table
-from .status import Failure, Status, say
 
-_SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
 _CONNECT_TIMEOUT = 15.0
 _MARGIN = 0.1
 """Of the session timeout: so long before the session may have expired the command has to be gone, which makes
@@ -65,12 +57,10 @@ async def run(options: Options) -> int:
 
     Raises :class:`Failure`.
     """
-    with _runnable(options.command[0]):
+    with runnable(options.command[0]):
         find(options.command[0])
-    # What is ignored already, say by nohup, stays ignored.
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     status, failure = 0, None
-    with trio.open_signal_receiver(signal.SIGCHLD, *heeded) as signals:
+    with trio.open_signal_receiver(signal.SIGCHLD, *heeded()) as signals:
         async with trio.open_nursery() as nursery:
             job = Job(options, nursery)
             nursery.start_soon(job.listen, signals)
@@ -86,24 +76,13 @@ async def run(options: Options) -> int:
     return status
 
 
-@asynccontextmanager
-async def _client(options: Options) -> AsyncIterator[ZooKeeper]:
-    """A client, whose errors are told in the user's words."""
-    try:
-        async with connect(
-            options.hosts,
-            session_timeout=options.session_timeout,
-            connect_timeout=min(_CONNECT_TIMEOUT, options.timeout or math.inf),
-            auth=options.auth,
-            on_expired="new_session",
-        ) as zk:
-            yield zk
-    except ConnectionLossError as error:
-        raise Failure(Status.UNAVAILABLE, f"{error}; check --hosts or PYZK_HOSTS") from None
-    except (AuthFailedError, NoAuthError, InvalidACLError) as error:
-        raise Failure(Status.FORBIDDEN, f"{error}; check --auth-file or PYZK_AUTH") from None
-    except ZooKeeperError as error:
-        raise Failure(Status.REFUSED, str(error)) from None
+def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
+    return client(
+        options.hosts,
+        session_timeout=options.session_timeout,
+        connect_timeout=min(_CONNECT_TIMEOUT, options.timeout or math.inf),
+        auth=options.auth,
+    )
 
 
 class Job:
@@ -172,7 +151,7 @@ class Job:
 
     def _remark(self, message: str) -> None:
         if self.options.verbose:
-            say(message)
+            say(PROG, message)
 
     async def _tell_whom(self, zk: ZooKeeper) -> None:
         await trio.sleep(_LONG_WAIT)
@@ -226,14 +205,5 @@ def _start(options: Options, grant: Grant) -> Child:
         "PYZK_LOCK_TOKEN": str(grant.token),
         "PYZK_LOCK_SESSION": f"0x{grant.session_id:x}",
     }
-    with _runnable(options.command[0]):
+    with runnable(options.command[0]):
         return Child(options.command, environment)
-
-
-@contextmanager
-def _runnable(command: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.NOT_EXECUTABLE
-        raise Failure(status, f"{command}: {error.strerror}") from None

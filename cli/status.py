@@ -1,17 +1,16 @@
-"""How ``pyzk-lock`` ends, and how it speaks: one line on standard error."""
+"""How the commands end, and how they speak: one line on standard error."""
 
 from __future__ import annotations
 
 import enum
 import sys
-from typing import Final
-
-PROG: Final = "pyzk-lock"
 
 
 class Status(enum.IntEnum):
-    """Exit statuses beside the command's own; where sysexits.h has a number for it, that one."""
+    """Exit statuses beside that of a command that was run; where sysexits.h has a number for it, that one."""
 
+    NO = 1
+    """The answer is no: no such znode, trees that differ, a server that is not well, not confirmed."""
     USAGE = 2
     UNAVAILABLE = 69
     REFUSED = 70
@@ -35,6 +34,6 @@ class Failure(Exception):
         self.status = status
 
 
-def say(message: str) -> None:
+def say(program: str, message: str) -> None:
     """Tell the user."""
-    print(f"{PROG}: {message}", file=sys.stderr, flush=True)
+    print(f"{program}: {message}", file=sys.stderr, flush=True)

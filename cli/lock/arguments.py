@@ -7,20 +7,17 @@ import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NoReturn
+from typing import Final
 
 import attrs
 
-from ...client import BadArgumentsError
-from ...client.hosts import ConnectString
-from ...protocol.paths import validate_path
 from ...protocol.version import __version__
-from ..base.hold import Suspended
-from ..locks.names import Naming
-from .status import PROG, Failure, Status
+from ...recipes.base.hold import Suspended
+from ...recipes.locks.names import Naming
+from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
+from ..status import Failure
 
-DEFAULT_HOSTS = "127.0.0.1:2181"
+PROG: Final = "pyzk-lock"
 
 _DESCRIPTION = "Run a command while holding a lock in ZooKeeper, or show who holds it."
 _USAGE = f"""{PROG} [OPTIONS] PATH -- COMMAND [ARGUMENT ...]
@@ -59,33 +56,12 @@ class Options:
     json: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise _wrong(message)
-
-
 def _wrong(message: str) -> Failure:
-    return Failure(Status.USAGE, f"{message} (see {PROG} --help)")
-
-
-def seconds(text: str) -> float:
-    """The type of a length of time."""
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise ValueError
-    return value
-
-
-def number(text: str) -> int:
-    """The type of a number of slots."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    return wrong(PROG, message)
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog=PROG,
         usage=_USAGE,
         description=_DESCRIPTION,
@@ -122,20 +98,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         " before the server says so",
     )
 
-    add = parser.add_argument_group("the server").add_argument
-    add(
-        "--hosts",
-        metavar="HOST:PORT,...",
-        default=environ.get("PYZK_HOSTS") or DEFAULT_HOSTS,
-        help=f"(default: $PYZK_HOSTS, else {DEFAULT_HOSTS})",
-    )
-    add("--session-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
-    add(
-        "--auth-file",
-        metavar="FILE",
-        type=Path,
-        help="identities, one SCHEME:CREDENTIAL a line, as in digest:user:password (default: $PYZK_AUTH)",
-    )
+    add_hosts(parser.add_argument_group("the server"), environ)
 
     add = parser.add_argument_group("to be told").add_argument
     add("-l", "--list", action="store_true", help="show who holds it and who waits, and run nothing")
@@ -165,15 +128,14 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
         raise _wrong(f"no command to run: {PROG} {given.path} -- COMMAND")
     if given.slots and given.naming == "both":
         raise _wrong("a semaphore is Curator's or kazoo's: --slots does not go with --naming both")
-    if not given.session_timeout:
-        raise _wrong("--session-timeout must be more than 0")
-    _check(given.path, given.hosts)
+    check_server(PROG, given.hosts, given.session_timeout)
+    check_path(PROG, given.path)
 
     auth_file = given.__dict__.pop("auth_file")
     if given.timeout is None:
         given.timeout = math.inf
     given.data = os.fsencode(_self_portrait(command) if given.data is None else given.data)
-    return Options(**vars(given), command=tuple(command), auth=_auth(auth_file, environ))
+    return Options(**vars(given), command=tuple(command), auth=identities(PROG, auth_file, environ))
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
@@ -184,35 +146,7 @@ def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
     return argv[:at], True, argv[at + 1 :]
 
 
-def _check(path: str, hosts: str) -> None:
-    try:
-        ConnectString.parse(hosts)
-        validate_path(path)
-    except (ValueError, BadArgumentsError) as error:
-        raise _wrong(str(error)) from None
-
-
 def _self_portrait(command: Sequence[str]) -> str:
     """What others read about us. Not the arguments of the command: they may hold secrets, and everybody who
     sees the lock reads this."""
     return f"{socket.gethostname()} pid {os.getpid()}: {os.path.basename(command[0]) if command else PROG}"
-
-
-def _auth(file: Path | None, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The identities. No message shows more of them than where they are."""
-    source, text = "PYZK_AUTH", environ.get("PYZK_AUTH", "")
-    if file is not None:
-        source = str(file)
-        try:
-            text = file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise _wrong(f"cannot read --auth-file {file}: {reason}") from None
-    identities = []
-    for count, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith("#"):
-            scheme, colon, credential = line.partition(":")
-            if not (scheme and colon):
-                raise _wrong(f"{source}, line {count}: it must be SCHEME:CREDENTIAL")
-            identities.append((scheme.strip(), credential))
-    return tuple(identities)

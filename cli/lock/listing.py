@@ -11,9 +11,9 @@ import attrs
 
 from ...client import ZooKeeper
 from ...protocol.paths import join
-from ..locks.lock import Contender, contenders
-from ..locks.names import Kind
-from ..locks.semaphore import LeaseHolder, Semaphore
+from ...recipes.locks.lock import Contender, contenders
+from ...recipes.locks.names import Kind
+from ...recipes.locks.semaphore import LeaseHolder, Semaphore
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120

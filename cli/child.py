@@ -13,15 +13,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import trio
 
-from .status import Status
+from .status import Failure, Status
 
+_SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -108,6 +109,24 @@ class Child:
         if _LINUX:
             return _descendants({os.getpid()}) - self._strangers - _descendants(self._strangers)
         return {self._target}
+
+
+def heeded() -> list[int]:
+    """The signals that are for the command. One that is ignored already, say by nohup, stays ignored."""
+    return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def runnable(command: str) -> Iterator[None]:
+    """Turn the OSError of a command that cannot be run into a failure.
+
+    :raises Failure: with the status that shells give it.
+    """
+    try:
+        yield
+    except OSError as error:
+        status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.NOT_EXECUTABLE
+        raise Failure(status, f"{command}: {error.strerror}") from None
 
 
 def find(command: str) -> None:
