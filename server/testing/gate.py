@@ -178,7 +178,7 @@ class MessageGate(Gate):
         hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, tuple))
         if hold is None:
             return True
-        text = f"handshake for session 0x{session:x}" if session else "handshake for a new session"
+        text = f"for session 0x{session:x}" if session else "for a new session"
 
         def deliver(now: float) -> None:
             self._admitted.add(connection)
@@ -353,7 +353,7 @@ class MessageGate(Gate):
             if number in self._held:
                 held = self._take(number)
                 if self._recorder is not None:
-                    self._recorder.held(held.connection, f"LOST {number}: {held.message.text}")
+                    self._recorder.held(held.connection, f"LOST {number}: {held.message.kind} {held.message.text}")
                 self._follow(held)
         self._go_on()
         self.update()
