@@ -353,7 +353,9 @@ class MessageGate(Gate):
             if number in self._held:
                 held = self._take(number)
                 if self._recorder is not None:
-                    self._recorder.held(held.connection, f"LOST {number}: {held.message.kind} {held.message.text}")
+                    self._recorder.held(
+                        held.connection, f"LOST {number}: {held.message.kind} {held.message.text}"
+                    )
                 self._follow(held)
         self._go_on()
         self.update()
