@@ -3,9 +3,9 @@
 Four kinds of messages pass it: a *handshake* (a ConnectRequest has arrived), a *request*, a *reply*, and a
 watch *event*. The rules of holding:
 
-1. A held handshake or request has not arrived yet: it is no sign of life, and the engine knows nothing of it.
-A
-   held reply or event has not been sent yet: the engine has done its work. It is as if the network were slow.
+1. A held handshake or request has not arrived yet: it is no sign of life, and the engine knows nothing of
+   it. A held reply or event has not been sent yet: the engine has done its work. It is as if the network were
+   slow.
 2. Clients count on replies in the order of their requests. So what comes behind a held request of the same
    connection is held too, and so is each reply behind a held reply. It goes on together with the one it waits
    for. Pings and events pass: the session lives on, and an event may overtake a reply.
@@ -83,7 +83,11 @@ class HeldMessage:
 
 @attrs.define(eq=False)
 class _Hold:
-    """:ivar left: how many more messages it holds; None for no limit."""
+    """What is to be held.
+
+    :ivar seconds: for how long each message is held; None for until it is released.
+    :ivar left: how many more messages are held; None for no limit.
+    """
 
     number: int
     kind: MessageKind
@@ -94,6 +98,12 @@ class _Hold:
 
 @attrs.frozen(eq=False)
 class _Held:
+    """A message that is held.
+
+    :ivar size: in bytes, as it counts for the limit.
+    :ivar deliver: lets it go on, at a time of the server's clock in seconds.
+    """
+
     message: HeldMessage
     connection: Connection
     size: int
@@ -175,7 +185,7 @@ class MessageGate(Gate):
         if connection in self._admitted:
             self._admitted.remove(connection)
             return True
-        hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, tuple))
+        hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, lambda: ()))
         if hold is None:
             return True
         text = f"for session 0x{session:x}" if session else "for a new session"
@@ -466,9 +476,8 @@ class MessageGate(Gate):
         if fault.action == "drop_reply":
             self.freeze(connection, fault)
             raise Withheld
-        if (
-            fault.when == "before" and op in WRITES
-        ):  # a refused write takes a zxid too (semantics.md section 2)
+        # A write that is refused takes a zxid too (semantics.md section 2)
+        if fault.when == "before" and op in WRITES:
             engine.zxid += 1
             engine.record(Refused(fault.code), connection.session_id)
         result = engine.zxid, fault.code, b""
@@ -492,6 +501,9 @@ class MessageGate(Gate):
         def tell(until: float) -> None:
             if self._recorder is not None:
                 self._recorder.reply(connection, op, kept, until, result)
+            if op == CLOSE_SESSION:
+                self.thaw(connection, fault, until)
+                connection.end_session()
 
         self._wait(fault, connection, now, tell)
         raise Withheld
