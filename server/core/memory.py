@@ -19,7 +19,6 @@ from __future__ import annotations
 import gc
 import logging
 import mmap
-import resource
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -49,12 +48,12 @@ class Reserve:
         self.is_held = False
         self._told = False  # what the log says
         self._full_at: int | None = None  # objects that were allocated when there was no room
-        self._objects_before = self._peak_before = 0
+        self._objects_before = self._resident_before = 0
 
     def hold(self) -> None:
         """Set the reserve aside, and keep an eye on memory from now on."""
         self.is_held = True
-        self._objects_before, self._peak_before = sys.getallocatedblocks(), _peak()
+        self._objects_before, self._resident_before = sys.getallocatedblocks(), _resident()
         self._block = _map(_RESERVE)
         gc.callbacks.append(self._collecting)
 
@@ -128,13 +127,17 @@ class Reserve:
         objects = sys.getallocatedblocks()
         if self._full_at is None or objects > self._full_at:
             self._full_at = objects
-        average = (_peak() - self._peak_before) / max(1, self._full_at - self._objects_before)
+        average = (_resident() - self._resident_before) / max(1, self._full_at - self._objects_before)
         return (self._full_at - objects) * average > size
 
 
-def _peak() -> int:
-    """The most memory that was resident at once, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _resident() -> int:
+    """Bytes of memory that the process has; 0 where the system does not say so in Linux's way."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def _map(size: int) -> mmap.mmap | None:
