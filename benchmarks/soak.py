@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyzk.protocol.constants import AddWatchMode, CreateMode, OpCode
+from pyzk.protocol.constants import AddWatchMode, CreateMode
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import AddWatchRequest
 
 from . import servers, tables, wire

@@ -59,24 +59,9 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from ..protocol.constants import OpCode
+from ..protocol.operations import CLOSE_SESSION, Flags, OpCode, with_flags
 
-PROOFS = frozenset(
-    op.value
-    for op in (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        OpCode.DELETE,
-        OpCode.SET_DATA,
-        OpCode.SET_ACL,
-        OpCode.CHECK,
-        OpCode.MULTI,
-        OpCode.RECONFIG,
-        OpCode.SYNC,
-    )
-)
+PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCode.SYNC.value}
 """Requests that go to the leader and come back through the log."""
 
 # Parts of the session timeout:

@@ -1,4 +1,7 @@
-"""The protocol's numbers: operations, flags, events, permissions, special xids."""
+"""The protocol's numbers: create modes, events, permissions, special xids.
+
+:mod:`.operations` has the op codes.
+"""
 
 from __future__ import annotations
 
@@ -26,44 +29,6 @@ INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
 
 
-class OpCode(IntEnum):
-    """The type field of a request header."""
-
-    NOTIFICATION = 0
-    CREATE = 1
-    DELETE = 2
-    EXISTS = 3
-    GET_DATA = 4
-    SET_DATA = 5
-    GET_ACL = 6
-    SET_ACL = 7
-    GET_CHILDREN = 8
-    SYNC = 9
-    PING = 11
-    GET_CHILDREN2 = 12
-    CHECK = 13
-    MULTI = 14
-    CREATE2 = 15
-    RECONFIG = 16
-    CHECK_WATCHES = 17
-    REMOVE_WATCHES = 18
-    CREATE_CONTAINER = 19
-    DELETE_CONTAINER = 20
-    CREATE_TTL = 21
-    MULTI_READ = 22
-    AUTH = 100
-    SET_WATCHES = 101
-    SASL = 102
-    GET_EPHEMERALS = 103
-    GET_ALL_CHILDREN_NUMBER = 104
-    SET_WATCHES2 = 105
-    ADD_WATCH = 106
-    WHO_AM_I = 107
-    CREATE_SESSION = -10
-    CLOSE_SESSION = -11
-    ERROR = -1
-
-
 class CreateMode(IntEnum):
     """The flags field of a create request: an enumeration, not a bit set, above 3."""
 
@@ -74,10 +39,6 @@ class CreateMode(IntEnum):
     CONTAINER = 4
     PERSISTENT_WITH_TTL = 5
     PERSISTENT_SEQUENTIAL_WITH_TTL = 6
-
-    @property
-    def is_ephemeral(self) -> bool:
-        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 
     @property
     def is_sequential(self) -> bool:

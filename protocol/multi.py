@@ -13,57 +13,31 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from .constants import CreateMode, OpCode
+from .constants import CreateMode
 from .jute import JuteError, Record, run_reader
-from .records import (
-    CheckVersionRequest,
-    Create2Response,
-    CreateRequest,
-    CreateResponse,
-    CreateTTLRequest,
-    DeleteRequest,
-    ErrorResponse,
-    GetChildrenRequest,
-    GetChildrenResponse,
-    GetDataRequest,
-    GetDataResponse,
-    MultiHeader,
-    SetDataRequest,
-    SetDataResponse,
-)
-
-TRANSACTION_OPS: dict[int, type[Record]] = {  # in the order in which a decoder tries them
-    OpCode.SET_DATA: SetDataRequest,
-    OpCode.CHECK: CheckVersionRequest,
-    OpCode.CREATE: CreateRequest,
-    OpCode.DELETE: DeleteRequest,
-    OpCode.CREATE2: CreateRequest,
-    OpCode.CREATE_CONTAINER: CreateRequest,
-    OpCode.CREATE_TTL: CreateTTLRequest,
-}
-READ_OPS: dict[int, type[Record]] = {
-    OpCode.GET_CHILDREN: GetChildrenRequest,
-    OpCode.GET_DATA: GetDataRequest,
-}
+from .operations import Flags, OpCode
+from .records import CreateRequest, CreateTTLRequest, MultiHeader
 
 
-_REQUESTS = {int(op): cls for op, cls in (TRANSACTION_OPS | READ_OPS).items()}
-_READS = frozenset(map(int, READ_OPS))
-# plain ints: to compare with a member of an enum costs ten times as much
+def _requests(flag: Flags) -> dict[int, type[Record]]:
+    return {op.value: op.request for op in OpCode if op.flags & flag and op.request is not None}
+
+
+TRANSACTION_OPS = _requests(Flags.IN_MULTI)
+READ_OPS = _requests(Flags.IN_MULTI_READ)
+_REQUESTS = TRANSACTION_OPS | READ_OPS
+
 _CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
     op.value for op in (OpCode.CREATE, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 )
 _CONTAINER = CreateMode.CONTAINER.value
 _TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
 
-_RESULTS: dict[int, type[Record]] = {
-    OpCode.CREATE: CreateResponse,
-    OpCode.CREATE2: Create2Response,
-    OpCode.SET_DATA: SetDataResponse,
-    OpCode.GET_CHILDREN: GetChildrenResponse,
-    OpCode.GET_DATA: GetDataResponse,
-    OpCode.ERROR: ErrorResponse,
-}
+_BY_RESPONSE = {OpCode(op).response: op for op in sorted(_REQUESTS, reverse=True) if OpCode(op).response}
+RESULT_TYPES = {op: _BY_RESPONSE.get(OpCode(op).response, op) for op in _REQUESTS}
+"""The type field of a result, by op code: the first op code with the same response. So containers and TTL
+znodes answer as create2 does (wire.md, trap 30)."""
+_RESPONSES = {op: OpCode(op).response for op in (*RESULT_TYPES.values(), OpCode.ERROR.value)}
 _INT = struct.Struct(">i")
 _Reader: TypeAlias = Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]
 TERMINATOR = MultiHeader(-1, True, -1).encode()
@@ -113,22 +87,20 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
 
 def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
     """The same with the values of each record as a plain tuple."""
-    transaction, reads = _readers()
+    transactions, reads = _readers()
     try:
         (op,) = _INT.unpack_from(data, pos)
     except struct.error:
         raise JuteError("a multi without its end") from None
-    return (reads if op in _READS else transaction)(data, pos)
+    return (reads if op in READ_OPS else transactions)(data, pos)
 
 
 @cache
 def _readers() -> tuple[_Reader, _Reader]:
     """Of transactions, and of reads: they do not mix."""
-    writes = {
-        int(op): (cls, _reread_create if cls in (CreateRequest, CreateTTLRequest) else None)
-        for op, cls in TRANSACTION_OPS.items()
-    }
-    reads = {int(op): (cls, None) for op, cls in READ_OPS.items()}
+    creates = (CreateRequest, CreateTTLRequest)
+    writes = {op: (cls, _reread_create if cls in creates else None) for op, cls in TRANSACTION_OPS.items()}
+    reads = {op: (cls, None) for op, cls in READ_OPS.items()}
     return run_reader(MultiHeader, writes), run_reader(MultiHeader, reads)
 
 
@@ -164,9 +136,10 @@ def decode_results(data: bytes, pos: int = 0, most: float = math.inf) -> list[Mu
             return results
         if len(results) >= most:
             raise JuteError(f"more than {most} results in a multi")
-        response: Record | None = None
-        if header.type in _RESULTS:
-            response, pos = _RESULTS[header.type].read(data, pos)
-        elif header.type not in (OpCode.DELETE, OpCode.CHECK):
+        if header.type not in _RESPONSES:
             raise JuteError(f"unknown result type {header.type} in a multi")
+        response: Record | None = None
+        cls = _RESPONSES[header.type]
+        if cls is not None:
+            response, pos = cls.read(data, pos)
         results.append(MultiResult(header.type, header.err, response))

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from ..wire import BenchmarkError

@@ -7,7 +7,8 @@ import socket
 from collections.abc import Iterator
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, CreateMode, OpCode
+from pyzk.protocol.constants import AddWatchMode, CreateMode
+from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from .case import case, one_multi

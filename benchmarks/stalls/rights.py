@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
+from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from ..wire import BenchmarkError

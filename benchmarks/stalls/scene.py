@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from ..servers import Server

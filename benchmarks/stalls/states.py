@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import CreateMode, OpCode
+from pyzk.protocol.constants import CreateMode
+from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from ..wire import Client

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...protocol.constants import INT_MAX, INT_MIN, OpCode, Perms
+from ...protocol.constants import INT_MAX, INT_MIN, Perms
 from ...protocol.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -21,6 +21,7 @@ from ...protocol.errors import (
     UnimplementedError,
     ZooKeeperError,
 )
+from ...protocol.operations import OpCode
 from ...protocol.paths import parent_of, validate_name, validate_path
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..config.settings import Settings

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...protocol.constants import TELNET_CLOSE, OpCode
+from ...protocol.constants import TELNET_CLOSE
+from ...protocol.operations import OpCode
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
 from ..logs import escape
@@ -32,17 +33,6 @@ _ENVIRONMENT = (
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
     "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",
 )  # fmt: skip
-_SHORT = {
-    OpCode.CREATE_SESSION: "SESS", OpCode.PING: "PING", OpCode.CREATE: "CREA", OpCode.CREATE2: "CREA",
-    OpCode.CREATE_CONTAINER: "CREA", OpCode.CREATE_TTL: "CREA", OpCode.DELETE: "DELE",
-    OpCode.EXISTS: "EXIS", OpCode.GET_DATA: "GETD", OpCode.SET_DATA: "SETD", OpCode.GET_ACL: "GETA",
-    OpCode.SET_ACL: "SETA", OpCode.GET_CHILDREN: "GETC", OpCode.GET_CHILDREN2: "GETC",
-    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN", OpCode.SYNC: "SYNC", OpCode.MULTI: "MULT",
-    OpCode.MULTI_READ: "MLTR", OpCode.RECONFIG: "RECO", OpCode.SET_WATCHES: "SETW",
-    OpCode.SET_WATCHES2: "STW2", OpCode.ADD_WATCH: "ADDW", OpCode.CHECK_WATCHES: "CHKW",
-    OpCode.REMOVE_WATCHES: "REMW", OpCode.GET_EPHEMERALS: "GETE", OpCode.WHO_AM_I: "HOMI",
-    OpCode.CLOSE_SESSION: "CLOS", OpCode.CHECK: "CHEC",
-}  # fmt: skip
 
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
@@ -128,7 +118,7 @@ def _brief(connection: Connection, asker: Connection) -> str:
     interest = 0 if connection is asker else connection.interest
     return (
         f"/{address}:{port}[{interest}](queued={connection.outstanding},"
-        f"recved={connection.received},sent={connection.sent}"
+        f"recved={connection.figures.received},sent={connection.figures.sent}"
     )
 
 
@@ -136,13 +126,13 @@ def _details(connection: Connection) -> str:
     session = connection.session
     if session is None:
         return ""
-    latency = connection.latency
-    last_xid = "" if connection.last_xid is None else f"lcxid=0x{connection.last_xid:x},"
+    figures, latency = connection.figures, connection.figures.latency
+    last_xid = "" if figures.last_xid is None else f"lcxid=0x{figures.last_xid:x},"
     return (
-        f",sid=0x{session.id:x},lop={operation_name(connection.last_op)},"
-        f"est={int(connection.established * 1000)},to={session.timeout},{last_xid}"
-        f"lzxid=0x{connection.last_zxid % 2**64:x},lresp={int(connection.last_response * 1000)},"
-        f"llat={connection.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
+        f",sid=0x{session.id:x},lop={operation_name(figures.last_op)},"
+        f"est={int(figures.established * 1000)},to={session.timeout},{last_xid}"
+        f"lzxid=0x{figures.last_zxid % 2**64:x},lresp={int(figures.last_response * 1000)},"
+        f"llat={figures.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
         f"maxlat={latency.maximum}"
     )
 
@@ -150,14 +140,14 @@ def _details(connection: Connection) -> str:
 def operation_name(op: int | None) -> str:
     """The abbreviation that ``cons`` shows for the last operation of a connection."""
     try:
-        return _SHORT.get(OpCode(op), "NA") if op is not None else "NA"
+        return OpCode(op).short if op is not None else "NA"
     except ValueError:
         return "NA"
 
 
 def _crst(service: Service, asker: Connection, now: float) -> str:
     for connection in service.connections:
-        connection.reset_stats()
+        connection.figures.reset()
     return "Connection stats reset.\n"
 
 
@@ -259,7 +249,7 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
             yield f"\t{escape(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
-        sets.setdefault(service.patience_with(connection), []).append(connection)
+        sets.setdefault(service.idle_deadline(connection), []).append(connection)
         yield ""
     yield f"Connections dump:\nConnections Sets ({len(sets)})/({len(service.connections)}):\n"
     for end, connections in sorted(sets.items()):

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-from ...protocol.constants import CreateMode, OpCode
+from ...protocol.constants import CreateMode
 from ...protocol.errors import (
     BadArgumentsError,
     RuntimeInconsistencyError,
@@ -17,6 +17,7 @@ from ...protocol.errors import (
     error_for,
 )
 from ...protocol.multi import MultiOp, decode_results, encode_multi
+from ...protocol.operations import OpCode
 from ...protocol.paths import validate_path
 from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
 from ..core.engine import Engine

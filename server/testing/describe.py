@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from ...protocol import records
-from ...protocol.constants import AddWatchMode, CreateMode, EventType, OpCode
+from ...protocol.constants import AddWatchMode, CreateMode, EventType
 from ...protocol.errors import error_for
 from ...protocol.jute import JuteError
 from ...protocol.multi import decode_multi, decode_results
+from ...protocol.operations import OpCode
 from .operations import decode, name_of
 
 _TEXT = 32  # characters of data that are shown

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
+from ...protocol.operations import WRITES
 from .history import FAULT, Entry
+from .operations import name_of
 
 _LEFT = 19  # characters: the time and the zxid
 _LEAST, _MOST = 32, 60  # characters of a column
@@ -125,8 +127,8 @@ def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
 
 
 _IMPLIED = ("opened from", "disconnected: its session", f"disconnected: {FAULT}")
-_MARKS = {"event": "<< ", "fault": "!! ", "control": "== ", "reaper": "-- ", "note": "## "}
-_WRITES = frozenset(("create", "delete", "set_data", "set_acl", "multi", "reconfig", "close_session"))
+_MARKS = {"event": "<< ", "fault": "!! ", "hold": "|| ", "control": "== ", "reaper": "-- ", "note": "## "}
+_WRITES = frozenset(map(name_of, WRITES))
 
 
 def _answers(entries: Sequence[Entry]) -> dict[int, Entry]:

@@ -16,10 +16,10 @@ from collections.abc import Generator
 from typing import Any, Protocol
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.framing import frame
 from pyzk.protocol.jute import Record, fields_of
 from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
 
 from ..support.vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
 

@@ -17,7 +17,7 @@ from benchmarks import servers, wire
 from benchmarks.stalls.scene import LONG, NO_NODE, batches
 from benchmarks.wire import BenchmarkError
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
 from .target import MB, Target, attacked, size, under
 

@@ -19,8 +19,9 @@ from benchmarks.stalls.clients import tls_config, trusting
 from benchmarks.stalls.scene import LONG
 from benchmarks.wire import Address, Client
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import CreateMode, OpCode
+from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.errors import NoNodeError
+from pyzk.protocol.operations import OpCode
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.sessions import UnknownSessionError
 

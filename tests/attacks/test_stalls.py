@@ -34,7 +34,8 @@ from benchmarks.stalls.scene import (
 )
 from benchmarks.wire import BenchmarkError
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, OpCode
+from pyzk.protocol.constants import AddWatchMode
+from pyzk.protocol.operations import OpCode
 
 from .target import MB, PATIENCE, Target, attacked, size
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
+from ..support.wire import Reply, WireClient
 from .conftest import running
 from .servers import CONFIG, Server
-from .wire_client import Reply, WireClient
 
 
 @pytest.fixture(scope="module")

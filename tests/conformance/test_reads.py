@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, children_op, get_op
+from ..support.wire import WireClient
 from .known_differences import differs
 from .servers import Server
-from .wire_client import WireClient, acl, children_op, get_op
 
 UNREADABLE = [acl(30 & ~16, "world", "anyone")]
 

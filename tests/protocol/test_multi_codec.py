@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.jute import JuteError, Record
 from pyzk.protocol.multi import (
     READ_OPS,
@@ -21,6 +20,7 @@ from pyzk.protocol.multi import (
     encode_multi,
     encode_results,
 )
+from pyzk.protocol.operations import OpCode
 
 TERMINATOR = bytes.fromhex("ffffffff 01 ffffffff")
 STAT = r.Stat(*range(11))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
-from pyzk.protocol.jute import Record
+from pyzk.protocol.operations import CLIENTS, CREDENTIALS, OpCode
 
-from .world import acl, digest_id
+from .requests import acl, digest_id
 
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/e", "/p-", "/a/", "/zookeeper", "/zookeeper/config"]
 PATHS += ["/zookeeper/quota/q", "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"]
@@ -21,30 +19,5 @@ EXTREMES = [-(2**31), 2**31 - 1]
 INTS = [-1, 0, 1, 2, 3, 4, 5, 6, 7, *EXTREMES]
 LONGS = [-1, 0, 1, 5, 10**6, -(2**63), 2**63 - 1]
 
-SINGLE: dict[OpCode, type[Record] | None] = {
-    OpCode.CREATE: r.CreateRequest,
-    OpCode.CREATE2: r.CreateRequest,
-    OpCode.CREATE_CONTAINER: r.CreateRequest,
-    OpCode.CREATE_TTL: r.CreateTTLRequest,
-    OpCode.DELETE: r.DeleteRequest,
-    OpCode.SET_DATA: r.SetDataRequest,
-    OpCode.SET_ACL: r.SetACLRequest,
-    OpCode.RECONFIG: r.ReconfigRequest,
-    OpCode.EXISTS: r.ExistsRequest,
-    OpCode.GET_DATA: r.GetDataRequest,
-    OpCode.GET_ACL: r.GetACLRequest,
-    OpCode.GET_CHILDREN: r.GetChildrenRequest,
-    OpCode.GET_CHILDREN2: r.GetChildren2Request,
-    OpCode.GET_ALL_CHILDREN_NUMBER: r.GetAllChildrenNumberRequest,
-    OpCode.GET_EPHEMERALS: r.GetEphemeralsRequest,
-    OpCode.SYNC: r.SyncRequest,
-    OpCode.ADD_WATCH: r.AddWatchRequest,
-    OpCode.CHECK_WATCHES: r.CheckWatchesRequest,
-    OpCode.REMOVE_WATCHES: r.RemoveWatchesRequest,
-    OpCode.SET_WATCHES: r.SetWatches,
-    OpCode.SET_WATCHES2: r.SetWatches2,
-    OpCode.AUTH: r.AuthPacket,
-    OpCode.SASL: r.GetSASLRequest,
-    OpCode.PING: None,
-    OpCode.WHO_AM_I: None,
-}
+_MORE = (OpCode.MULTI, OpCode.MULTI_READ, OpCode.CLOSE_SESSION)
+SINGLE = {op: op.request for op in OpCode if op in CLIENTS | CREDENTIALS and op not in _MORE}

@@ -26,6 +26,10 @@ class Unfinished(Exception):
         self.steps = steps
 
 
+IN_STEPS: set[Callable[..., Any]] = set()
+"""The operations that :func:`in_steps` has made."""
+
+
 def in_steps(operation: Callable[[Any, Any, Any], Steps]) -> Callable[[Any, Any, Any], NoReturn]:
     """Make an operation of a generator function."""
 
@@ -33,4 +37,5 @@ def in_steps(operation: Callable[[Any, Any, Any], Steps]) -> Callable[[Any, Any,
     def begin(engine: Any, client: Any, request: Any) -> NoReturn:
         raise Unfinished(operation(engine, client, request))
 
+    IN_STEPS.add(begin)
     return begin

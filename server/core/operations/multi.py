@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....protocol import records
-from ....protocol.constants import OpCode
 from ....protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
 from ....protocol.jute import JuteError
 from ....protocol.multi import READ_OPS, TERMINATOR, decode_fields
+from ....protocol.operations import OpCode
 from ....protocol.paths import parent_of
 from ....protocol.records import MultiHeader
 from ..txn import Check, Create, Delete, Effect, Multi, Refused, SetData

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....protocol.constants import OpCode
 from ....protocol.errors import ReconfigDisabledError, UnimplementedError
+from ....protocol.operations import OpCode
 from ....protocol.paths import parent_of
 from ....protocol.records import ACL
 from ..txn import Create, Delete, SetData

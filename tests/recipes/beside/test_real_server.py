@@ -9,13 +9,13 @@ from functools import partial
 import trio
 
 from pyzk.client import SessionState, ZooKeeper, connect
-from pyzk.protocol.constants import OpCode
+from pyzk.protocol.operations import OpCode
 from pyzk.recipes import Lock
 from pyzk.recipes.caches.cache import TreeCache
 from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 
-from ...support.interop import until
+from ...support.waiting import until
 
 
 async def test_a_cache_follows(hosts: str) -> None:

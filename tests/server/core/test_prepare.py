@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import OpCode
 from pyzk.protocol.errors import ZooKeeperError
+from pyzk.protocol.operations import OpCode
 from pyzk.protocol.paths import parent_of
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.acl import AccessControl
@@ -19,7 +19,8 @@ from pyzk.server.core.txn import Create, SetACL
 from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from ...support.invariants import snapshot
-from ...support.world import acl, creation, deletion, set_create_counter
+from ...support.requests import acl
+from ...support.world import creation, deletion, set_create_counter
 
 SESSION = 0x0100000000000001
 WHO = (r.Id("ip", "10.0.0.1"),)

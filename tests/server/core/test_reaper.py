@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.protocol.constants import EventType, OpCode
+from pyzk.protocol.constants import EventType
+from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.reaper import Reaper
 from pyzk.server.core.tree import DataTree
@@ -17,7 +18,8 @@ from pyzk.server.core.txn import Refused
 from pyzk.server.core.znode import CONTAINER_OWNER, ttl_owner
 
 from ...support.invariants import check_tree_invariants
-from ...support.world import START, Event, Peer, World, creation, deletion, set_create_counter
+from ...support.wire import Event
+from ...support.world import START, Peer, World, creation, deletion, set_create_counter
 
 CONTAINER = OpCode.CREATE_CONTAINER
 INTERVAL = 60_000  # ms, the default

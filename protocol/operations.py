@@ -1,0 +1,126 @@
+"""The one table of operations: all that the protocol says of an op code (wire.md section 8).
+
+Every other table of operations is derived from this one: what a multi may hold, what the server answers, the
+words for operations in logs, commands and tests. To add an operation, add its row.
+
+A row holds the code, the short name that the ``cons`` command shows, the records of request and response
+(None for an empty body), and flags:
+
+* ``TAKES_ZXID``: the request takes a zxid, also if it is refused.
+* ``IN_MULTI``, ``IN_MULTI_READ``: it may be part of a multi, or of a multiRead.
+* ``ALONE``: a client may send it as a request of its own, and the engine answers.
+* ``CREDENTIALS``: a client may send it, and the connection answers. It says who the client is, takes no zxid,
+  and is no sign of life.
+
+A row with neither ``ALONE`` nor ``CREDENTIALS`` is not for clients: sent alone, it ends the connection.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+from . import records as r
+from .jute import Record
+
+
+class Flags(IntFlag):
+    """What an operation does, and where it may stand; see above."""
+
+    NOTHING = 0
+    TAKES_ZXID = 1
+    IN_MULTI = 2
+    IN_MULTI_READ = 4
+    ALONE = 8
+    CREDENTIALS = 16
+
+
+_INTERNAL = Flags.NOTHING
+_READ = Flags.ALONE
+_WRITE = Flags.ALONE | Flags.TAKES_ZXID
+_STEP = _WRITE | Flags.IN_MULTI
+_BATCHED_READ = _READ | Flags.IN_MULTI_READ
+
+
+class OpCode(IntEnum):
+    """The type field of a request header, with its row of the table.
+
+    :ivar short: what the ``cons`` command calls it; ``NA`` where that has no name for it.
+    :ivar request: the record of the request.
+    :ivar response: the record of the reply.
+    :ivar flags: see above.
+    """
+
+    short: str
+    request: type[Record] | None
+    response: type[Record] | None
+    flags: Flags
+
+    def __new__(
+        cls,
+        code: int,
+        short: str = "NA",
+        request: type[Record] | None = None,
+        response: type[Record] | None = None,
+        flags: Flags = _INTERNAL,
+    ) -> OpCode:
+        op = int.__new__(cls, code)
+        op._value_ = code
+        op.short = short
+        op.request = request
+        op.response = response
+        op.flags = flags
+        return op
+
+    NOTIFICATION = 0
+    CREATE = 1, "CREA", r.CreateRequest, r.CreateResponse, _STEP
+    DELETE = 2, "DELE", r.DeleteRequest, None, _STEP
+    EXISTS = 3, "EXIS", r.ExistsRequest, r.ExistsResponse, _READ
+    GET_DATA = 4, "GETD", r.GetDataRequest, r.GetDataResponse, _BATCHED_READ
+    SET_DATA = 5, "SETD", r.SetDataRequest, r.SetDataResponse, _STEP
+    GET_ACL = 6, "GETA", r.GetACLRequest, r.GetACLResponse, _READ
+    SET_ACL = 7, "SETA", r.SetACLRequest, r.SetACLResponse, _WRITE
+    GET_CHILDREN = 8, "GETC", r.GetChildrenRequest, r.GetChildrenResponse, _BATCHED_READ
+    SYNC = 9, "SYNC", r.SyncRequest, r.SyncResponse, _READ
+    PING = 11, "PING", None, None, _READ
+    GET_CHILDREN2 = 12, "GETC", r.GetChildren2Request, r.GetChildren2Response, _READ
+    CHECK = 13, "CHEC", r.CheckVersionRequest, None, Flags.IN_MULTI
+    MULTI = 14, "MULT", None, None, _WRITE  # see .multi for the bodies of 14 and 22
+    CREATE2 = 15, "CREA", r.CreateRequest, r.Create2Response, _STEP
+    RECONFIG = 16, "RECO", r.ReconfigRequest, r.GetDataResponse, _WRITE
+    CHECK_WATCHES = 17, "CHKW", r.CheckWatchesRequest, None, _READ
+    REMOVE_WATCHES = 18, "REMW", r.RemoveWatchesRequest, None, _READ
+    CREATE_CONTAINER = 19, "CREA", r.CreateRequest, r.Create2Response, _STEP
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21, "CREA", r.CreateTTLRequest, r.Create2Response, _STEP
+    MULTI_READ = 22, "MLTR", None, None, _READ
+    AUTH = 100, "NA", r.AuthPacket, None, Flags.CREDENTIALS
+    SET_WATCHES = 101, "SETW", r.SetWatches, None, _READ
+    SASL = 102, "NA", r.GetSASLRequest, r.SetSASLResponse, Flags.CREDENTIALS
+    GET_EPHEMERALS = 103, "GETE", r.GetEphemeralsRequest, r.GetEphemeralsResponse, _READ
+    GET_ALL_CHILDREN_NUMBER = (
+        *(104, "GETACN", r.GetAllChildrenNumberRequest),
+        *(r.GetAllChildrenNumberResponse, _READ),
+    )
+    SET_WATCHES2 = 105, "STW2", r.SetWatches2, None, _READ
+    ADD_WATCH = 106, "ADDW", r.AddWatchRequest, r.ErrorResponse, _READ
+    WHO_AM_I = 107, "HOMI", None, r.WhoAmIResponse, _READ
+    CREATE_SESSION = -10, "SESS"
+    CLOSE_SESSION = -11, "CLOS", None, None, _WRITE
+    ERROR = -1, "NA", None, r.ErrorResponse  # the type of a result in a multi
+
+
+def with_flags(flags: Flags) -> frozenset[int]:
+    """The op codes that have any of these flags.
+
+    They are plain ints, because every request is looked up in such sets: to hash or compare a member of an
+    enum takes ten times as long.
+    """
+    return frozenset(op.value for op in OpCode if op.flags & flags)
+
+
+CLIENTS = with_flags(Flags.ALONE)
+"""What the engine answers to."""
+WRITES = with_flags(Flags.TAKES_ZXID)
+CREDENTIALS = with_flags(Flags.CREDENTIALS)
+PING: int = OpCode.PING.value
+CLOSE_SESSION: int = OpCode.CLOSE_SESSION.value
