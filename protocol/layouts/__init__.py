@@ -8,7 +8,7 @@ directories, hands them in, and takes the answer out.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 """
 
-from .directories import Directory, Layout, Shape, parts, recognise
+from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
 from .names import Kind, Library, Place, parse, queue
 from .waiting import Child, Contender
 
@@ -21,6 +21,7 @@ __all__ = [
     "Library",
     "Place",
     "Shape",
+    "may_be_lock",
     "parse",
     "parts",
     "queue",

@@ -36,6 +36,7 @@ from .names import (
     QUEUE_ITEMS,
     Library,
     owner,
+    parse,
 )
 from .waiting import LAST_SEQUENCE, Child, Contender, contenders
 
@@ -94,6 +95,8 @@ class Layout:
 
 Directories = Mapping[str, Directory]
 _GATE = "-__lock__"
+_READY = {"ready", "sentinel"}
+"""What lets the members of a double barrier pass, Curator's or kazoo's, and aiozk's."""
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -109,6 +112,21 @@ def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
     if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # nobody may hold a lease at the moment
         return (path + _GATE,)
     return ()
+
+
+def may_be_lock(names: Iterable[str]) -> bool:
+    """Whether somebody may hold or wait for something in a directory, by the names of its children alone.
+
+    It saves reading the others: groups and queues are among those, and what has no children.
+    """
+    present = set(names)
+    return (
+        {"locks", "leases"} <= present
+        or "lease_holder" in present
+        or not present.isdisjoint(_LEADERS)
+        or owner(BARRIER_MEMBERS, present - _READY) is not None
+        or any(map(parse, present))
+    )
 
 
 def recognise(path: str, directories: Directories) -> Layout | None:
@@ -232,7 +250,7 @@ def _complaints(found: Iterable[Contender]) -> list[str]:
 
 def _double_barrier(path: str, directories: Directories) -> Layout | None:
     names = directories[path].children.keys()
-    members = names - {"ready", "sentinel"}
+    members = names - _READY
     library = owner(BARRIER_MEMBERS, members)
     if library is None or (library is Library.KAZOO and members == names):
         return None  # 32 hex digits alone: see the next rule

@@ -28,9 +28,10 @@ from trio.testing import MockClock
 
 from pyzk.cli.lock import main, running
 from pyzk.cli.lock.arguments import Options, parse
-from pyzk.cli.lock.listing import Entry, Survey, age, as_json, entries, table
+from pyzk.cli.lock.listing import Entry, Survey, as_json, entries, table
 from pyzk.cli.lock.running import Job, contend, grace
 from pyzk.cli.status import Failure, Status
+from pyzk.cli.units import age
 from pyzk.client import Stat, ZooKeeper
 from pyzk.protocol.version import __version__
 from pyzk.recipes import Contender, Grant, Kind, LockLost
