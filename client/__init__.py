@@ -27,6 +27,7 @@ from ..protocol.errors import (
     ZooKeeperError,
 )
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
+from .batch import Multi
 from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
@@ -42,7 +43,6 @@ from .operations import (
     GetChildren,
     GetChildrenAndStat,
     GetData,
-    Multi,
     Operation,
     SetACL,
     SetData,

@@ -92,7 +92,7 @@ class TimeLease:
         self._options = CreateOptions(parents, acl)
         self._now = now
         self._znode = join(path, _NAME)
-        self._lock = Lock(zk, path, data=holder.encode(), naming="kazoo", parents=parents, acl=acl)
+        self._lock = Lock(zk, path, data=holder.encode(), layout="kazoo", parents=parents, acl=acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyzk.client import SessionState
 from pyzk.client.events import Missed, MissedReason, WatchEvent
-from pyzk.client.registry import Kind
+from pyzk.client.registry import WatchKind
 from pyzk.client.request import Request
 from pyzk.client.session_data import Credential
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType
@@ -56,7 +56,7 @@ def script() -> Script:
     return script
 
 
-def armed(script: Script, path: str, kind: Kind) -> Recorder:
+def armed(script: Script, path: str, kind: WatchKind) -> Recorder:
     """A watch whose request was answered."""
     watcher = Recorder()
     script.watches.reserve(path, kind)
@@ -160,7 +160,7 @@ def test_a_handshake_that_is_too_short_is_refused() -> None:
 
 def test_expiry_is_what_the_server_says_and_settles_everything(script: Script) -> None:
     waiting = script.read()
-    one_shot, lasting = armed(script, "/a", Kind.DATA), armed(script, "/b", Kind.PERSISTENT)
+    one_shot, lasting = armed(script, "/a", WatchKind.DATA), armed(script, "/b", WatchKind.PERSISTENT)
     script.requests()
     script.lose()
     assert not waiting.settled
@@ -177,8 +177,8 @@ def test_expiry_is_what_the_server_says_and_settles_everything(script: Script) -
 
 
 def test_a_new_generation_starts_from_nothing_but_keeps_lasting_watches(script: Script) -> None:
-    lasting = armed(script, "/b", Kind.PERSISTENT)
-    armed(script, "/a", Kind.DATA)
+    lasting = armed(script, "/b", WatchKind.PERSISTENT)
+    armed(script, "/a", WatchKind.DATA)
     script.read()
     script.reply(script.requests()[0], zxid=77)
     script.lose()
@@ -565,9 +565,9 @@ def test_nothing_is_asked_for_a_lease_that_nobody_keeps(script: Script) -> None:
 
 
 def test_watches_are_armed_before_the_first_request(script: Script) -> None:
-    armed(script, "/data", Kind.DATA)
-    armed(script, "/none", Kind.EXIST)
-    armed(script, "/list", Kind.CHILD)
+    armed(script, "/data", WatchKind.DATA)
+    armed(script, "/none", WatchKind.EXIST)
+    armed(script, "/list", WatchKind.CHILD)
     script.read()
     script.reply(script.requests()[0], zxid=77)
     script.read()
@@ -581,8 +581,8 @@ def test_watches_are_armed_before_the_first_request(script: Script) -> None:
 
 
 def test_lasting_watches_tell_that_something_may_be_missing_once_they_are_armed(script: Script) -> None:
-    flat, deep = armed(script, "/a", Kind.PERSISTENT), armed(script, "/b", Kind.RECURSIVE)
-    one_shot = armed(script, "/a", Kind.CHILD)
+    flat, deep = armed(script, "/a", WatchKind.PERSISTENT), armed(script, "/b", WatchKind.RECURSIVE)
+    one_shot = armed(script, "/a", WatchKind.CHILD)
     script.lose()
     script.connect()
     (rearm,) = script.requests()
@@ -601,7 +601,7 @@ def test_lasting_watches_tell_that_something_may_be_missing_once_they_are_armed(
 def test_no_frame_that_arms_watches_passes_the_limit(limit: int) -> None:
     script = Script(request_limit=limit)
     script.connect()
-    paths = {kind: [f"/{kind.name}/{'x' * (i % 60)}é{i}" for i in range(3000)] for kind in Kind}
+    paths = {kind: [f"/{kind.name}/{'x' * (i % 60)}é{i}" for i in range(3000)] for kind in WatchKind}
     for kind, some in paths.items():
         for path in some:
             armed(script, path, kind)
@@ -771,7 +771,7 @@ def test_closing_without_a_connection_waits_for_one(script: Script) -> None:
 
 
 def test_giving_up_closing_answers_everyone(script: Script) -> None:
-    watcher = armed(script, "/a", Kind.DATA)
+    watcher = armed(script, "/a", WatchKind.DATA)
     sent = script.write()
     script.requests()
     unsent = script.write()
@@ -790,8 +790,8 @@ def test_giving_up_closing_answers_everyone(script: Script) -> None:
 
 
 def test_an_event_of_a_relative_path_breaks_the_protocol(script: Script) -> None:
-    script.watches.reserve("/a", Kind.RECURSIVE)
-    script.watches.settle("/a", Kind.RECURSIVE, Kind.RECURSIVE, Recorder())
+    script.watches.reserve("/a", WatchKind.RECURSIVE)
+    script.watches.settle("/a", WatchKind.RECURSIVE, WatchKind.RECURSIVE, Recorder())
     script.event(EventType.DELETED, "no-slash")
     assert script.machine.should_close
     script.lose()

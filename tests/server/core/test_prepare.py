@@ -19,7 +19,8 @@ from pyzk.server.core.txn import Create, SetACL
 from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from ...support.invariants import snapshot
-from ...support.world import acl, creation, deletion, set_create_counter
+from ...support.requests import acl
+from ...support.world import creation, deletion, set_create_counter
 
 SESSION = 0x0100000000000001
 WHO = (r.Id("ip", "10.0.0.1"),)

@@ -16,7 +16,8 @@ from pyzk.server.monitoring import admin
 from pyzk.server.monitoring.admin import answer
 from pyzk.server.net.http import Request, Response
 
-from ...support.world import START, World, acl, digest_id
+from ...support.requests import acl, digest_id
+from ...support.world import START, World
 
 OPERATORS = [acl(31), acl(31, "ip", "127.0.0.1")]
 

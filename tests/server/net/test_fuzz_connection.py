@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
@@ -16,8 +17,10 @@ from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_world_invariants
+from ...support.requests import acl
 from ...support.vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
-from ...support.world import Event, Peer, World, acl, request_frame
+from ...support.wire import Event
+from ...support.world import Peer, World
 
 # --- requests that make sense, more or less ----------------------------------------------------------------
 
@@ -223,7 +226,7 @@ def test_whatever_op_with_whatever_body(ops: list[int], body: bytes) -> None:
     scene = Scene()
     victim = scene.world.connect()
     for op in ops:
-        check_replies(victim.exchange(request_frame(1, op, body)))
+        check_replies(victim.exchange(wire.request(op, body, 1)))
     scene.check()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.multi import encode_multi
@@ -15,20 +16,11 @@ from pyzk.server.monitoring.words import in_pieces
 from pyzk.server.net.service import SLICE
 
 from ...support.invariants import check_world_invariants
-from ...support.world import (
-    Peer,
-    World,
-    acl,
-    children_op,
-    create_op,
-    delete_op,
-    get_op,
-    kinds,
-    request_frame,
-    set_op,
-)
+from ...support.requests import acl, children_op, create_op, delete_op, get_op, set_op
+from ...support.wire import kinds
+from ...support.world import Peer, World
 
-PING = request_frame(-2, OpCode.PING)
+PING = wire.request(OpCode.PING, xid=-2)
 PONG = 20
 """The bytes of a ping's reply."""
 MANY = 5000
@@ -74,7 +66,7 @@ def turns(peer: Peer, data: bytes, between: Callable[[], object] = lambda: None)
 def ask(peer: Peer, op: int, request: r.Record | bytes, between: Callable[[], object] = lambda: None) -> int:
     """Have one request handled, and its reply kept for the peer; gives back the number of turns."""
     found = turns(peer, peer.encode(op, request), between)
-    peer._incoming.feed(b"".join(found))
+    peer.receive_data(b"".join(found))
     peer.feed()
     return len(found)
 
@@ -86,12 +78,12 @@ def slow_requests(world: World) -> dict[str, bytes]:
     """Requests that may take long for reasons that neither they nor their replies show."""
     watches = r.SetWatches(world.zxid, [], [], [])
     return {
-        "descendants": request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/")),
-        "ephemerals": request_frame(1, OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none")),
-        "multi": request_frame(1, OpCode.MULTI, encode_multi([set_op("/", b"")])),
-        "reads": request_frame(1, OpCode.MULTI_READ, encode_multi([get_op("/none")])),
-        "watches": request_frame(1, OpCode.SET_WATCHES, watches),
-        "set": request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"", -1)),
+        "descendants": wire.request(OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/"), 1),
+        "ephemerals": wire.request(OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none"), 1),
+        "multi": wire.request(OpCode.MULTI, encode_multi([set_op("/", b"")]), 1),
+        "reads": wire.request(OpCode.MULTI_READ, encode_multi([get_op("/none")]), 1),
+        "watches": wire.request(OpCode.SET_WATCHES, watches, 1),
+        "set": wire.request(OpCode.SET_DATA, r.SetDataRequest("/", b"", -1), 1),
     }
 
 
@@ -370,7 +362,7 @@ def test_watches_are_armed_in_steps_and_miss_nothing_in_between(slow: World) -> 
     output = turns(client, client.encode(OpCode.SET_WATCHES, request, xid=-8), change)
     count = next(numbers)
     assert len(output) > 3
-    client._incoming.feed(b"".join(output))
+    client.receive_data(b"".join(output))
     client.feed()
     assert client.reply().err == 0
     told = [path for _, path in kinds(client.take_events())]
