@@ -4,7 +4,9 @@
 what was read of the znodes. The first rule that matches decides:
 
 1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it; those of ``locks``
-   wait, the first of them for a lease (recipe-rules.md B.5).
+   wait, the first of them for a lease (recipe-rules.md B.5). That one has created its lease already, and
+   waits until there are no more of them than may be: what its session has created in ``leases`` since it
+   is the first in ``locks`` is not held yet.
 2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
@@ -151,15 +153,22 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
     if any(holder.role != "lease" for holder in holders):
         return None
     remarks = [f"Curator counts {name}, which is no lease, as a lease." for name in foreign]
+    waiters = _at_gate(gate)
     return Layout(
         Shape.SEMAPHORE,
-        tuple(holders),
-        _at_gate(gate),
+        tuple(holder for holder in holders if not (waiters and _is_created_by(waiters[0], holder))),
+        waiters,
         parts=parts(path, ("locks", "leases")),
         unknown=tuple(foreign),
         remarks=(*_complaints(holders), *remarks),
         library=Library.CURATOR,
     )
+
+
+def _is_created_by(waiter: Contender, lease: Contender) -> bool:
+    """Whether who is the first at the gate has created a lease there."""
+    gate, own = waiter.child.stat, lease.child.stat
+    return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
 def _at_gate(gate: Directory | None) -> tuple[Contender, ...]:
