@@ -21,6 +21,7 @@ from ..client import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    Sync,
     UnimplementedError,
     ZooKeeper,
     ZooKeeperError,
@@ -102,6 +103,9 @@ class Context:
             auth=identities(PROG, self.options.auth_file),
             ssl_context=self.ssl_context,
         ) as zk:
+            zk.submit(
+                Sync("/")
+            )  # what is read behind it is no older than what a command before this one wrote
             try:
                 yield zk
             except tuple(_ADVICE) as error:

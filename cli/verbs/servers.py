@@ -13,8 +13,9 @@ import trio
 from ...client import Host
 from .. import words
 from ..context import Context, hosts_of
+from ..parser import PROG
 from ..show import brief, table
-from ..status import Failure, Status
+from ..status import Failure, Status, say
 from ..units import age
 
 _AGAIN = 0.5
@@ -45,9 +46,18 @@ class Session:
 async def sessions(context: Context) -> int:
     """Show sessions, their clients and ephemerals."""
     found: dict[str, Session] = {}
-    for host in hosts_of(context.options):
-        read_dump(await words.ask(host, "dump", context.ssl_context), found)
-        read_connections(await words.ask(host, "cons", context.ssl_context), str(host), found)
+    failures: list[Failure] = []
+    hosts = hosts_of(context.options)
+    for host in hosts:
+        try:
+            read_dump(await words.ask(host, "dump", context.ssl_context), found)
+            read_connections(await words.ask(host, "cons", context.ssl_context), str(host), found)
+        except Failure as failure:
+            failures.append(failure)
+    if len(failures) == len(hosts):
+        raise failures[0]
+    for down in failures:
+        say(PROG, str(down))
     now = time.time()
     rows = [("SESSION", "CLIENT", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
     for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
@@ -73,14 +83,15 @@ async def sessions(context: Context) -> int:
 def read_dump(answer: str, found: dict[str, Session]) -> None:
     """Read the answer to ``dump``: all sessions, and their ephemerals."""
     tracked, _, rest = answer.partition("ephemeral nodes dump:")
-    for id in re.findall(r"^\s*(0x[0-9a-f]+)\b", tracked, re.MULTILINE):
-        found.setdefault(id, Session(id))
-    session = None
+    for id, timeout in re.findall(r"^\s*(0x[0-9a-f]+)\b(?:\s+(\d+)ms)?", tracked, re.MULTILINE):
+        session = found.setdefault(id, Session(id))
+        session.timeout = int(timeout or session.timeout)  # followers tell it
+    owner = None
     for line in rest.partition("Connections dump:")[0].splitlines():
         if match := re.fullmatch(r"(0x[0-9a-f]+):", line):
-            session = found.setdefault(match[1], Session(match[1]))
-        elif session is not None and line.startswith("\t") and line[1:] not in session.ephemerals:
-            session.ephemerals.append(line[1:])
+            owner = found.setdefault(match[1], Session(match[1]))
+        elif owner is not None and line.startswith("\t") and line[1:] not in owner.ephemerals:
+            owner.ephemerals.append(line[1:])
 
 
 _CONNECTION = re.compile(r"^ /(?P<client>\S+?)\[[0-9a-f]+\]\((?P<fields>.*)\)$", re.MULTILINE)

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from pyzk.cli import words
 from pyzk.cli.status import Status
-from pyzk.cli.verbs.servers import read_connections, read_dump
+from pyzk.cli.verbs.servers import Session, read_connections, read_dump
 from pyzk.server.testing import EmbeddedServer
 
 from .conftest import Run
@@ -61,7 +61,7 @@ REAL_CONS = (
 
 
 def test_what_a_real_server_tells_is_read() -> None:
-    found: dict = {}
+    found: dict[str, Session] = {}
     read_dump(REAL_DUMP, found)
     read_connections(REAL_CONS, "one", found)
     assert list(found) == ["0x10000144ceb001a", "0x10000144ceb001b"]
@@ -69,6 +69,15 @@ def test_what_a_real_server_tells_is_read() -> None:
     assert (first.client, first.server, first.timeout) == ("127.0.0.1:51616", "one", 10_000)
     assert (first.since, first.last, first.ephemerals) == (1795164148754, "ADDW", ["/a", "/b c"])
     assert (second.client, second.ephemerals) == ("", [])
+    read_dump("SessionTracker dump:\nGlobal Sessions(1):\n0x10000144ceb001b\t4000ms\n", found)
+    assert second.timeout == 4000, "a follower tells it"
+
+
+def test_sessions_where_one_server_is_down(pyzk: Run, server: EmbeddedServer) -> None:
+    partly = pyzk("--hosts", f"{server.hosts},127.0.0.1:1", "sessions")
+    assert partly.status == 0
+    assert partly.err == "pyzk: 127.0.0.1:1 does not answer 'dump': Connection refused\n"
+    assert pyzk("--hosts", "127.0.0.1:1", "sessions").status == Status.UNAVAILABLE
 
 
 def test_health(pyzk: Run, server: EmbeddedServer) -> None:
