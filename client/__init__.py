@@ -7,6 +7,7 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
     data, stat = await zk.get(path)
 """
 
+from ..protocol import paths
 from ..protocol.constants import CreateMode, EventType, Perms
 from ..protocol.errors import (
     AuthFailedError,
@@ -33,6 +34,7 @@ from .janitor import Job
 from .operations import (
     Check,
     Create,
+    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -67,6 +69,7 @@ __all__ = [
     "Connector",
     "Create",
     "CreateMode",
+    "CreateOptions",
     "Delete",
     "Event",
     "EventType",
@@ -106,5 +109,6 @@ __all__ = [
     "ZooKeeper",
     "ZooKeeperError",
     "connect",
+    "paths",
     "repeat",
 ]

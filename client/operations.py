@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
 
@@ -149,53 +149,76 @@ _CREATE_OPCODES = {
 }
 
 
-def create_mode(*, ephemeral: bool, sequential: bool, container: bool, ttl: float | None) -> CreateMode:
-    """The mode of a create. Raises ValueError for what cannot be combined."""
-    if (ephemeral and (container or ttl is not None)) or (container and (sequential or ttl is not None)):
-        raise ValueError(
-            "ephemeral, container and ttl exclude each other, and so do container and sequential"
-        )
-    if container:
-        return CreateMode.CONTAINER
-    if ttl is not None:
-        return CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
-    return CreateMode(bool(ephemeral) + 2 * bool(sequential))
+class CreateOptions(TypedDict, total=False):
+    """The options of every create; :class:`Create` says what they mean."""
+
+    acl: Sequence[ACL] | None
+    ephemeral: bool
+    sequential: bool
+    container: bool
+    ttl: float | None
 
 
-def new_create(
-    path: str,
-    data: bytes | None,
-    acl: Sequence[ACL] | None,
-    *,
-    ephemeral: bool,
-    sequential: bool,
-    container: bool,
-    ttl: float | None,
-) -> Create:
-    """A create by its keywords, ``ttl`` in seconds. Raises :class:`BadArgumentsError` for a TTL that is no
-    positive number, ValueError for what cannot be combined."""
-    mode = create_mode(ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl)
-    if ttl is None:
-        milliseconds = 0
-    else:
-        check_arguments(**{"ttl in seconds": ttl})
-        milliseconds = round(ttl * 1000)
-    return Create(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
-
-
-@attrs.frozen
+@attrs.frozen(init=False)
 class Create(Operation[tuple[str, Stat]]):
-    """Create a znode; the result is its final path and its Stat.
+    """Create a znode; the result is its path and its Stat.
 
-    :ivar ttl: for the TTL modes, in ms: how long the znode lives without children and without changes.
+    :ivar ttl: in ms.
     """
 
     path: str
-    data: bytes | None = b""
-    acl: Sequence[ACL] = OPEN_ACL
-    mode: CreateMode = CreateMode.PERSISTENT
-    ttl: int = 0
+    data: bytes | None
+    acl: Sequence[ACL]
+    mode: CreateMode
+    ttl: int
     response = Create2Response
+
+    def __init__(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        acl: Sequence[ACL] | None = None,
+        mode: CreateMode | None = None,
+        milliseconds: int = 0,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl: float | None = None,
+    ) -> None:
+        """Everything but ``path`` and ``data`` by keyword: ``acl``, ``mode`` and ``milliseconds`` will
+        lose their places.
+
+        :param acl: everything for everyone if None.
+        :param ephemeral: the server removes the znode when the session ends.
+        :param sequential: the server appends a number of ten digits to the name, higher than any before.
+        :param container: the server removes the znode some time after its last child.
+        :param ttl: seconds after which the server removes the znode if it has no children and was not
+            changed; servers have to be told to allow this.
+        :raises ValueError: the options exclude each other.
+        :raises BadArgumentsError: ``ttl`` is no number above 0.
+        """
+        if ttl is not None:
+            check_arguments(**{"ttl in seconds": ttl})
+            milliseconds = round(ttl * 1000)
+        if mode is None:
+            if (ephemeral and (container or ttl is not None)) or (
+                container and (sequential or ttl is not None)
+            ):
+                raise ValueError(
+                    "ephemeral, container and ttl exclude each other, and so do container and sequential"
+                )
+            if container:
+                mode = CreateMode.CONTAINER
+            elif ttl is not None:
+                mode = (
+                    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
+                    if sequential
+                    else CreateMode.PERSISTENT_WITH_TTL
+                )
+            else:
+                mode = CreateMode(bool(ephemeral) + 2 * bool(sequential))
+        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
 
     @property
     def opcode(self) -> OpCode:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from ..protocol.records import ACL
-from .operations import Check, Delete, Operation, SetData, new_create
+from .operations import Check, Create, CreateOptions, Delete, Operation, SetData
 
 
 class Transaction:
@@ -32,18 +31,10 @@ class Transaction:
         self,
         path: str,
         data: bytes | None = b"",
-        *,
-        acl: Sequence[ACL] | None = None,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        container: bool = False,
-        ttl: float | None = None,
+        **options: Unpack[CreateOptions],
     ) -> None:
-        """Its result is the path. The parameters are those of :meth:`.ZooKeeper.create`."""
-        create = new_create(
-            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl
-        )
-        self.operations.append(create)
+        """Its result is the path. The parameters are those of :class:`Create`."""
+        self.operations.append(Create(path, data, **options))
 
     def delete(self, path: str, *, version: int = -1) -> None:
         """Its result is None."""

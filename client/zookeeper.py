@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import attrs
 import trio
 
-from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
+from ..protocol.constants import AddWatchMode, WatcherType
 from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, NotEmptyError
 from ..protocol.paths import join, parent_of
-from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
+from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
 from .connection import Credential, Metrics
 from .hosts import Host
@@ -21,6 +21,7 @@ from .janitor import Janitor
 from .operations import (
     AddWatch,
     Create,
+    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -39,7 +40,6 @@ from .operations import (
     SetData,
     Sync,
     WhoAmI,
-    new_create,
     server_path,
 )
 from .registry import Kind
@@ -131,9 +131,11 @@ class ZooKeeper:
 
         Cancelling a wait on the :class:`Pending` leaves the operation alone.
         """
+        return self._submit(operation, self.chroot)
+
+    def _submit(self, operation: Operation[T], prefix: str) -> Pending[T]:
         if not isinstance(operation, Operation):
             raise BadArgumentsError(None, f"an Operation is what can be submitted, not {operation!r:.100}")
-        prefix = self.chroot
         body = operation.encode(prefix)  # first: it tells what is wrong with the operation
         pending: Pending[T] = Pending(
             operation.opcode,
@@ -150,8 +152,9 @@ class ZooKeeper:
         if it is too late for that."""
         return self._machine.withdraw(pending)
 
-    async def _call(self, operation: Operation[T]) -> T:
-        pending = self.submit(operation)
+    async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
+        """Carry out an operation. Its path is below the chroot, or below ``prefix`` if that is given."""
+        pending = self._submit(operation, self.chroot if prefix is None else prefix)
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
 
@@ -210,18 +213,30 @@ class ZooKeeper:
         Raises :class:`NodeExistsError`, :class:`NoNodeError` (no parent),
         :class:`NoChildrenForEphemeralsError`, :class:`NoAuthError`, :class:`InvalidACLError`.
         """
-        operation = new_create(
-            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl=ttl
+        created, stat = await self.create_with_stat(
+            path,
+            data,
+            make_parents=make_parents,
+            acl=acl,
+            ephemeral=ephemeral,
+            sequential=sequential,
+            container=container,
+            ttl=ttl,
         )
+        return (created, stat) if include_stat else created
+
+    async def create_with_stat(
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
+    ) -> tuple[str, Stat]:
+        """The same as :meth:`create`, but return the path and the Stat."""
+        operation = Create(path, data, **options)
         while True:
             try:
-                created, stat = await self._call(operation)
+                return await self._call(operation)
             except NoNodeError:
                 if not make_parents or path == "/":
                     raise
-                await self.ensure_path(parent_of(path) or "/", acl=acl)
-            else:
-                return (created, stat) if include_stat else created
+                await self.ensure_path(parent_of(path) or "/", acl=operation.acl)
 
     async def ensure_path(
         self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
@@ -230,14 +245,13 @@ class ZooKeeper:
 
         :param container: make the missing znodes containers.
         """
-        mode = CreateMode.CONTAINER if container else CreateMode.PERSISTENT
         missing, full = [server_path(self.chroot, path)], ""
         while missing:
             full = missing[-1]
             if full == "/":
                 return
             try:
-                await self._call(_Outside(full, b"", OPEN_ACL if acl is None else acl, mode))
+                await self._call(Create(full, acl=acl, container=container), prefix="")
             except NodeExistsError:
                 pass
             except NoNodeError:
@@ -346,10 +360,18 @@ class ZooKeeper:
 
         Raises :class:`NoNodeError` (nothing is armed then), :class:`NoAuthError`.
         """
-        if not watch:
-            return await self._call(GetData(path))
-        (data, stat), armed = await self._read_and_watch(GetData(path), Kind.DATA)
-        return data, stat, armed
+        if watch:
+            return await self.get_and_watch(path)
+        return await self._call(GetData(path))
+
+    async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
+        """The data, the Stat, and a watch for a change of the data and for the end of the znode.
+
+        :raises NoNodeError: there is no such znode; nothing is armed.
+        :raises NoAuthError: the ACL does not allow it; nothing is armed.
+        """
+        (data, stat), watch = await self._read_and_watch(GetData(path), Kind.DATA)
+        return data, stat, watch
 
     @overload
     async def exists(self, path: str, *, watch: Literal[False] = False) -> Stat | None: ...
@@ -361,11 +383,16 @@ class ZooKeeper:
         :param watch: also return a watch: for the znode's creation if there is none, else as for :meth:`get`.
         """
         if watch:
-            return await self._read_and_watch(Exists(path), Kind.DATA)
+            return await self.exists_and_watch(path)
         try:
             return await self._call(Exists(path))
         except NoNodeError:
             return None
+
+    async def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
+        """The Stat, or None where there is no such znode; and a watch: for the znode's creation if there is
+        none, else as for :meth:`get_and_watch`."""
+        return await self._read_and_watch(Exists(path), Kind.DATA)
 
     @overload
     async def get_children(
@@ -395,12 +422,25 @@ class ZooKeeper:
         """
         if include_stat:
             if not watch:
-                return await self._call(GetChildrenAndStat(path))
-            (names, stat), armed = await self._read_and_watch(GetChildrenAndStat(path), Kind.CHILD)
-            return names, stat, armed
+                return await self.get_children_and_stat(path)
+            return await self.get_children_stat_and_watch(path)
         if not watch:
             return await self._call(GetChildren(path))
+        return await self.get_children_and_watch(path)
+
+    async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
+        """The names of the children, in no particular order, and the Stat of the parent."""
+        return await self._call(GetChildrenAndStat(path))
+
+    async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
+        """The names of the children, in no particular order, and a watch for children that come or go and for
+        the end of the parent. Raises as :meth:`get_children`; nothing is armed then."""
         return await self._read_and_watch(GetChildren(path), Kind.CHILD)
+
+    async def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
+        """The same as :meth:`get_children_and_watch`, with the Stat of the parent."""
+        (names, stat), watch = await self._read_and_watch(GetChildrenAndStat(path), Kind.CHILD)
+        return names, stat, watch
 
     async def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
         """The access control list and the Stat.
@@ -440,10 +480,14 @@ class ZooKeeper:
     async def get_config(self, *, watch: Literal[True]) -> tuple[Data, Stat, Watch]: ...
     async def get_config(self, *, watch: bool = False) -> tuple[Data, Stat] | tuple[Data, Stat, Watch]:
         """The configuration of the ensemble; its Stat's version is the one :meth:`reconfig` asks for."""
-        if not watch:
-            return await self._call(GetConfig())
-        (data, stat), armed = await self._read_and_watch(GetConfig(), Kind.DATA)
-        return data, stat, armed
+        if watch:
+            return await self.get_config_and_watch()
+        return await self._call(GetConfig())
+
+    async def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
+        """The configuration, its Stat, and a watch for the next one."""
+        (data, stat), watch = await self._read_and_watch(GetConfig(), Kind.DATA)
+        return data, stat, watch
 
     async def add_auth(self, scheme: str, credential: bytes | str) -> None:
         """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``.
@@ -548,14 +592,3 @@ class ZooKeeper:
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
             self._runner.submit(Pending(operation.opcode, operation.encode(""), path))
-
-
-@attrs.frozen
-class _Outside(Create):
-    """A create by the server's own path."""
-
-    def request(self, prefix: str) -> Any:
-        return super().request("")
-
-    def result(self, response: Any, prefix: str) -> tuple[str, Stat]:
-        return super().result(response, "")

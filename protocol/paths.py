@@ -40,3 +40,18 @@ def parent_of(path: str) -> str:
 def join(parent: str, name: str) -> str:
     """The path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare name."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
+
+
+def parent(path: str) -> str:
+    """The path of the parent: ``/`` for a top-level znode."""
+    return path[: path.rindex("/")] or "/"
+
+
+def name(path: str) -> str:
+    """The last component."""
+    return path[path.rindex("/") + 1 :]
+
+
+def split(path: str) -> tuple[str, str]:
+    """The path of the parent and the last component: what :func:`join` puts together."""
+    return parent(path), name(path)

@@ -8,15 +8,15 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
         ...
 """
 
-from .barriers.barrier import Barrier
-from .barriers.double_barrier import DoubleBarrier
+from .barrier import Barrier
 from .base.creating import Parents
+from .base.following import watch_children, watch_node
 from .caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 from .caches.events import CachedNode, CacheEvent, CacheEventType
-from .caches.watching import watch_children, watch_node
-from .elections.election import LeaderElection, Term
-from .elections.leader_latch import LeaderLatch
-from .elections.partitioner import Partitioner
+from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
+from .counter import Counter
+from .double_barrier import DoubleBarrier
+from .election import LeaderElection, Term
 from .errors import (
     AmbiguousResult,
     BarrierBroken,
@@ -32,6 +32,7 @@ from .errors import (
     SequenceExhausted,
     WouldBlock,
 )
+from .leader_latch import LeaderLatch
 from .locks.acquiring import Grants
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
@@ -41,19 +42,18 @@ from .locks.rwlock import RWLock, WriteGrant
 from .locks.semaphore import LeaseHolder, Semaphore
 from .locks.single_node import SingleNodeLock
 from .locks.strategy import PARENT, PREDECESSOR, Strategy, polling
+from .locks.time_lease import MultiTimeLease, Tenancy, TimeLease
 from .membership.party import Change, Member, Party
 from .membership.persistent_node import PersistentNode
-from .membership.time_lease import MultiTimeLease, Tenancy, TimeLease
 from .membership.ttl_node import TtlNode
+from .partitioner import Partitioner
 from .queues.claim_queue import ClaimQueue
 from .queues.delay_queue import DelayQueue
 from .queues.id_queue import IdQueue
 from .queues.items import Item, QueueEmpty, QueueFull, UndecidedItem
 from .queues.priority_queue import PriorityQueue
 from .queues.queue import Queue
-from .values.codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, RAW, Codec, MalformedValue
-from .values.counter import Counter
-from .values.shared_value import SharedValue, Versioned
+from .shared_value import SharedValue, Versioned
 
 __all__ = [
     "ASCII_FLOAT",

@@ -27,7 +27,7 @@ from ...client import (
     Pending,
     Stat,
 )
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from .bound import Bound
 from .words import check_word
 
@@ -57,12 +57,6 @@ class Parents:
         """Create a znode that is to be a parent, and whatever is missing above it."""
         zk = bound.zk
         await bound.repeat(lambda: zk.ensure_path(path, container=self.container, acl=self.acl))
-
-
-def split(path: str) -> tuple[str, str]:
-    """The parent's path and the name."""
-    parent, _, name = path.rpartition("/")
-    return parent or "/", name
 
 
 async def create_ephemeral(

@@ -34,8 +34,7 @@ from ...client import (
     UnimplementedError,
     ZooKeeper,
 )
-from ...protocol.paths import join, validate_path
-from ..base.creating import split
+from ...protocol.paths import join, split, validate_path
 from ..base.running import Running, alongside, steady
 from .events import CachedNode, CacheEvents, CacheEventType
 from .reads import ArmedReads, PlainReads

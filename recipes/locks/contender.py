@@ -23,9 +23,9 @@ import trio
 from attrs.validators import deep_iterable, instance_of
 
 from ...client import ACL, GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper
-from ...protocol.paths import join, validate_path
+from ...protocol.paths import join, split, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, ParentsMode, create_identified, split
+from ..base.creating import Parents, ParentsMode, create_identified
 from ..base.hold import Hold, Suspended
 from ..base.words import check_word, one_of
 from ..errors import SequenceExhausted, WouldBlock

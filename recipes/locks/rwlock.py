@@ -22,8 +22,7 @@ from ...client import (
     Watch,
     ZooKeeper,
 )
-from ...protocol.paths import join
-from ..base.creating import split
+from ...protocol.paths import join, split
 from ..errors import Deadlock, LockLost, LossReason
 from .bridge import parts
 from .grant import Grant

@@ -27,7 +27,7 @@ from ..base.creating import create_identified
 from ..base.hold import Hold, Suspended
 from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
-from ..values.shared_value import SharedValue
+from ..shared_value import SharedValue
 from .acquiring import Grants, held
 from .contender import Contested, Terms, contend
 from .grant import Grant, delete

@@ -12,9 +12,9 @@ from typing import Literal
 import attrs
 
 from ...client import BadVersionError, NodeExistsError, NoNodeError
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import Parents, split
+from ..base.creating import Parents
 from ..errors import ForeignLayout, InconsistentLimit, SequenceExhausted
 from .contender import LAST_SEQUENCE, Terms
 from .names import Kind, Naming, parse

@@ -20,8 +20,8 @@ from ...client import (
     Watch,
     ZooKeeper,
 )
+from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..base.hold import Hold, Suspended
 from ..errors import Deadlock, WouldBlock
 from .contender import Contested, Terms

@@ -13,9 +13,9 @@ import attrs
 from ...client import ACL, GetData, NoNodeError, ZooKeeper
 from ...protocol.paths import join, validate_path
 from ..base.creating import ParentsMode
+from ..base.following import watch_children
 from ..base.running import Running, steady
 from ..base.words import check_word
-from ..caches.watching import watch_children
 from .persistent_node import Conflict, PersistentNode
 
 Layout = Literal["kazoo", "kazoo-shallow", "curator-group"]

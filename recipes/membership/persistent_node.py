@@ -22,9 +22,9 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
 )
-from ...protocol.paths import validate_path
+from ...protocol.paths import split, validate_path
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, ParentsMode, create_ephemeral, create_identified, split
+from ..base.creating import Parents, ParentsMode, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 

@@ -16,9 +16,8 @@ from ...client import (
     Stat,
     ZooKeeper,
 )
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import split
 from .persistent_node import KeptNode
 
 TOUCH = "touch"

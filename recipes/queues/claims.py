@@ -33,8 +33,8 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
 )
+from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..errors import LockLost, LossReason, RecipeError

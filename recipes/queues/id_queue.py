@@ -14,8 +14,8 @@ from ...client import (
     Operation,
     ZooKeeper,
 )
+from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..errors import AmbiguousResult
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR_ID

@@ -22,9 +22,8 @@ from ...client import (
     SetData,
     Stat,
 )
-from ...protocol.paths import join
+from ...protocol.paths import join, split
 from ..base.bound import Bound
-from ..base.creating import split
 from ..base.running import steady
 from ..errors import AmbiguousResult, SequenceExhausted
 from .items import Place, QueueFull

@@ -1,11 +1,21 @@
 """All plain TCP clients, served by one trio task.
 
 Every client socket is registered with an epoll object of our own, and the task waits for that object's file
-descriptor. One wake-up then serves all sockets that are ready, with no task switch and no await for any of
-them: that is worth 1.7 times the requests of a task per connection, and half of the latency with many
-clients. Nobody starves: a connection does a bounded amount of work per turn, the less the more of them have
-something to do. All that are ready get theirs in every turn, and trio's other tasks run after some
-milliseconds of turns.
+descriptor. One wake-up then serves all sockets that are ready, without a task switch or an await for any of
+them. That gives 1.7 times the requests of a task per connection, and half of the latency with many clients.
+
+The rules:
+
+1. A *turn* serves every socket that is ready, once. A connection does a bounded amount of work in it
+   (:data:`.service.SLICE` seconds); where more than 8 are ready, they share the time of 8.
+2. Input that is left over has its next part in the next turn, before what is new. If such connections take
+   more than 4 slices, the rest of them comes first in the turn after.
+3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP.
+4. The replies of a turn are sent in about 8 groups, events and long output behind them.
+5. Whatever goes wrong with one socket ends that connection alone.
+6. A connection that has ended has our side closed first. Then it waits some seconds for the client to close
+   its own: closing with unread input would make the kernel reset the connection, and could destroy what was
+   sent last (wire.md, trap 13).
 """
 
 from __future__ import annotations
@@ -29,46 +39,51 @@ from .streams import hang_up
 logger = logging.getLogger("pyzk.server")
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
-_LITTLE, _MUCH = 448, 64 * 1024
-"""How many bytes are received at once: as a rule a request is small, and Python makes room for up to half a
-kilobyte in a third of the time. Whoever fills that is read in large pieces."""
+_SMALL_READ, _LARGE_READ = 448, 64 * 1024
+"""Bytes that are received at once. Most requests are small, and Python makes room for up to 512 bytes in a
+third of the time; a client that fills the small size is read in large pieces."""
 _SERVED_PER_NEW = 8
-"""How many clients are served per turn for each one that is let in after the first. To ask for one more than
-there are costs a tenth of a session; but where a turn takes long, newcomers must not wait for many."""
+"""Clients served per turn for each one that is let in after the first. To ask the listener for one more than
+there are costs 10 % of a session; but where a turn takes long, newcomers must not wait for many turns."""
 _FEW = 8
-"""How many clients may each work for a whole slice in one turn; where more are ready they share that."""
+"""Clients that may each work for a whole slice in one turn; where more are ready they share that time."""
 _BUSY = 4 * SLICE
-"""Seconds of a turn for clients whose input is left over from earlier turns; the rest has the next turn."""
+"""Seconds of a turn for clients whose input is left over from earlier turns."""
 _LEAST_SLICE = 0.0005
-"""Seconds that each may work for, however many they are."""
+"""Seconds that each client may work for, however many are ready."""
 _LOOKS, _NEWCOMERS = 3, 1000
-"""How often all that is ready is served before sessions expire, and how many clients are let in each time.
-Who has just been let in may have sent something already."""
+"""How often all that is ready is served before sessions expire, and how many clients are let in each time. A
+client that has just been let in may have sent something already."""
 _DRAIN = 16
-"""How many pieces of input are thrown away per turn of a connection that is closing."""
-_TOGETHER = 8
-"""One in so many of a turn's answers go out together, and wait for each other till then. Who has many
-connections, and is woken by one answer, finds the next one there when it is done: not to be woken for each is
-worth a twentieth of the requests of a thousand clients. In a short turn nobody waits."""
+"""Pieces of input that are thrown away per turn of a connection that is closing."""
+_REPLY_GROUPS = 8
+"""The replies of one turn are sent in so many groups. A process with many connections then wakes once per
+group, not once per reply: 5 % more requests with 1,000 clients. With fewer than 8 ready sockets each reply is
+sent at once."""
 _CROWD = 16
-"""How many connections have their output sent without a look at the time."""
+"""Connections that have their output sent without a look at the time."""
 _REST = 0.1
-"""Seconds till the next turn after one that has failed as a whole."""
+"""Seconds until the next turn after one that has failed as a whole."""
 _LARGE = 16 * 1024
-"""Bytes of an answer that is not kept."""
+"""Bytes of a reply that is sent at once, not kept for its group."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left, and to close its side after we have closed ours."""
-_PARTINGS, _PARTINGS_PER_HOST = 256, 64
-"""How many clients have these seconds at a time: in all, and of one address."""
+_CLOSING, _CLOSING_PER_HOST = 256, 64
+"""Clients that have these seconds at a time: in all, and of one address."""
 
 
 _NOTHING = b""
 
 
 class _Link:
-    """A client's socket and its connection."""
+    """A client's socket and its connection.
 
-    __slots__ = ("appetite", "connection", "fd", "interest", "sock", "unsent")
+    :ivar unsent: bytes that the socket has not taken yet.
+    :ivar interest: what the poller waits for.
+    :ivar read_size: bytes that are received at once.
+    """
+
+    __slots__ = ("connection", "fd", "interest", "read_size", "sock", "unsent")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -76,7 +91,7 @@ class _Link:
         self.connection: Connection
         self.unsent: bytes | memoryview = _NOTHING
         self.interest = _IN
-        self.appetite = _LITTLE
+        self.read_size = _SMALL_READ
 
 
 class Hub:
@@ -89,28 +104,30 @@ class Hub:
         self._now = now
         self._poller = select.epoll()
         self._listeners: dict[int, socket.socket] = {}
-        self._deaf: list[socket.socket] = []  # listeners at rest for want of file descriptors
+        self._paused_listeners: list[socket.socket] = []  # for lack of file descriptors
         self._links: dict[int, _Link] = {}
-        self._answered: list[_Link] = []  # the answer to a lone request is to be sent
-        self._together = 0  # how many of them go out at once
-        self._dirty: list[_Link] = []  # output waits, maybe till the next turn; or the connection is over
+        self._answered: list[_Link] = []  # the reply to a single request is to be sent
+        self._ready = 0  # connections that the present turn serves
+        self._catching_up = False  # whether the turn is one of look()
+        self._group = 0  # replies that are sent together
+        self._dirty: list[_Link] = []  # output waits, maybe until the next turn; or the connection is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
         self._lingering: dict[int, _Link] = {}  # our side is closed
-        self._partings: dict[int, tuple[float, str]] = {}  # when those that are to close are given up; whose
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes the task that waits in run()
-        self._poller.register(self._bell, _IN)
+        self._close_deadlines: dict[int, tuple[float, str]] = {}  # of clients that are to close; their hosts
+        self._wakeup_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes run()
+        self._poller.register(self._wakeup_fd, _IN)
 
     def listen(self, sock: socket.socket) -> None:
-        """Let clients in through a listening, non-blocking socket, which is ours from now on. Their sockets
-        come with its options."""
+        """Let clients in through a listening, non-blocking socket, which belongs to the hub from now on.
+        Their sockets inherit its options."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, self._service.settings.tcp_keepalive)
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), _IN)
 
     def close(self) -> None:
-        """Close every socket, without a word."""
-        for listener in (*self._listeners.values(), *self._deaf):
+        """Close every socket; send nothing."""
+        for listener in (*self._listeners.values(), *self._paused_listeners):
             hang_up(listener)
         for link in self._links.values():
             try:
@@ -122,7 +139,7 @@ class Hub:
         self._links.clear()
         self._lingering.clear()
         self._poller.close()
-        os.close(self._bell)
+        os.close(self._wakeup_fd)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -131,7 +148,7 @@ class Hub:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._poller.fileno())
-            # Trio's other tasks take a hundredth of that; in real seconds, whatever the server's clock says
+            # in real seconds, whatever the server's clock says; trio's other tasks take 1 % of that
             end = time.monotonic() + SLICE
             try:
                 while self.turn() and time.monotonic() < end:
@@ -143,37 +160,40 @@ class Hub:
     def turn(self) -> bool:
         """Serve the sockets that are ready, once; False if there was nothing to do."""
         events = self._poller.poll(0)
-        if not (events or self._busy or self._dirty):
-            return False
-        self._serve(events, 1 + (len(events) + len(self._busy)) // _SERVED_PER_NEW)
-        return True
+        if events or self._busy or self._dirty:
+            self._serve(events)
+            return True
+        return False
 
-    def _serve(self, events: list[tuple[int, int]], newcomers: int) -> None:
-        """Serve these, and who could not be served to the end before.
-
-        :param newcomers: how many clients are let in at most.
-        """
+    def _serve(self, events: list[tuple[int, int]]) -> None:
+        """Serve these, and those that could not be served to the end before."""
         now = self._now()
-        self._together = len(events) // _TOGETHER
         ready = len(events) + len(self._busy)
-        self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
+        if ready != self._ready:
+            self._share_turn(ready)
         if self._busy:
             self._go_on(now)
         for fd, event in events:
             try:
                 found = self._links.get(fd)
                 if found is None:
-                    self._other(fd, now, newcomers)
+                    self._serve_other(fd, now)
                 elif event & _OUT:
                     self._proceed(found, now)
                 else:
                     self._receive(found, now)
             except Exception:
                 self._fail(fd)
-        self._send()
+        if self._answered or self._dirty:
+            self._send()
+
+    def _share_turn(self, ready: int) -> None:
+        self._ready = ready
+        self._group = ready // _REPLY_GROUPS
+        self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
 
     def _go_on(self, now: float) -> None:
-        """Serve those whose input is left over; who has no turn any more is the first of the next one."""
+        """Serve those whose input is left over, until their part of the turn is over."""
         clock = self._service.stopwatch
         end = clock() + _BUSY
         for link in list(self._busy):
@@ -186,28 +206,32 @@ class Hub:
                     break
 
     def look(self) -> None:
-        """Serve all that is ready now, on behalf of another task than that of :meth:`run`: any sign of life
-        that has arrived, be it of a client who is yet to be let in."""
+        """Serve all that is ready now, for another task than that of :meth:`run`: any sign of life that has
+        arrived, even of a client that is still to be let in."""
+        self._catching_up = True
         for _ in range(_LOOKS):
             sockets = len(self._listeners) + len(self._links) + len(self._lingering)
             events = self._poller.poll(0, 1 + sockets)
-            self._serve(events, _NEWCOMERS)
+            self._serve(events)
             if not any(fd in self._listeners for fd, _ in events):
                 break
-        self._ring()
+        self._catching_up = False
+        self._wake()
 
     def flush(self) -> None:
-        """Send what has come to wait on any connection, after a change from outside."""
+        """Send what waits on any connection, after a change from outside."""
         self._send()
-        self._ring()
+        self._wake()
 
-    def _ring(self) -> None:
-        if self._busy or self._dirty:  # nothing may ever become readable: it has been received already
-            os.eventfd_write(self._bell, 1)
+    def _wake(self) -> None:
+        if self._busy or self._dirty:  # perhaps no socket becomes readable: all has been received already
+            os.eventfd_write(self._wakeup_fd, 1)
 
     def _send(self) -> None:
-        """Send all answers, then what else waits, as far as that can be done in some milliseconds. This may
-        be the end of any connection: nobody should count on his link after it."""
+        """Send all replies, then other output, as far as that can be done in some milliseconds.
+
+        This may be the end of any connection: callers must not rely on a link after it.
+        """
         for link in self._answered:
             reply = link.unsent
             if reply:
@@ -218,48 +242,56 @@ class Hub:
                     else:
                         link.unsent = memoryview(reply)[sent:]
                         self._dirty.append(link)
-                except OSError:  # which comes again, and is seen to then
+                except OSError:  # which comes again, and is handled then
                     self._dirty.append(link)
                 except Exception:
                     self._fail(link.fd)
         self._answered.clear()
-        dirty, links = self._dirty, self._links
+        dirty = self._dirty
         if not dirty:
             return
-        # An event for many: others need not wait until all of them have it
-        clock = self._service.stopwatch if len(dirty) > _CROWD else None
-        end = clock() + SLICE if clock is not None else 0.0
+        if len(dirty) > _CROWD:
+            self._send_to_crowd()
+            return
+        for link in dirty:  # which may grow meanwhile
+            self._flush_link(link)
+        dirty.clear()
+
+    def _send_to_crowd(self) -> None:
+        """Send output that waits on many connections, such as an event, for the time of a slice: other
+        clients need not wait until all of them have it."""
+        clock = self._service.stopwatch
+        end = clock() + SLICE
+        dirty = self._dirty
         count = 0
         for count, link in enumerate(dirty, 1):  # noqa: B007 -- they may grow in number meanwhile
-            if links.get(link.fd) is link:
-                try:
-                    self._flush(link)
-                except Exception:
-                    self._fail(link.fd)
-            if clock is not None and clock() > end:
+            self._flush_link(link)
+            if clock() > end:
                 break
         del dirty[:count]
 
     def tidy(self, now: float) -> None:
-        """What wants doing now and then: give up on clients that never close, listen again."""
-        for fd, (deadline, _) in list(self._partings.items()):
+        """Periodic work: close clients that never finish closing, retry paused listeners."""
+        for fd, (deadline, _) in list(self._close_deadlines.items()):
             if deadline <= now:
                 self._forget(fd)
-        while self._deaf:
-            self.listen(self._deaf[-1])
-            self._deaf.pop()
+        while self._paused_listeners:
+            self.listen(self._paused_listeners[-1])
+            self._paused_listeners.pop()
 
     # --- a client comes ----------------------------------------------------------------------------------
 
-    def _other(self, fd: int, now: float, newcomers: int) -> None:
+    def _serve_other(self, fd: int, now: float) -> None:
+        """Serve a socket that is no client's, or no longer."""
         if fd in self._listeners:
-            self._accept(self._listeners[fd], now, newcomers)
+            self._accept(self._listeners[fd], now)
         elif fd in self._lingering:
             self._drain(self._lingering[fd])
-        elif fd == self._bell:
-            os.eventfd_read(self._bell)
+        elif fd == self._wakeup_fd:
+            os.eventfd_read(self._wakeup_fd)
 
-    def _accept(self, listener: socket.socket, now: float, newcomers: int) -> None:
+    def _accept(self, listener: socket.socket, now: float) -> None:
+        newcomers = _NEWCOMERS if self._catching_up else 1 + self._ready // _SERVED_PER_NEW
         for _ in range(newcomers):
             try:
                 sock, address = listener.accept()
@@ -270,15 +302,15 @@ class Hub:
                 if error.errno not in descriptors.SHORTAGE:
                     logger.warning("a client could not be let in: %s", error)
                     continue
-                logger.warning("clients must wait for now: %s; %s", error, descriptors.REMEDY)
+                logger.warning("new clients must wait: %s; %s", error, descriptors.REMEDY)
             except Exception:
-                report("clients must wait for now")
+                report("new clients must wait")
             else:
                 self._admit(sock, address, now)
                 continue
             del self._listeners[listener.fileno()]
             self._poller.unregister(listener.fileno())
-            self._deaf.append(listener)
+            self._paused_listeners.append(listener)
             return
 
     def _admit(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
@@ -302,16 +334,16 @@ class Hub:
     def _receive(self, link: _Link, now: float) -> None:
         sock, connection = link.sock, link.connection
         try:
-            data = sock.recv(link.appetite)
+            data = sock.recv(link.read_size)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if len(data) < _LITTLE:
-            link.appetite = _LITTLE
-        elif link.appetite == _LITTLE:
-            link.appetite = _MUCH
-            data += _rest(sock)  # in the same turn: a large request is a sign of life as well
+        if len(data) < _SMALL_READ:
+            link.read_size = _SMALL_READ
+        elif link.read_size == _SMALL_READ:
+            link.read_size = _LARGE_READ
+            data += _rest(sock)  # in the same turn: a large request is a sign of life too
         if not data:
             connection.receive_eof()
         elif link.unsent:
@@ -319,7 +351,7 @@ class Hub:
         elif reply := connection.exchange(data, now):
             link.unsent = reply
             self._answered.append(link)
-            if self._dirty or len(self._answered) >= self._together or len(reply) > _LARGE:
+            if self._dirty or len(self._answered) >= self._group or len(reply) > _LARGE:
                 self._send()
             return
         self._dirty.append(link)
@@ -335,8 +367,16 @@ class Hub:
             self._dirty.append(link)
         self._send()
 
+    def _flush_link(self, link: _Link) -> None:
+        """:meth:`_flush`, if it still has its connection; an error ends that alone."""
+        if self._links.get(link.fd) is link:
+            try:
+                self._flush(link)
+            except Exception:
+                self._fail(link.fd)
+
     def _flush(self, link: _Link) -> None:
-        """Send what waits, as far as the client takes it; wait for what is to come next."""
+        """Send what waits, as far as the client takes it; then register for what is to come next."""
         connection = link.connection
         data = link.unsent or connection.data_to_send()
         if data:
@@ -364,7 +404,7 @@ class Hub:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
-            if link.fd not in self._partings:
+            if link.fd not in self._close_deadlines:
                 self._give_time(link.fd, connection.peer[0])
         if link.unsent:
             self._await(link, _OUT)
@@ -381,21 +421,20 @@ class Hub:
     # --- a client goes -----------------------------------------------------------------------------------
 
     def _part(self, link: _Link) -> None:
-        """Close our side, then wait for the client's: closing with unread input would make the kernel reset
-        the connection and could destroy what was sent last (wire.md, trap 13)."""
+        """Close our side, then wait for the client to close its own."""
+        connection = link.connection
+        del link.connection  # which knows of the link: no work for the garbage collector
         del self._links[link.fd]
         self._busy.pop(link, None)
-        session_over, host = link.connection.session_over, link.connection.peer[0]
         if self._service.unread.total:
-            self._service.unread.forget(link.connection)
+            self._service.unread.forget(connection)
         link.unsent = _NOTHING
-        del link.connection  # which knows of the link: no work for the garbage collector
-        if session_over and link.appetite == _LITTLE and link.interest == _IN:
-            self._partings.pop(link.fd, None)
+        if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:
+            self._close_deadlines.pop(link.fd, None)
             hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
             return
         self._lingering[link.fd] = link
-        self._give_time(link.fd, host)
+        self._give_time(link.fd, connection.peer[0])
         try:
             link.sock.shutdown(socket.SHUT_WR)
             self._poller.modify(link.fd, _IN)
@@ -405,21 +444,21 @@ class Hub:
             self._drain(link)
 
     def _give_time(self, fd: int, host: str) -> None:
-        """Wait for a client that is to leave. Of too many the oldest is given up: no limit of connections
-        counts them any more."""
-        waiting = self._partings
+        """Wait for a client that is to close. Of too many the oldest is given up: the limits of connections
+        no longer count them."""
+        waiting = self._close_deadlines
         if fd not in waiting:
             same = [other for other, (_, of) in waiting.items() if of == host]
-            if len(same) >= _PARTINGS_PER_HOST:
+            if len(same) >= _CLOSING_PER_HOST:
                 self._forget(same[0])
-            elif len(waiting) >= _PARTINGS:
+            elif len(waiting) >= _CLOSING:
                 self._forget(next(iter(waiting)))
         waiting[fd] = (self._now() + _LINGER, host)
 
     def _drain(self, link: _Link) -> None:
         try:
             for _ in range(_DRAIN):
-                if not link.sock.recv(_MUCH):
+                if not link.sock.recv(_LARGE_READ):
                     break
             else:
                 return
@@ -430,18 +469,18 @@ class Hub:
         self._forget(link.fd)
 
     def _fail(self, fd: int) -> None:
-        """End what has this file descriptor, because of the exception that is being handled."""
+        """Close the client that has this file descriptor, because of the exception that is being handled."""
         link = self._links.get(fd)
         if link is None:
-            report("a client that came or went was closed")
+            report("a client was closed while it came or went")
         else:
             link.connection.fail()
         self._forget(fd)
 
     def _forget(self, fd: int) -> None:
-        self._partings.pop(fd, None)
+        self._close_deadlines.pop(fd, None)
         link = self._lingering.pop(fd, None)
-        if link is None:  # it has not even taken what was left
+        if link is None:  # it has not taken what was left
             link = self._links.pop(fd, None)
             if link is None:
                 return
@@ -453,8 +492,8 @@ class Hub:
 
 
 def _rest(sock: socket.socket) -> bytes:
-    """What else has arrived; an end or an error comes again, and is seen to then."""
+    """Receive what else has arrived; an end or an error comes again, and is handled then."""
     try:
-        return sock.recv(_MUCH)
+        return sock.recv(_LARGE_READ)
     except OSError:
         return b""

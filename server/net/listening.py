@@ -45,8 +45,8 @@ async def serve_clients(
                 continue
             except OSError as error:
                 if not waiting:
-                    logger.warning("clients must wait for now: %s; %s", error, descriptors.REMEDY)
+                    logger.warning("new clients must wait: %s; %s", error, descriptors.REMEDY)
             except Exception:
-                report("clients must wait for now")
+                report("new clients must wait")
             waiting = True
             await trio.sleep(_REST)

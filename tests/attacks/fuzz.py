@@ -21,7 +21,7 @@ from pyzk.protocol.jute import Record, fields_of
 from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 
-from ..vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
+from ..support.vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
 
 _POOL = 3000  # payloads that are made once, and then sent as they are or with something wrong in them
 _RECEIVE = 1 << 18  # bytes

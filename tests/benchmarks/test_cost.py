@@ -21,8 +21,8 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 
-from ..requests import set_op
-from ..server.helpers import Peer, World, request_frame
+from ..support.requests import set_op
+from ..support.world import Peer, World, request_frame
 
 MARGIN = 1.10
 DATA = b"x" * 100

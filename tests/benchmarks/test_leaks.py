@@ -10,7 +10,7 @@ import pytest
 
 from pyzk.protocol.constants import AddWatchMode, CreateMode
 
-from ..server.helpers import World, create_op, delete_op, set_op
+from ..support.world import World, create_op, delete_op, set_op
 
 ROUND = 20  # clients
 

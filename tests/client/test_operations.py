@@ -16,7 +16,6 @@ from pyzk.client.operations import (
     Multi,
     MultiRead,
     client_path,
-    create_mode,
     server_path,
 )
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
@@ -80,13 +79,12 @@ def test_a_sequential_name_may_be_nothing_but_its_number() -> None:
     ],
 )
 def test_each_mode_has_its_op_code(mode: CreateMode, opcode: OpCode) -> None:
-    assert Create("/a", mode=mode, ttl=1).opcode == opcode
+    assert Create("/a", mode=mode).opcode == opcode
 
 
 def test_modes_from_keywords() -> None:
     def mode(**given: Any) -> CreateMode:
-        defaults: dict[str, Any] = {"ephemeral": False, "sequential": False, "container": False, "ttl": None}
-        return create_mode(**(defaults | given))
+        return Create("/a", **given).mode
 
     assert mode() is CreateMode.PERSISTENT
     assert mode(ephemeral=True) is CreateMode.EPHEMERAL

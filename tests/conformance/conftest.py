@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ..jvm import missing, scratch
-from ..needs import need
+from ..support.jvm import missing, scratch
+from ..support.needs import need
 from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
 from .wire_client import ClosedError, WireClient

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..jvm import SERVER, java
+from ..support.jvm import SERVER, java
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
 
 START_TIMEOUT = 60.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from .conftest import running
 from .servers import CONFIG, Server
 

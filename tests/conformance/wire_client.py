@@ -21,14 +21,14 @@ from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiOp, MultiResult, decode_results
 from pyzk.protocol.operations import OpCode
 
-from ..requests import RESPONSES as RESPONSES
-from ..requests import Requests
-from ..requests import check_op as check_op
-from ..requests import children_op as children_op
-from ..requests import create_op as create_op
-from ..requests import delete_op as delete_op
-from ..requests import get_op as get_op
-from ..requests import set_op as set_op
+from ..support.requests import RESPONSES as RESPONSES
+from ..support.requests import Requests
+from ..support.requests import check_op as check_op
+from ..support.requests import children_op as children_op
+from ..support.requests import create_op as create_op
+from ..support.requests import delete_op as delete_op
+from ..support.requests import get_op as get_op
+from ..support.requests import set_op as set_op
 
 TIMEOUT = 10.0
 """Seconds to wait for bytes that must come."""

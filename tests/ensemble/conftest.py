@@ -11,9 +11,8 @@ import pytest
 
 from pyzk.client import ZooKeeper, connect
 
-from .. import jvm
-from ..needs import need
-from . import real
+from ..support import jvm, real
+from ..support.needs import need
 
 SETTINGS = """\
 tickTime=200

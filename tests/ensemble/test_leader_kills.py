@@ -18,8 +18,8 @@ from pyzk.client import (
     connect,
 )
 
+from ..support.real import Ensemble
 from .history import Fate, History, Read, Write, violations
-from .real import Ensemble
 
 PATHS = ("/r0", "/r1", "/r2")
 CLIENTS = 6

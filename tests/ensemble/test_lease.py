@@ -17,9 +17,9 @@ import trio
 from pyzk.client import SessionExpiredError, connect
 from pyzk.recipes import Lock, LockLost
 
-from .. import jvm
-from ..needs import need
-from .real import HOST, Ensemble, Node
+from ..support import jvm
+from ..support.needs import need
+from ..support.real import HOST, Ensemble, Node
 
 TICK = 2.0
 """Seconds; as in the sample configuration of the real server, and ``syncLimit`` likewise."""

@@ -14,7 +14,7 @@ from pyzk.client import UNANSWERED, NoNodeError, SetData, ZooKeeper, connect
 from pyzk.recipes import Grant, Lock, LockLost, RWLock
 from pyzk.recipes.locks.semaphore import Semaphore
 
-from .real import Ensemble
+from ..support.real import Ensemble
 
 CLIENTS = 5
 PATIENCE = 60.0

@@ -64,7 +64,7 @@ from pyzk.recipes import (
     watch_node,
 )
 
-from ..recipes.interop import until
+from ..support.interop import until
 from .ending import end_session
 
 Clients = tuple[ZooKeeper, ZooKeeper, ZooKeeper]

@@ -31,8 +31,8 @@ from pyzk.recipes import (
     TreeCache,
 )
 
+from ..support.real import Ensemble
 from .lines import cut
-from .real import Ensemble
 
 KILLS = 3
 PROGRESS = 5

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyzk.protocol import paths
 from pyzk.protocol.errors import BadArgumentsError
 from pyzk.protocol.paths import join, parent_of, validate_name, validate_path
 
@@ -71,3 +72,13 @@ def test_the_parent_is_everything_before_the_last_slash(path: str, parent: str) 
 @pytest.mark.parametrize("parent", ["/", "", "/a", "/a/b"])
 def test_joining_undoes_parent_of(parent: str) -> None:
     assert parent_of(join(parent, "name")) == parent.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("path", "parent", "name"),
+    [("/a/b", "/a", "b"), ("/a", "/", "a"), ("/", "/", ""), ("/a/b/c", "/a/b", "c")],
+)
+def test_a_path_is_split_into_the_parent_and_the_last_component(path: str, parent: str, name: str) -> None:
+    assert paths.parent(path) == parent
+    assert paths.name(path) == name
+    assert paths.split(path) == (parent, name)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
 from pyzk.recipes import Grant
 
-from .lab import SESSION_TIMEOUT, Lab, open_lab
-from .oracle import Grants, Oracle
-from .trouble import PAUSES, Trouble
+from ..support.lab import SESSION_TIMEOUT, Lab, open_lab
+from ..support.oracle import Grants, Oracle
+from ..support.trouble import PAUSES, Trouble
 
 CLIENTS = 4
 PATH = "/group"

@@ -37,7 +37,7 @@ from pyzk.recipes import (
 )
 from pyzk.recipes.base.running import steady
 
-from .lab import TICK, Lab
+from ..support.lab import TICK, Lab
 
 Act = Callable[[ZooKeeper], Awaitable[object]]
 

@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, ZooKeeper
-from pyzk.recipes.barriers.barrier import Barrier
+from pyzk.recipes.barrier import Barrier
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/barriers/one"
 

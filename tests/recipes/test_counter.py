@@ -9,11 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
+from pyzk.recipes.codecs import MalformedValue
+from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
-from pyzk.recipes.values.codecs import MalformedValue
-from pyzk.recipes.values.counter import Counter
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/counters/one"
 MARKERS = f"{PATH}.ops"
@@ -402,7 +402,7 @@ AGE = 100.0
 
 @pytest.fixture
 def short_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyzk.recipes.values.markers._ABANDONED_AFTER", AGE)
+    monkeypatch.setattr("pyzk.recipes.markers._ABANDONED_AFTER", AGE)
 
 
 async def add_and_be_killed(lab: Lab) -> str:

@@ -11,10 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, Perms, ZooKeeper
-from pyzk.recipes.barriers.double_barrier import READY, DoubleBarrier
+from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/barriers/step"
 
@@ -80,9 +80,7 @@ async def round_(lab: Lab, nursery: trio.Nursery) -> Round:
 def names_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes first has the lowest name, and thus is the one to stay until the last."""
     numbers: Iterator[int] = itertools.count(1)
-    monkeypatch.setattr(
-        "pyzk.recipes.barriers.double_barrier.uuid.uuid4", lambda: uuid.UUID(int=next(numbers))
-    )
+    monkeypatch.setattr("pyzk.recipes.double_barrier.uuid.uuid4", lambda: uuid.UUID(int=next(numbers)))
 
 
 def members_of(lab: Lab, path: str = PATH) -> list[str]:

@@ -25,9 +25,9 @@ from pyzk.recipes import (
     SequenceExhausted,
     revoke,
 )
-from pyzk.recipes.elections.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import Layout, LeaderElection, Term
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 U36 = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NAMES: dict[Layout, str] = {

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
 from pyzk.recipes import Grant, LeaderElection, Lock, LockLost, LossReason, RWLock, Semaphore, SingleNodeLock
 
-from .lab import SESSION_TIMEOUT, TICK, Lab
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
 Hold = Callable[..., AbstractAsyncContextManager[Grant]]
 

@@ -10,10 +10,10 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import LockLost, LossReason
-from pyzk.recipes.elections.election import Layout, Term
-from pyzk.recipes.elections.leader_latch import LeaderLatch
+from pyzk.recipes.election import Layout, Term
+from pyzk.recipes.leader_latch import LeaderLatch
 
-from .lab import SESSION_TIMEOUT, TICK, Lab
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
 LAYOUTS: list[Layout] = ["curator-latch", "curator-selector", "kazoo"]
 

@@ -24,9 +24,9 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.recipes import LockLost, LossReason, Rebalance
-from pyzk.recipes.elections.partitioner import Partitioner
+from pyzk.recipes.partitioner import Partitioner
 
-from .lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
+from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 SETTLE = 2.0
 ITEMS = ["a", "b", "c", "d", "e"]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyzk.client import ConnectionLossError, EventType, NoNodeError, WatchEvent, ZooKeeper
-from pyzk.recipes.barriers.double_barrier import READY, DoubleBarrier
+from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
-from .lab import Lab, open_lab
+from ..support.lab import Lab, open_lab
 
 PATH = "/barrier"
 READY_PATH = f"{PATH}/{READY}"
@@ -249,5 +249,5 @@ def test_together(
     def name() -> Any:
         return uuid.UUID(int=names.getrandbits(128))
 
-    with mock.patch("pyzk.recipes.barriers.double_barrier.uuid.uuid4", name):
+    with mock.patch("pyzk.recipes.double_barrier.uuid.uuid4", name):
         trio.run(play, *of, faults, blows, stale, clock=MockClock(autojump_threshold=0))

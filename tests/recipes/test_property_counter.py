@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyzk.client import SessionExpiredError, ZooKeeper
+from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
-from pyzk.recipes.values.counter import Counter
 
-from .lab import Lab, open_lab
+from ..support.lab import Lab, open_lab
 
 PATH = "/counters/one"
 

@@ -7,9 +7,9 @@ import trio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from pyzk.recipes.elections.election import Layout, LeaderElection, Term
-from pyzk.recipes.elections.leader_latch import LeaderLatch
+from pyzk.recipes.election import Layout, LeaderElection, Term
 from pyzk.recipes.errors import LockLost
+from pyzk.recipes.leader_latch import LeaderLatch
 
 from .members import CLIENTS, PATH, Scene, Step, run_schedule, schedules
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyzk.client import NodeExistsError
 from pyzk.recipes import LockLost, Rebalance
-from pyzk.recipes.elections.partitioner import Partitioner
+from pyzk.recipes.partitioner import Partitioner
 
 from .members import PATH, Scene, Step, run_schedule, schedules
 

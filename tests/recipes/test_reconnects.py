@@ -4,16 +4,14 @@ that it has seen, and the server reports at once what has changed meanwhile."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ClosingError, SessionState, ZooKeeper, connect
-from pyzk.protocol.operations import OpCode
+from pyzk.client import ClosingError, ZooKeeper
 from pyzk.recipes import (
     PARENT,
     Barrier,
@@ -31,8 +29,7 @@ from pyzk.recipes import (
     watch_children,
 )
 
-from .interop import until
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/x"
 AWAY = 2.0
@@ -250,67 +247,3 @@ async def test_the_end_of_the_session_and_of_the_client_end_every_wait(
         assert lock.statistics().waiting == 1
         assert len(await lock.contenders()) == 2, "it has begun anew"
     assert trio.current_time() < began + 100
-
-
-# --- over TCP, on our server and on a real one --------------------------------------------------------------
-
-
-class Line:
-    """A client's way to the server, which can be cut."""
-
-    def __init__(self) -> None:
-        self._whole = trio.Event()
-        self._whole.set()
-        self._streams: list[trio.SocketStream] = []
-
-    async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        await self._whole.wait()
-        stream = await trio.open_tcp_stream(host, port)
-        self._streams.append(stream)
-        return stream
-
-    @asynccontextmanager
-    async def cut(self, zk: ZooKeeper) -> AsyncIterator[None]:
-        """The client has no connection while the block runs. Then it has one again."""
-        self._whole = trio.Event()
-        for stream in self._streams:
-            with suppress(OSError):  # it was cut before
-                stream.socket.shutdown(trio.socket.SHUT_RDWR)
-        await until(lambda: zk.session.state is SessionState.SUSPENDED)
-        yield
-        self._whole.set()
-        await zk.session.wait_connected()
-        await zk.sync()  # behind the answer to the arming of the watches
-
-
-async def test_a_waiter_asks_only_when_its_predecessor_has_changed(hosts: str) -> None:
-    line, name = Line(), f"{PATH}/{'0' * 32}__lock__0000000000"
-    async with connect(hosts, connector=line.connect) as zk, connect(hosts) as other:
-        await other.create(PATH)
-        await other.create(name)  # whoever it is, with the first of all numbers
-        granted = trio.Event()
-
-        async def contend() -> None:
-            async with Lock(zk, PATH):
-                granted.set()
-
-        async def lists_of(change: Callable[[], Awaitable[object]]) -> int:
-            before = zk.metrics.requests[OpCode.GET_CHILDREN]
-            async with line.cut(zk):
-                await change()
-            await trio.sleep(0.1)
-            return zk.metrics.requests[OpCode.GET_CHILDREN] - before
-
-        async def create_again() -> None:
-            await other.delete(name)
-            await other.create(name)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(contend)
-            await until(lambda: zk.watch_count == 2)
-            assert await lists_of(trio.lowlevel.checkpoint) == 0
-            assert await lists_of(partial(other.create, f"{PATH}/x-1-0000000009")) == 0
-            assert await lists_of(create_again) == 1
-            assert not granted.is_set()
-            assert await lists_of(partial(other.delete, name)) == 1
-            await until(granted.is_set)

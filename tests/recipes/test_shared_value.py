@@ -11,11 +11,11 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, ZooKeeper
+from pyzk.recipes.codecs import ASCII_INT, INT32, MalformedValue
 from pyzk.recipes.errors import AmbiguousResult
-from pyzk.recipes.values.codecs import ASCII_INT, INT32, MalformedValue
-from pyzk.recipes.values.shared_value import SharedValue, Updates, Versioned
+from pyzk.recipes.shared_value import SharedValue, Updates, Versioned
 
-from .lab import Lab
+from ..support.lab import Lab
 
 PATH = "/config/limit"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .helpers import Peer, World
+from ..support.world import Peer, World
 
 
 class _NoTracebacks(logging.Handler):

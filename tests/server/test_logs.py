@@ -13,7 +13,7 @@ import pytest
 
 from pyzk.server import logs
 
-from .helpers import World
+from ..support.world import World
 
 
 @pytest.fixture

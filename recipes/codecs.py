@@ -1,0 +1,94 @@
+"""How values are written as the data of a znode (recipe-rules.md B.8)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import attrs
+
+from .errors import RecipeError
+
+T = TypeVar("T")
+
+
+class MalformedValue(RecipeError):
+    """A znode holds something that its codec cannot read (trap E-39).
+
+    :ivar data: what it holds.
+    """
+
+    def __init__(self, path: str, data: bytes, codec: str, reason: object) -> None:
+        shown = repr(data[:40]) + ("..." if len(data) > 40 else "")
+        super().__init__(f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason!s:.200}")
+        self.path = path
+        self.data = data
+
+
+@attrs.frozen
+class Codec(Generic[T]):
+    """A way to write values.
+
+    :ivar name: for error messages.
+    :ivar encode: raises TypeError for what is no value of the kind, OverflowError for one out of range.
+    :ivar decode: raises ValueError for bytes that :attr:`encode` does not make.
+    """
+
+    name: str
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+
+    def read(self, path: str, data: bytes) -> T:
+        """The value of a znode. Raises :class:`MalformedValue`."""
+        try:
+            return self.decode(data)
+        except ValueError as error:
+            raise MalformedValue(path, data, self.name, error) from None
+
+
+def _binary(bits: int, layout: str) -> Codec[int]:
+    width, limit = bits // 8, 1 << (bits - 1)
+
+    def encode(value: int) -> bytes:
+        if not isinstance(value, int):
+            raise TypeError(f"an int is wanted, not {value!r}")
+        if not -limit <= value < limit:
+            raise OverflowError(f"{value} is out of the range of {bits} bits")
+        return struct.pack(layout, value)
+
+    def decode(data: bytes) -> int:
+        if len(data) != width:
+            raise ValueError(f"it has {width} bytes")
+        return int(struct.unpack(layout, data)[0])
+
+    return Codec(f"int{bits}", encode, decode)
+
+
+def _encode_int(value: int) -> bytes:
+    if not isinstance(value, int):
+        raise TypeError(f"an int is wanted, not {value!r}")
+    return str(int(value)).encode("ascii")
+
+
+def _encode_float(value: float) -> bytes:
+    if not isinstance(value, int | float):
+        raise TypeError(f"a number is wanted, not {value!r}")
+    return repr(float(value)).encode("ascii")
+
+
+RAW: Codec[bytes] = Codec("bytes", bytes, bytes)
+"""The bytes as they are: Curator's SharedValue."""
+
+INT32 = _binary(32, ">i")
+"""Four bytes, big-endian, signed: Curator's SharedCount and DistributedAtomicInteger, kazoo's Counter with
+``support_curator=True``."""
+
+INT64 = _binary(64, ">q")
+"""Eight bytes, big-endian, signed: Curator's DistributedAtomicLong."""
+
+ASCII_INT: Codec[int] = Codec("int in ASCII", _encode_int, lambda data: int(data.decode("ascii")))
+"""Decimal digits: kazoo's Counter."""
+
+ASCII_FLOAT: Codec[float] = Codec("float in ASCII", _encode_float, lambda data: float(data.decode("ascii")))
+"""As Python writes it: kazoo's Counter with a float for its default."""

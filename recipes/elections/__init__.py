@@ -1,1 +1,0 @@
-"""Leaders, and the sharing out of work."""

@@ -1,0 +1,192 @@
+"""Dividing a set of items among the members of a group (recipe-rules.md B.10, D.11)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Literal
+
+import trio
+
+from ..client import ACL, NodeExistsError, ZooKeeper
+from ..protocol.paths import join, validate_path
+from .base.creating import ParentsMode
+from .base.following import watch_children
+from .base.hold import Suspended
+from .base.running import Running, alongside, steady
+from .base.words import check_word
+from .errors import LockLost, Rebalance
+from .locks.grant import Grant
+from .locks.lock import Lock
+from .membership.party import Member, Party
+from .membership.persistent_node import PersistentNode
+
+logger = logging.getLogger(__name__)
+
+
+class Partitioner(Running):
+    """Divides items among the members of a group, each item to one member; we are a member for as long as the
+    block lasts.
+
+        async with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
+            while True:
+                with suppress(Rebalance, LockLost):
+                    async with partitioner.share() as items:
+                        ...     # has items to itself; cancelled when the members change
+
+    The znodes are those of kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``, and
+    each item is guarded by a lock, ``<path>/locks/<item>``, so that it never belongs to two members, even
+    while they disagree about who is there. Members of both libraries may be mixed; all have to be given the
+    same items. Other children of the party are ignored, with a warning (kazoo counts them as members).
+
+    When the session expires, the items are lost, and we join again in the next session.
+
+    :param items: names, which have to be fit for znodes. A member has every nth of the sorted items.
+    :param id: of this member; no two may have the same one. A process that starts again while the session of
+        its predecessor lives must wait for that to end.
+    :param settle: seconds for which the members must have stayed the same before the items are divided.
+    :param parents, suspended, margin, acl: see :class:`.Lock`.
+
+    The block raises :class:`NodeExistsError` if another member has the same id.
+    """
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        items: Iterable[str],
+        id: str,
+        *,
+        settle: float = 30.0,
+        parents: Literal["container", "persistent"] = "container",
+        suspended: Suspended = "deadline",
+        margin: float | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        super().__init__()
+        validate_path(path)
+        check_word("parents", parents, ParentsMode)
+        check_word("suspended", suspended, Suspended)
+        self.zk = zk
+        self.path = path
+        self.id = id
+        self.settle = settle
+        self._party = Party(zk, join(path, "party"), layout="kazoo-shallow")  # to look at, not to join
+        self._member = ""  # our znode
+        self._parents: Literal["container", "persistent"] = parents
+        self._acl = acl
+        self._warned = False
+        names = sorted(set(items))
+        if bad := [name for name in [id, *names] if "/" in name]:
+            raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode")
+        self._locks = {
+            item: Lock(
+                zk,
+                join(join(path, "locks"), item),
+                data=id.encode(),
+                naming="kazoo",
+                parents=parents,
+                suspended=suspended,
+                margin=margin,
+                acl=acl,
+            )
+            for item in names
+        }
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[None]:
+        self._member = f"{uuid.uuid4().hex}-{self.id}"
+        path = join(self._party.path, self._member)
+        async with PersistentNode(
+            self.zk, path, self.id.encode(), parents=self._parents, acl=self._acl
+        ) as node:
+            await node.ready()
+            await self._refuse_a_double(await self._party.members())
+            yield
+
+    async def members(self) -> list[Member]:
+        """Who is there."""
+        return await self._party.members()
+
+    @asynccontextmanager
+    async def share(self) -> AsyncIterator[dict[str, Grant]]:
+        """Wait for our share of the items; the block has them to itself. They may be none.
+
+        Yields the items, in order, each with the lock that guards it: for fencing.
+
+        Raises :class:`Rebalance` when the members have changed, :class:`LockLost` when an item is lost for
+        another reason; in both cases the block was cancelled, and it is time for the next share. And
+        :class:`NodeExistsError` if another member has taken our id.
+        """
+        if self._block is None:
+            raise RuntimeError(f"{self!r} is at work in its block only")
+        while True:
+            complete = False
+            try:
+                async with AsyncExitStack() as stack:
+                    members = await stack.enter_async_context(self._settled())
+                    items = {}
+                    for item in await self._items(members):
+                        items[item] = await stack.enter_async_context(self._locks[item])
+                    complete = True
+                    yield items
+                    return
+            except (Rebalance, LockLost):
+                if complete:
+                    raise
+
+    @asynccontextmanager
+    async def _settled(self) -> AsyncIterator[list[Member]]:
+        """A block that begins when the members have stayed the same for a while, and we are one of them. It
+        is cancelled when they change."""
+        changes = watch_children(self.zk, self._party.path)
+        names = await anext(changes)
+        while True:
+            present = names is not None and self._member in names
+            with trio.move_on_after(self.settle if present else math.inf) as pause:
+                names = await anext(changes)
+            if pause.cancelled_caught:
+                break
+
+        async def until_they_change() -> None:
+            await anext(changes)
+            raise Rebalance(f"the members of {self.path} have changed")
+
+        async with alongside(self.zk, until_they_change):
+            yield await self._describe(names or [])
+
+    async def _describe(self, names: list[str]) -> list[Member]:
+        members = await self._party.describe(names, {})
+        foreign = set(names) - members.keys()
+        if foreign and not self._warned:
+            self._warned = True
+            logger.warning("Ignoring %s below %s: no member's name", min(foreign), self._party.path)
+        return list(members.values())
+
+    async def _items(self, members: list[Member]) -> list[str]:
+        """Our share, by the formula of kazoo."""
+        await self._refuse_a_double(members)
+        ids = sorted(member.id for member in members)
+        return list(self._locks)[ids.index(self.id) :: len(ids)]
+
+    async def _refuse_a_double(self, members: list[Member]) -> None:
+        """Raise if somebody was here with our id before us (trap E-46)."""
+        names = [member.name for member in members if member.id == self.id]
+        if names == [self._member]:
+            return
+        ages = {}
+        for name in names:
+            stat = await steady(self.zk, partial(self.zk.exists, join(self._party.path, name)))
+            if stat is not None:
+                ages[name] = stat.czxid
+        eldest = min(ages, key=ages.__getitem__, default=self._member)
+        if eldest != self._member:
+            path = join(self._party.path, eldest)
+            raise NodeExistsError(path, f"there is a member {self.id!r} already")

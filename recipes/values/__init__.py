@@ -1,1 +1,0 @@
-"""Numbers and values that many share."""

@@ -1,0 +1,210 @@
+"""The hub's task and those that speak for it: nothing that was received may be forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyzk.protocol import records as r
+from pyzk.protocol.framing import frame
+from pyzk.protocol.operations import OpCode
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.clock import Clock
+from pyzk.server.serve import Server
+
+from ...support.world import creation, request_frame
+
+HELLO = frame(r.ConnectRequest(0, 0, 30_000, 0, bytes(16)).encode())
+PING = request_frame(-2, OpCode.PING)
+PONG = 20
+MANY = 1000
+PATIENCE = 30  # seconds
+
+
+@asynccontextmanager
+async def running(**settings: Any) -> AsyncIterator[Server]:
+    server = Server(Settings(port=0, **settings), Clock())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def client_of(server: Server) -> Iterator[socket.socket]:
+    """A blocking socket in this very task: between two of its calls nothing else runs."""
+    with socket.create_connection(server.address) as client:
+        client.settimeout(PATIENCE)
+        client.sendall(HELLO)
+        yield client
+
+
+async def receive(client: socket.socket, size: int) -> int:
+    client.setblocking(False)
+    received = 0
+    with trio.fail_after(PATIENCE):
+        while received < size:
+            await trio.lowlevel.wait_readable(client)
+            received += len(client.recv(65536))
+    return received
+
+
+async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * MANY)
+            server.receive()  # as the clock's task does at each tick: more has come than fits into a turn
+            assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+async def test_what_was_held_goes_on_after_its_release() -> None:
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            (connection,) = server.service.connections
+            connection.hold()
+            server.flush()
+            client.setblocking(True)
+            client.sendall(PING * MANY)
+            for _ in range(3):
+                await trio.testing.wait_all_tasks_blocked()
+            connection.release(server.clock.now())
+            server.flush()
+            assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * MANY)
+            assert await receive(client, MANY * PONG) == MANY * PONG
+
+
+@pytest.mark.parametrize("keepalive", [False, True])
+async def test_the_options_of_a_clients_socket(keepalive: bool) -> None:
+    async with running(tcp_keepalive=keepalive) as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            [link] = server._hub._links.values()
+            assert link.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert bool(link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) is keepalive
+            assert link.sock.gettimeout() == 0
+
+
+@pytest.mark.parametrize("before", [0, 1, 30, 3000])
+@pytest.mark.parametrize("after", [0, 1, 30, 3000])
+async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
+    monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    """Closing while input is left unread would destroy it (wire.md, trap 13)."""
+    monkeypatch.setattr("pyzk.server.net.hub._LINGER", 1000.0)  # that it gives up must not help
+    close = request_frame(1, OpCode.CLOSE_SESSION)
+    async with running() as server:
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * before + close + PING * after)
+            assert await receive(client, PONG * (before + 1)) == PONG * (before + 1)
+            with trio.fail_after(PATIENCE):
+                await trio.lowlevel.wait_readable(client)
+            assert client.recv(1) == b""
+        hub = server._hub
+        with trio.fail_after(PATIENCE):
+            while hub._links or hub._lingering or hub._close_deadlines:
+                await trio.sleep(0.001)
+
+
+async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened_to_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its sign of life may have arrived meanwhile."""
+    async with running(min_session_timeout=4000) as server:
+        service = server.service
+        connection = service.accept(("127.0.0.1", 1), server.clock.now(), lambda: None)
+        assert connection is not None
+        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        connection.receive_data(hello, server.clock.now())
+        [session] = service.engine.sessions
+        look, looks = server._hub.look, 0
+
+        def slow_look() -> None:
+            nonlocal looks
+            looks += 1
+            look()
+            if looks == 1:  # while this goes on the time of the session runs out, and a ping arrives
+                autojump_clock.jump(30)
+            elif looks == 2:
+                connection.receive_data(PING, server.clock.now())
+
+        server._hub.look = slow_look
+        while looks < 3:
+            await trio.sleep(1)
+        assert not session.closed
+
+
+async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running(min_session_timeout=4000, max_client_connections=0) as server:
+        service = server.service
+        service.stopwatch = itertools.count(0.0, 1.0).__next__
+        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        for port in range(100):
+            connection = service.accept(("127.0.0.1", port), server.clock.now(), lambda: None)
+            assert connection is not None
+            connection.receive_data(hello, server.clock.now())
+        look, left = server._hub.look, []
+
+        def noting_look() -> None:
+            left.append(len(service.engine.sessions))
+            look()
+
+        server._hub.look = noting_look
+        await trio.sleep(10)
+        assert len(service.engine.sessions) == 0
+        assert set(left) == set(range(101)), "all who are ready are served between two expired sessions"
+
+
+@pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
+async def test_long_requests_and_answers_arrive_whole(monkeypatch: pytest.MonkeyPatch, has_hub: bool) -> None:
+    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", has_hub)
+    async with running() as server:
+        service = server.service
+        service.stopwatch = itertools.count(0.0, 1.0).__next__
+        for path in ["/t", *(f"/t/n{number}" for number in range(5000))]:
+            service.engine.tree.apply(creation(path), 1, 1)
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            paths = [f"/watched{number}" for number in range(5000)]
+            client.sendall(
+                request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
+                + request_frame(-8, OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))
+                + request_frame(2, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
+            )
+            assert await receive(client, 24 + 20 + 24) == 24 + 20 + 24
+            with socket.create_connection(server.address) as asker:
+                asker.sendall(b"wchp")
+                asker.shutdown(socket.SHUT_WR)  # as `echo wchp | nc` does
+                said = b""
+                asker.setblocking(False)
+                with trio.fail_after(PATIENCE):
+                    while True:
+                        await trio.lowlevel.wait_readable(asker)
+                        piece = asker.recv(65536)
+                        if not piece:
+                            break
+                        said += piece
+            assert said.count(b"\n\t0x") == 5000

@@ -1,0 +1,262 @@
+"""Real Apache ZooKeeper servers on loopback, as Debian's package ``zookeeper`` installs them.
+
+with Ensemble(3) as ensemble:
+    ensemble.hosts                  # a connect string
+    leader = ensemble.leader()
+    leader.kill()
+    leader.start()
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from .jvm import SERVER, java, scratch
+from .links import HOST, Link
+
+START_TIMEOUT = 60.0
+ATTEMPTS = 5
+TICK = 200
+"""The default tick in ms: short, so that elections and expiry are quick."""
+
+
+T = TypeVar("T")
+
+
+class StartError(Exception):
+    """A server did not come up."""
+
+
+class Node:
+    """One server.
+
+    :ivar port: its client port.
+    """
+
+    def __init__(
+        self, number: int, folder: Path, port: int, servers: list[str], *, tick: int, sync_limit: int
+    ) -> None:
+        self.number = number
+        self.port = port
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "myid").write_text(f"{number}\n")
+        settings = {
+            "tickTime": tick,
+            "initLimit": 50,
+            "syncLimit": sync_limit,
+            "dataDir": folder / "data",
+            "clientPort": self.port,
+            "clientPortAddress": HOST,
+            "maxClientCnxns": 0,
+            "minSessionTimeout": 2 * tick,
+            "maxSessionTimeout": 60_000,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "extendedTypesEnabled": "true",
+            "forceSync": "no",
+            "preAllocSize": 64,
+        }
+        lines = [f"{key}={value}" for key, value in settings.items()] + servers
+        (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process; :meth:`mode` tells when it serves."""
+        assert not self.running
+        options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
+        # Else empty containers are removed each minute, while a test looks into one perhaps.
+        options += ["-Dznode.container.checkIntervalMs=86400000"]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """The process dies at once, as in a power cut."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """The process stands still; connections stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def mode(self) -> str | None:
+        """``leader``, ``follower`` or ``standalone``; None while it does not serve."""
+        try:
+            with socket.create_connection((HOST, self.port), timeout=2) as sock:
+                sock.sendall(b"srvr")
+                answer = b"".join(iter(functools.partial(sock.recv, 4096), b"")).decode()
+        except OSError:
+            return None
+        for line in answer.splitlines():
+            if line.startswith("Mode: "):
+                return line.removeprefix("Mode: ")
+        return None
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(errors="replace")
+
+
+class Ensemble:
+    """``size`` servers; a single one runs standalone. Starts when the block begins, on ports of the kernel's
+    choosing, with its data in memory where that is possible.
+
+    :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
+    :param tick: in ms.
+    :param linked: followers reach the leader through links that :meth:`cut` can silence.
+
+    :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
+    """
+
+    def __init__(self, size: int, *, sync_limit: int = 10, tick: int = TICK, linked: bool = False) -> None:
+        self.size = size
+        self._linked = linked
+        self.links: dict[tuple[int, int], Link] = {}
+        self._sync_limit = sync_limit
+        self._tick = tick
+        self.nodes: list[Node] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
+
+    def __enter__(self) -> Self:
+        self._folder = scratch()
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    self._start(Path(self._folder.name) / f"attempt{attempt}")
+                    return self
+                except StartError:  # somebody else may take a port between our look and the bind
+                    self._kill()
+                    if attempt == ATTEMPTS - 1:
+                        raise
+            raise AssertionError("not reached")
+        except BaseException:
+            self._stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def cut(self, one: Node, *others: Node) -> None:
+        """Nothing passes between a server and others, and none of them is told."""
+        for link in self._between(one, others):
+            link.silence()
+
+    def heal(self, one: Node, *others: Node) -> None:
+        for link in self._between(one, others):
+            link.heal()
+
+    def _between(self, one: Node, others: tuple[Node, ...]) -> list[Link]:
+        pairs = [(one.number, other.number) for other in others]
+        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
+
+    def leader(self) -> Node:
+        """The leader, or the only node, once there is one."""
+        return self._wait_for(lambda: next((n for n in self.nodes if _leads(n.mode())), None), "no leader")
+
+    def wait_until_whole(self) -> None:
+        """Wait until every running node serves."""
+        self._wait_for(
+            lambda: all(node.mode() for node in self.nodes if node.running) or None, "not every node serves"
+        )
+
+    def _wait_for(self, look: Callable[[], T | None], problem: str) -> T:
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline:
+            found = look()
+            if found is not None:
+                return found
+            dead = [node for node in self.nodes if not node.running]
+            if len(dead) > self.size // 2:
+                break
+            time.sleep(0.05)  # between two looks: nothing announces it
+        logs = "\n".join(f"--- node {node.number}\n{node.log[-3000:]}" for node in self.nodes)
+        raise StartError(f"{problem}:\n{logs}")
+
+    def _start(self, folder: Path) -> None:
+        ports = _free_ports(3 * self.size)
+        triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
+        self.nodes = [
+            Node(
+                number,
+                folder / str(number),
+                triple[0],
+                self._servers(number, triples),
+                tick=self._tick,
+                sync_limit=self._sync_limit,
+            )
+            for number, triple in enumerate(triples, 1)
+        ]
+        for node in self.nodes:
+            node.start()
+        self.leader()
+        self.wait_until_whole()
+
+    def _servers(self, own: int, triples: list[tuple[int, int, int]]) -> list[str]:
+        """The servers as one of them sees them."""
+        if self.size == 1:
+            return []
+        lines = []
+        for number, (_, peer, election) in enumerate(triples, 1):
+            if self._linked and number != own:
+                link = self.links[own, number] = Link(peer)
+                peer = link.port
+            lines.append(f"server.{number}={HOST}:{peer}:{election}")
+        return lines
+
+    def _kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+        for link in self.links.values():
+            link.close()
+        self.links.clear()
+
+    def _stop(self) -> None:
+        self._kill()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _leads(mode: str | None) -> bool:
+    return mode in ("leader", "standalone")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind((HOST, 0))
+        return [sock.getsockname()[1] for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
