@@ -24,7 +24,7 @@ from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiResult, decode_results
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.paths import join, parent_of
+from pyzk.protocol.paths import join, name
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
@@ -292,11 +292,11 @@ def creation(
     path: str, data: bytes | None = b"", owner: int = 0, acl: tuple[r.ACL, ...] = r.OPEN_ACL
 ) -> Create:
     """What the preparation of a create comes to."""
-    return Create(path=path, parent=parent_of(path), data=data, acl=acl, owner=owner)
+    return Create(path=path, name=name(path), data=data, acl=acl, owner=owner)
 
 
 def deletion(path: str) -> Delete:
-    return Delete(path=path, parent=parent_of(path))
+    return Delete(path=path, name=name(path))
 
 
 def set_create_counter(tree: DataTree, path: str, created: int) -> None:
