@@ -1,5 +1,8 @@
 """Requests encoded ahead of time, and a blocking client: what all the benchmarks say to a server.
 
+The clients of the tests (:mod:`tests.support.wire`) say the same, and decode every reply. That would cost a
+benchmark more than the server does, so its client looks at the header of a reply and no further.
+
 A request is a whole frame, made once and sent many times. Its xid is a mark of ours, since servers only
 echo it: replies to COUNTED requests are what a benchmark counts, those to others are steps on the way.
 """
@@ -36,6 +39,7 @@ class BenchmarkError(Exception):
 
 
 def request(op: int, record: Record | bytes = b"", xid: int = COUNTED) -> bytes:
+    """The frame of a request."""
     body = record if isinstance(record, bytes) else record.encode()
     return frame(records.RequestHeader(xid, op).encode() + body)
 
@@ -77,10 +81,18 @@ def multi_set(paths: Iterable[str], data: bytes = DATA) -> bytes:
 CLOSE_SESSION = request(OpCode.CLOSE_SESSION)
 
 
-def hello(timeout: int, session_id: int = 0, password: bytes = bytes(16)) -> bytes:
-    """The handshake; ``timeout`` in ms."""
-    connect = records.ConnectRequest(0, 0, timeout, session_id, password)
-    return frame(connect.encode() + records.ReadOnlyFlag(False).encode())
+def hello(
+    timeout: int,
+    session_id: int = 0,
+    password: bytes | None = bytes(16),
+    *,
+    last_zxid: int = 0,
+    protocol_version: int = 0,
+    read_only: bool | None = False,
+) -> bytes:
+    """The handshake; ``timeout`` in ms. ``read_only=None`` leaves the optional byte out."""
+    connect = records.ConnectRequest(protocol_version, last_zxid, timeout, session_id, password).encode()
+    return frame(connect if read_only is None else connect + records.ReadOnlyFlag(read_only).encode())
 
 
 def created_path(reply: bytes) -> str:

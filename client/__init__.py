@@ -27,10 +27,12 @@ from ..protocol.errors import (
     ZooKeeperError,
 )
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
+from .batch import Multi
 from .connect import connect
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
+from .machine import SessionState
 from .operations import (
     Check,
     Create,
@@ -41,15 +43,15 @@ from .operations import (
     GetChildren,
     GetChildrenAndStat,
     GetData,
-    Multi,
     Operation,
     SetACL,
     SetData,
     Sync,
 )
+from .pending import Pending
 from .retry import UNANSWERED, repeat
-from .runner import Connector, Pending, Session
-from .session import SessionState
+from .runner import Connector
+from .session import Session
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper

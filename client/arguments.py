@@ -16,7 +16,7 @@ from typing import Any
 from ..protocol.constants import INT_MAX, CreateMode
 from ..protocol.errors import BadArgumentsError
 from ..protocol.records import ACL, Id
-from .connection import Credential
+from .session_data import Credential
 
 Test = Callable[[Any], bool]
 

@@ -13,12 +13,15 @@ import trio
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
 from .arguments import complaint
-from .connection import DEFAULT_REPLY_LIMIT, Credential
+from .background import Background
 from .hosts import ConnectString, HostCycle
+from .machine import SessionMachine, SessionState
+from .pending import wait_settled
 from .registry import WatchRegistry
 from .resolver import Resolver
-from .runner import Background, Connector, Runner, Session, wait_settled
-from .session import SessionMachine, SessionState
+from .runner import Connector, Runner
+from .session import Session
+from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, Credential, SessionData
 from .zookeeper import ZooKeeper
 
 
@@ -95,15 +98,18 @@ async def connect(
     if wrong is not None:
         raise ValueError(wrong)
     parsed = ConnectString.parse(servers)
-    machine = SessionMachine(
+    session_id, password = resume or (0, NO_PASSWORD)
+    data = SessionData(
         WatchRegistry(),
-        timeout=session_timeout,
+        wanted_timeout=session_timeout,
         connect_budget=session_timeout,
         credentials=[Credential(scheme, credential) for scheme, credential in identities],
+        session_id=session_id,
+        password=password,
         request_limit=request_limit,
         reply_limit=reply_limit,
-        resume=resume,
     )
+    machine = SessionMachine(data)
     renews = on_expired == "new_session"
     session = Session(machine, renews=renews)
     machine.on_state_change = session.note

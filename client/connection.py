@@ -21,15 +21,12 @@ import enum
 import logging
 import math
 import struct
-from collections import Counter, deque
+from collections import deque
 from typing import Any
-
-import attrs
 
 from ..protocol.constants import (
     AUTH_XID,
     INT_MAX,
-    JUTE_MAXBUFFER,
     PING_XID,
     SET_WATCHES_XID,
     WATCH_XID,
@@ -40,7 +37,6 @@ from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from ..protocol.operations import OpCode
 from ..protocol.records import (
-    AuthPacket,
     ConnectRequest,
     ConnectResponse,
     ReadOnlyFlag,
@@ -49,14 +45,13 @@ from ..protocol.records import (
     WatcherEvent,
 )
 from .events import Missed, MissedReason
-from .lease import PROOF_LIMIT, PROOF_PAUSE, PROOFS, Lease
-from .registry import Rearm, WatchRegistry
-from .request import Request
+from .lease import PROOF_LIMIT, PROOF_PAUSE, PROOFS
+from .registry import Rearm
+from .request import REQUEST_HEADER_SIZE, Request
+from .session_data import Credential, SessionData
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_REPLY_LIMIT = 64 * 2**20
-NO_PASSWORD = bytes(16)
 _HANDSHAKE_LIMIT = 1024
 _CONNECT_RESPONSE_SIZE = 36
 _SEND_CHUNK = 64 * 1024
@@ -84,72 +79,6 @@ _OVER = (Phase.EXPIRED, Phase.REFUSED, Phase.BROKEN)
 
 class _ViolationError(Exception):
     """The peer did something no server does."""
-
-
-def _to_bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(memoryview(text))
-
-
-@attrs.frozen
-class Credential:
-    """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
-
-    scheme: str
-    auth: bytes = attrs.field(repr=False, converter=_to_bytes)
-
-    def packet(self) -> bytes:
-        return AuthPacket(0, self.scheme, self.auth).encode()
-
-
-@attrs.define
-class Metrics:
-    """Counters since the client was made.
-
-    :ivar requests: how many requests were sent, by op code; without the pings, and without the syncs that
-        keep a lease.
-    :ivar connections: how many times a session was attached to a server.
-    """
-
-    requests: Counter[int] = attrs.Factory(Counter)
-    connections: int = 0
-
-
-@attrs.define
-class SessionData:
-    """What one connection of a session leaves to the next.
-
-    :ivar timeout: the session timeout in seconds: the negotiated one, before that the wanted one.
-    :ivar last_zxid: the highest zxid seen in a reply.
-    :ivar lease: until when the session cannot have ended.
-    :ivar outbox: requests that no connection has taken yet.
-    :ivar missed: why lasting watches may have missed something by the time they are armed again.
-    """
-
-    watches: WatchRegistry
-    wanted_timeout: float
-    connect_budget: float
-    credentials: list[Credential]
-    session_id: int = 0
-    password: bytes = NO_PASSWORD
-    request_limit: int = JUTE_MAXBUFFER
-    reply_limit: int = DEFAULT_REPLY_LIMIT
-    timeout: float = attrs.Factory(lambda self: self.wanted_timeout, takes_self=True)
-    last_zxid: int = 0
-    lease: Lease = attrs.Factory(Lease)
-    outbox: deque[Request[Any]] = attrs.Factory(deque)
-    metrics: Metrics = attrs.Factory(Metrics)
-    missed: MissedReason = MissedReason.RECONNECTED
-    xid: int = 0
-
-    def next_xid(self) -> int:
-        """The number of the next request."""
-        self.xid = self.xid + 1 if self.xid < INT_MAX else 1
-        return self.xid
-
-    @property
-    def silent_until(self) -> float:
-        """Until when the server may acknowledge nothing, in seconds of the caller's clock."""
-        return self.lease.acknowledged + self.timeout
 
 
 class Connection:
@@ -224,7 +153,7 @@ class Connection:
                 request.sent_at = now
                 in_flight.append(request)
                 counts[opcode] += 1
-                length = len(body) + 8
+                length = len(body) + REQUEST_HEADER_SIZE
                 parts.append(_REQUEST_HEADER.pack(length, request.xid, opcode))
                 parts.append(body)
                 size += length
@@ -282,7 +211,7 @@ class Connection:
         if self.phase is Phase.READY:
             session = self._session
             deadline = min(
-                self._last_received + session.timeout * 2 / 3, session.silent_until, self._ping_due
+                self._last_received + session.timeout * 2 / 3, session.acknowledgement_due, self._ping_due
             )
             if session.lease.kept:
                 deadline = min(deadline, self._proof_due, self._proof_overdue)
@@ -332,7 +261,7 @@ class Connection:
         if self.phase is Phase.READY:
             if now >= self._last_received + session.timeout * 2 / 3:
                 self.end(f"the server was silent for {now - self._last_received:.1f} s")
-            elif now >= session.silent_until:
+            elif now >= session.acknowledgement_due:
                 self.end(f"the server acknowledged nothing for {session.timeout:.1f} s")
             elif session.lease.kept and now >= self._proof_overdue:
                 self.end(

@@ -1,4 +1,4 @@
-"""Operations as values: what to ask, and how to read the answer.
+"""Operations as values: how a request is encoded, and what its result is.
 
 The methods of :class:`.ZooKeeper` are built on them, and so are transactions, batched reads and pipelining:
 ``zk.multi([Check("/a", 3), SetData("/b", b"...")])``, ``zk.submit(GetChildren("/jobs"))``.
@@ -9,64 +9,35 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
 
+from ..protocol import records as r
 from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
-from ..protocol.errors import BadArgumentsError, error_for
+from ..protocol.errors import BadArgumentsError
 from ..protocol.jute import JuteError, Record
-from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
 from ..protocol.operations import OpCode
 from ..protocol.paths import validate_path
-from ..protocol.records import (
-    ACL,
-    OPEN_ACL,
-    AddWatchRequest,
-    CheckVersionRequest,
-    ClientInfo,
-    Create2Response,
-    CreateRequest,
-    CreateResponse,
-    CreateTTLRequest,
-    DeleteRequest,
-    ExistsRequest,
-    ExistsResponse,
-    GetACLRequest,
-    GetACLResponse,
-    GetAllChildrenNumberRequest,
-    GetAllChildrenNumberResponse,
-    GetChildren2Request,
-    GetChildren2Response,
-    GetChildrenRequest,
-    GetChildrenResponse,
-    GetDataRequest,
-    GetDataResponse,
-    GetEphemeralsRequest,
-    GetEphemeralsResponse,
-    ReconfigRequest,
-    RemoveWatchesRequest,
-    SetACLRequest,
-    SetACLResponse,
-    SetDataRequest,
-    SetDataResponse,
-    Stat,
-    SyncRequest,
-    WhoAmIResponse,
-)
+from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
 from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
+"""Bytes: xid, zxid and error code (wire.md section 5)."""
 CONFIG_PATH = "/zookeeper/config"
+"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 
 def server_path(prefix: str, path: str) -> str:
-    """A path of the client as the server has it. Raises :class:`BadArgumentsError` for a malformed one."""
+    """A path of the client as the server has it.
+
+    :raises BadArgumentsError: the path is malformed.
+    """
     try:
         validate_path(path)
-    except (AttributeError, TypeError):  # no str
+    except (AttributeError, TypeError):  # it is not a str
         check_arguments(path=path)
         raise
     if not prefix:
@@ -79,7 +50,11 @@ def client_path(prefix: str, path: str) -> str:
     return path[len(prefix) :] or "/" if prefix else path
 
 
-def _created_path(response: CreateResponse | Create2Response, prefix: str) -> str:
+def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
+    """The path of a new znode as the client has it.
+
+    :raises JuteError: the znode is not below the chroot.
+    """
     if response.path != prefix and not response.path.startswith(f"{prefix}/"):
         raise JuteError(
             f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
@@ -88,7 +63,10 @@ def _created_path(response: CreateResponse | Create2Response, prefix: str) -> st
 
 
 def _bytes(data: bytes | None) -> bytes | None:
-    """The data as they go on the wire, which counts bytes. Raises TypeError for what has other elements."""
+    """The data as bytes.
+
+    :raises TypeError: the data is neither bytes nor a buffer of bytes: its length may not be its size.
+    """
     if data is None or type(data) is bytes:
         return data
     if isinstance(data, bytes | bytearray | memoryview):
@@ -96,48 +74,77 @@ def _bytes(data: bytes | None) -> bytes | None:
     raise TypeError
 
 
-_NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
-"""What encoding raises if an argument is of another type or out of range."""
+NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
+"""What an encoder raises for an argument of a wrong type or out of range."""
 
 
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
-    :ivar idempotent: whether the client itself may repeat it when the reply is lost: reads only.
+    What it looks like on the wire is in the row of its op code in :mod:`pyzk.protocol.operations`. Its fields
+    are those of the request record, in the same order and with the path first. Its result is what the
+    response record holds: the only field, or a tuple of all.
+
+    :ivar opcode: the row of the table.
+    :ivar path: the path that errors name.
+    :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
     """
 
     __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
     idempotent: ClassVar[bool] = False
-    response: ClassVar[type[Record] | None] = None
+    opcode: OpCode
     path: str
 
-    @property
-    def opcode(self) -> OpCode:
-        raise NotImplementedError
-
     def request(self, prefix: str) -> Record | None:
-        """The record behind the request header."""
-        raise NotImplementedError
+        """The record behind the request header; None if there is nothing behind it.
+
+        :raises BadArgumentsError: the path is malformed.
+        """
+        record: Any = self.opcode.request
+        if record is None:
+            return None
+        path, *others = [getattr(self, name) for name in self.__match_args__]
+        return record(server_path(prefix, path), *others)  # type: ignore[no-any-return]
 
     def result(self, response: Any, prefix: str) -> T:
-        """The result, made of the decoded response record."""
-        raise NotImplementedError
+        """The result, made of the response record."""
+        values = tuple(getattr(response, name) for name in response.__match_args__)
+        return values if len(values) > 1 else values[0]  # type: ignore[return-value]
 
     def encode(self, prefix: str) -> bytes:
-        """The body of the request. Raises :class:`BadArgumentsError` naming the argument that is wrong."""
+        """The bytes behind the request header.
+
+        :raises BadArgumentsError: an argument cannot be encoded; the error names it.
+        """
         try:
             record = self.request(prefix)
             return record.encode() if record is not None else b""
-        except _NOT_ENCODABLE as error:
+        except NOT_ENCODABLE as error:
             arguments = {name: getattr(self, name) for name in RULES if hasattr(self, name)}
             words = complaint(arguments) or f"{type(self).__name__} cannot be encoded: {error}"
             path = arguments.get("path")
             raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
     def decode(self, reply: bytes, prefix: str) -> T:
-        """The result, made of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`."""
-        response = self.response
+        """The result, made of a whole reply frame.
+
+        :raises JuteError: the reply is malformed.
+        """
+        response = self.opcode.response
         return self.result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
+
+
+class _Command(Operation[None]):
+    """An operation whose reply says only that it succeeded."""
+
+    __slots__ = ()
+
+    def result(self, response: object, prefix: str) -> None:
+        return None
+
+    def decode(self, reply: bytes, prefix: str) -> None:
+        return None
 
 
 # --- writes ---------------------------------------------------------------------------------------------
@@ -171,7 +178,7 @@ class Create(Operation[tuple[str, Stat]]):
     acl: Sequence[ACL]
     mode: CreateMode
     ttl: int
-    response = Create2Response
+    opcode: OpCode
 
     def __init__(
         self,
@@ -218,383 +225,204 @@ class Create(Operation[tuple[str, Stat]]):
                 )
             else:
                 mode = CreateMode(bool(ephemeral) + 2 * bool(sequential))
-        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds)
-
-    @property
-    def opcode(self) -> OpCode:
-        return _CREATE_OPCODES.get(self.mode, OpCode.CREATE2)
+        opcode = _CREATE_OPCODES.get(mode, OpCode.CREATE2) if isinstance(mode, int) else OpCode.CREATE2
+        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds, opcode)
 
     def request(self, prefix: str) -> Record:
-        if self.mode.is_sequential:  # the number makes a name of "/queue/" (semantics.md section 6)
+        if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
             server_path("", self.path + "0")
             path = prefix + self.path
         else:
             path = server_path(prefix, self.path)
         if self.mode.is_ttl:
-            return CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
-        return CreateRequest(path, _bytes(self.data), self.acl, self.mode)
+            return r.CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
+        return r.CreateRequest(path, _bytes(self.data), self.acl, self.mode)
 
-    def result(self, response: Create2Response, prefix: str) -> tuple[str, Stat]:
-        return _created_path(response, prefix), response.stat
+    def result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
+        return created_path(response, prefix), response.stat
 
 
 @attrs.frozen
-class Delete(Operation[None]):
+class _Versioned(_Command):
+    """An operation on a znode whose data has this version (-1: any)."""
+
     path: str
     version: int = -1
+
+
+class Delete(_Versioned):
+    """Delete a znode."""
+
+    __slots__ = ()
     opcode = OpCode.DELETE
 
-    def request(self, prefix: str) -> Record:
-        return DeleteRequest(server_path(prefix, self.path), self.version)
 
-    def result(self, response: None, prefix: str) -> None:
-        return None
+class Check(_Versioned):
+    """Part of a transaction only: the znode exists, with this version of its data."""
+
+    __slots__ = ()
+    opcode = OpCode.CHECK
 
 
 @attrs.frozen
 class SetData(Operation[Stat]):
+    """Replace the data if they have this version (-1: any); the result is the new Stat."""
+
     path: str
     data: bytes | None
     version: int = -1
     opcode = OpCode.SET_DATA
-    response = SetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
-
-    def result(self, response: SetDataResponse, prefix: str) -> Stat:
-        return response.stat
+        return r.SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
 
 @attrs.frozen
 class SetACL(Operation[Stat]):
+    """Replace the ACL if it has this version (``Stat.aversion``; -1: any); the result is the new Stat."""
+
     path: str
     acl: Sequence[ACL]
     version: int = -1
     opcode = OpCode.SET_ACL
-    response = SetACLResponse
-
-    def request(self, prefix: str) -> Record:
-        return SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
-
-    def result(self, response: SetACLResponse, prefix: str) -> Stat:
-        return response.stat
-
-
-@attrs.frozen
-class Check(Operation[None]):
-    """Part of a transaction only: the znode exists and has this version of its data (-1: any)."""
-
-    path: str
-    version: int = -1
-    opcode = OpCode.CHECK
-
-    def request(self, prefix: str) -> Record:
-        return CheckVersionRequest(server_path(prefix, self.path), self.version)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
 
 
 @attrs.frozen
 class Reconfig(Operation[tuple[bytes | None, Stat]]):
+    """Change the members of the ensemble; the result is the new configuration and its Stat."""
+
     joining: str | None
     leaving: str | None
     new_members: str | None
     from_config: int = -1
     path: str = CONFIG_PATH
     opcode = OpCode.RECONFIG
-    response = GetDataResponse
 
     def request(self, prefix: str) -> Record:
-        return ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
-
-    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
-        return response.data, response.stat
+        return r.ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
 
 
 # --- reads ----------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Exists(Operation[Stat]):
-    """NoNodeError where there is no such znode; the watch is armed all the same."""
+class _Read(Operation[T]):
+    """A read."""
+
+    path: str
+    idempotent = True
+
+
+@attrs.frozen
+class _WatchableRead(Operation[T]):
+    """A read that may arm a watch."""
 
     path: str
     watch: bool = False
     idempotent = True
+
+
+class Exists(_WatchableRead[Stat]):
+    """The Stat. Where there is no such znode, the error is NoNodeError, and the watch is armed."""
+
+    __slots__ = ()
     opcode = OpCode.EXISTS
-    response = ExistsResponse
-
-    def request(self, prefix: str) -> Record:
-        return ExistsRequest(server_path(prefix, self.path), self.watch)
-
-    def result(self, response: ExistsResponse, prefix: str) -> Stat:
-        return response.stat
 
 
-@attrs.frozen
-class GetData(Operation[tuple[bytes | None, Stat]]):
-    path: str
-    watch: bool = False
-    idempotent = True
+class GetData(_WatchableRead[tuple[bytes | None, Stat]]):
+    """The data and the Stat."""
+
+    __slots__ = ()
     opcode = OpCode.GET_DATA
-    response = GetDataResponse
-
-    def request(self, prefix: str) -> Record:
-        return GetDataRequest(server_path(prefix, self.path), self.watch)
-
-    def result(self, response: GetDataResponse, prefix: str) -> tuple[bytes | None, Stat]:
-        return response.data, response.stat
 
 
-@attrs.frozen
-class GetConfig(GetData):
-    """The ensemble's configuration, which lies outside every chroot."""
+class GetChildren(_WatchableRead[list[str]]):
+    """The names of the children, in no particular order."""
 
-    path: str = CONFIG_PATH
-
-    def request(self, prefix: str) -> Record:
-        return GetDataRequest(self.path, self.watch)
-
-
-@attrs.frozen
-class GetChildren(Operation[list[str]]):
-    path: str
-    watch: bool = False
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.GET_CHILDREN
-    response = GetChildrenResponse
 
-    def request(self, prefix: str) -> Record:
-        return GetChildrenRequest(server_path(prefix, self.path), self.watch)
-
-    def result(self, response: GetChildrenResponse, prefix: str) -> list[str]:
+    def result(self, response: Any, prefix: str) -> list[str]:
         return list(response.children or ())
 
 
-@attrs.frozen
-class GetChildrenAndStat(Operation[tuple[list[str], Stat]]):
-    path: str
-    watch: bool = False
-    idempotent = True
+class GetChildrenAndStat(_WatchableRead[tuple[list[str], Stat]]):
+    """The names of the children, in no particular order, and the Stat of the parent."""
+
+    __slots__ = ()
     opcode = OpCode.GET_CHILDREN2
-    response = GetChildren2Response
 
-    def request(self, prefix: str) -> Record:
-        return GetChildren2Request(server_path(prefix, self.path), self.watch)
-
-    def result(self, response: GetChildren2Response, prefix: str) -> tuple[list[str], Stat]:
+    def result(self, response: Any, prefix: str) -> tuple[list[str], Stat]:
         return list(response.children or ()), response.stat
 
 
-@attrs.frozen
-class GetACL(Operation[tuple[list[ACL], Stat]]):
-    path: str
-    idempotent = True
+class GetACL(_Read[tuple[list[ACL], Stat]]):
+    """The ACL and the Stat."""
+
+    __slots__ = ()
     opcode = OpCode.GET_ACL
-    response = GetACLResponse
 
-    def request(self, prefix: str) -> Record:
-        return GetACLRequest(server_path(prefix, self.path))
-
-    def result(self, response: GetACLResponse, prefix: str) -> tuple[list[ACL], Stat]:
+    def result(self, response: Any, prefix: str) -> tuple[list[ACL], Stat]:
         return list(response.acl or ()), response.stat
 
 
-@attrs.frozen
-class GetAllChildrenNumber(Operation[int]):
-    path: str
-    idempotent = True
+class GetAllChildrenNumber(_Read[int]):
+    """The number of znodes below a path, at all depths."""
+
+    __slots__ = ()
     opcode = OpCode.GET_ALL_CHILDREN_NUMBER
-    response = GetAllChildrenNumberResponse
-
-    def request(self, prefix: str) -> Record:
-        return GetAllChildrenNumberRequest(server_path(prefix, self.path))
-
-    def result(self, response: GetAllChildrenNumberResponse, prefix: str) -> int:
-        return response.totalNumber
 
 
-@attrs.frozen
-class GetEphemerals(Operation[list[str]]):
-    """The server compares by plain string prefix: ``/a`` also finds ``/ab``. Those outside the chroot are
-    left out."""
+class GetEphemerals(_Read[list[str]]):
+    """The paths of this session's ephemeral znodes that begin with a string. The server compares strings, not
+    paths: ``/a`` finds ``/ab``, too. Paths outside the chroot are left out."""
 
-    path: str
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.GET_EPHEMERALS
-    response = GetEphemeralsResponse
 
-    def request(self, prefix: str) -> Record:
-        return GetEphemeralsRequest(server_path(prefix, self.path))
-
-    def result(self, response: GetEphemeralsResponse, prefix: str) -> list[str]:
+    def result(self, response: Any, prefix: str) -> list[str]:
         found = response.ephemerals or ()
         return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
 
 
 @attrs.frozen
-class Sync(Operation[None]):
+class Sync(_Command):
+    """Wait until the server has everything that was committed when this was asked."""
+
     path: str
     idempotent = True
     opcode = OpCode.SYNC
 
-    def request(self, prefix: str) -> Record:
-        return SyncRequest(server_path(prefix, self.path))
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
-
 
 @attrs.frozen
 class WhoAmI(Operation[list[ClientInfo]]):
+    """The identities of this connection."""
+
     path: str = "/"
     idempotent = True
     opcode = OpCode.WHO_AM_I
-    response = WhoAmIResponse
 
-    def request(self, prefix: str) -> None:
-        return None
-
-    def result(self, response: WhoAmIResponse, prefix: str) -> list[ClientInfo]:
+    def result(self, response: Any, prefix: str) -> list[ClientInfo]:
         return list(response.clientInfo or ())
-
-
-# --- several at once ------------------------------------------------------------------------------------
-
-
-_CREATED = (CreateResponse, Create2Response)
-_NOTHING = type(None)
-
-
-def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]:
-    try:
-        return tuple(operations)
-    except TypeError:
-        check_arguments(operations=operations)
-        raise
-
-
-@attrs.frozen
-class _Batch(Operation[T]):
-    """The common part of a transaction and a batch of reads (wire.md section 10)."""
-
-    operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
-    path: str = "/"
-    members: ClassVar[Mapping[int, type[Record]]]
-
-    def encode(self, prefix: str) -> bytes:
-        ops = []
-        try:
-            for operation in self.operations:
-                if operation.opcode not in self.members:
-                    raise TypeError
-                request = operation.request(prefix)
-                assert request is not None
-                ops.append(MultiOp(operation.opcode, request))
-            return encode_multi(ops)
-        except (*_NOT_ENCODABLE, BadArgumentsError):
-            self._blame(prefix)
-            raise
-
-    def _blame(self, prefix: str) -> None:
-        """Encoding has failed: raise the error of the operation that is wrong."""
-        for index, operation in enumerate(self.operations):
-            try:
-                if isinstance(operation, Operation):
-                    operation.encode(prefix)
-                if not isinstance(operation, Operation) or operation.opcode not in self.members:
-                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
-            except BadArgumentsError as error:
-                error.message = f"operations[{index}]: {error.message}"
-                error.index = index
-                raise
-
-    def decode(self, reply: bytes, prefix: str) -> T:
-        results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
-        if len(results) != len(self.operations):
-            raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
-        return self._combine(results, prefix)
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> T:
-        raise NotImplementedError
-
-    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
-        """The result of one that succeeded."""
-        response: Any = result.response
-        kind = type(response)
-        if kind in _CREATED and isinstance(operation, Create):
-            return _created_path(response, prefix)
-        if kind is not (operation.response or _NOTHING):
-            raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
-        return operation.result(response, prefix)
-
-
-@attrs.frozen
-class Multi(_Batch[list[Any]]):
-    """All or nothing, under one zxid. The error of a failed one is that of the operation that failed, with
-    its position in ``index``.
-
-    The result of a :class:`Create` is its path alone: real servers read create2 as create in here and send no
-    Stat (observed with 3.8.0).
-    """
-
-    members = TRANSACTION_OPS
-    opcode = OpCode.MULTI
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
-        for index, result in enumerate(results):
-            if result.err:  # the first that is not 0 is the cause (wire.md section 10)
-                error = error_for(result.err, self.operations[index].path)
-                error.index = index
-                raise error
-        return [
-            self._result(operation, result, prefix)
-            for operation, result in zip(self.operations, results, strict=True)
-        ]
-
-
-@attrs.frozen
-class MultiRead(_Batch[list[Any]]):
-    """:class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
-
-    idempotent = True
-    members = READ_OPS
-    opcode = OpCode.MULTI_READ
-
-    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
-        return [
-            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
-            for operation, result in zip(self.operations, results, strict=True)
-        ]
 
 
 # --- watches --------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class AddWatch(Operation[None]):
+class AddWatch(_Command):
+    """Arm a persistent watch."""
+
     path: str
     mode: AddWatchMode
     idempotent = True
     opcode = OpCode.ADD_WATCH
 
-    def request(self, prefix: str) -> Record:
-        return AddWatchRequest(server_path(prefix, self.path), self.mode)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None
-
 
 @attrs.frozen
-class RemoveWatches(Operation[None]):
+class RemoveWatches(_Command):
+    """Remove this connection's watches of some type from a path."""
+
     path: str
     type: WatcherType
     opcode = OpCode.REMOVE_WATCHES
-
-    def request(self, prefix: str) -> Record:
-        return RemoveWatchesRequest(self.path, self.type)
-
-    def result(self, response: None, prefix: str) -> None:
-        return None

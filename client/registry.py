@@ -32,7 +32,7 @@ from ..protocol.records import SetWatches, SetWatches2
 from .events import Missed, MissedReason, WatchEvent
 
 
-class Kind(enum.Enum):
+class WatchKind(enum.Enum):
     """The lists of setWatches2, in its order. EXIST is a data watch on a znode that was not there."""
 
     DATA = enum.auto()
@@ -42,16 +42,16 @@ class Kind(enum.Enum):
     RECURSIVE = enum.auto()
 
 
-_ONE_SHOT = (Kind.DATA, Kind.EXIST, Kind.CHILD)
-_LASTING = (Kind.PERSISTENT, Kind.RECURSIVE)
-_DATA_SIDE = (Kind.DATA, Kind.EXIST)
+_ONE_SHOT = (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD)
+_LASTING = (WatchKind.PERSISTENT, WatchKind.RECURSIVE)
+_DATA_SIDE = (WatchKind.DATA, WatchKind.EXIST)
 
 # Which one-shot watches an event ends (semantics.md section 10.2).
 _ENDS = {
     EventType.CREATED: _DATA_SIDE,
     EventType.CHANGED: _DATA_SIDE,
     EventType.DELETED: _ONE_SHOT,
-    EventType.CHILD: (Kind.CHILD,),
+    EventType.CHILD: (WatchKind.CHILD,),
 }
 
 
@@ -67,20 +67,20 @@ class Watcher(Protocol):
 class _Path:
     """The users of one path."""
 
-    users: dict[Kind, list[Watcher]] = attrs.Factory(dict)
-    reserved: list[Kind] = attrs.Factory(list)
+    users: dict[WatchKind, list[Watcher]] = attrs.Factory(dict)
+    reserved: list[WatchKind] = attrs.Factory(list)
     superfluous: bool = False
     """The server may watch more here than the users need."""
     deep: bool = False
     """The server has a recursive watch here."""
 
-    def uses(self, kinds: Iterable[Kind]) -> bool:
+    def uses(self, kinds: Iterable[WatchKind]) -> bool:
         return any(kind in self.users or kind in self.reserved for kind in kinds)
 
-    def add(self, kind: Kind, watcher: Watcher) -> None:
+    def add(self, kind: WatchKind, watcher: Watcher) -> None:
         self.users.setdefault(kind, []).append(watcher)
 
-    def discard(self, kind: Kind, watcher: Watcher) -> bool:
+    def discard(self, kind: WatchKind, watcher: Watcher) -> bool:
         watchers = self.users.get(kind, [])
         if watcher not in watchers:
             return False
@@ -118,19 +118,19 @@ class WatchRegistry:
 
     # --- users come and go -------------------------------------------------------------------------------
 
-    def reserve(self, path: str, kind: Kind) -> bool:
+    def reserve(self, path: str, kind: WatchKind) -> bool:
         """A request that will arm a watch is about to be submitted.
 
         :returns: whether it has to ask the server for this kind. False where it rides on a greater one.
         """
         entry = self._paths.setdefault(path, _Path())
-        greater = {Kind.PERSISTENT: (Kind.RECURSIVE,), Kind.RECURSIVE: ()}.get(kind, _LASTING)
-        rides = entry.deep if kind is Kind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
+        greater = {WatchKind.PERSISTENT: (WatchKind.RECURSIVE,), WatchKind.RECURSIVE: ()}.get(kind, _LASTING)
+        rides = entry.deep if kind is WatchKind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
         rides = rides or entry.uses(greater)
         entry.reserved.append(kind)
         return not rides
 
-    def settle(self, path: str, reserved: Kind, armed: Kind | None, watcher: Watcher) -> None:
+    def settle(self, path: str, reserved: WatchKind, armed: WatchKind | None, watcher: Watcher) -> None:
         """The request has its answer: the watch is armed, or (None) it is not."""
         entry = self._paths.get(path)
         if entry is None:  # after the end
@@ -140,7 +140,7 @@ class WatchRegistry:
             self._released(path, entry, reserved, asked=False)
             return
         entry.add(armed, watcher)
-        if armed is Kind.RECURSIVE:
+        if armed is WatchKind.RECURSIVE:
             entry.deep = True
             self._recursive[len(path)] += 1
 
@@ -149,16 +149,16 @@ class WatchRegistry:
         entry = self._paths.get(path)
         if entry is None:
             return
-        for kind in Kind:
+        for kind in WatchKind:
             if entry.discard(kind, watcher):
-                if kind is Kind.RECURSIVE:
+                if kind is WatchKind.RECURSIVE:
                     self._recursive -= Counter({len(path): 1})
                 self._released(path, entry, kind, asked=True)
                 return
 
-    def _released(self, path: str, entry: _Path, kind: Kind, *, asked: bool) -> None:
+    def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
         """One user less; ``asked`` unless the server never armed anything for it."""
-        if not entry.uses(Kind):
+        if not entry.uses(WatchKind):
             del self._paths[path]
             if entry.superfluous or (asked and kind in _LASTING):
                 self.remove(path, WatcherType.ANY)
@@ -166,9 +166,9 @@ class WatchRegistry:
         elif kind in _LASTING:
             entry.superfluous = True
             return
-        side = (Kind.CHILD,) if kind is Kind.CHILD else _DATA_SIDE
+        side = (WatchKind.CHILD,) if kind is WatchKind.CHILD else _DATA_SIDE
         if asked and not entry.uses(side) and not entry.uses(_LASTING) and not entry.superfluous:
-            self.remove(path, WatcherType.CHILDREN if kind is Kind.CHILD else WatcherType.DATA)
+            self.remove(path, WatcherType.CHILDREN if kind is WatchKind.CHILD else WatcherType.DATA)
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class WatchRegistry:
             # One step for each length that a path with recursive users has, however deep the event's path.
             if length == len(path) or length == 1 or path[length : length + 1] == "/":
                 above = self._paths.get(path[:length])
-                for watcher in list(above.users.get(Kind.RECURSIVE, ())) if above else ():
+                for watcher in list(above.users.get(WatchKind.RECURSIVE, ())) if above else ():
                     watcher.deliver(event)
         if type is not EventType.CHANGED and path != "/":
             parent = parent_of(path) or "/"
@@ -202,9 +202,9 @@ class WatchRegistry:
     def _deliver(self, entry: _Path, event: WatchEvent) -> None:
         """To the users of the event's own path, but the recursive ones."""
         ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
-        lasting = list(entry.users.get(Kind.PERSISTENT, ()))
-        if ended and not entry.uses(Kind):
-            self._released(event.path, entry, Kind.DATA, asked=False)
+        lasting = list(entry.users.get(WatchKind.PERSISTENT, ()))
+        if ended and not entry.uses(WatchKind):
+            self._released(event.path, entry, WatchKind.DATA, asked=False)
         for watcher in ended + lasting:
             watcher.deliver(event)
 
@@ -214,36 +214,38 @@ class WatchRegistry:
         """The server has forgotten all watches of the connection."""
         for path, entry in list(self._paths.items()):
             entry.superfluous = entry.deep = False
-            if not entry.uses(Kind):
+            if not entry.uses(WatchKind):
                 del self._paths[path]
 
     def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:
         """The frames that arm everything again, none with more than ``limit`` bytes of paths (but a path
         alone may have more)."""
-        flat = [(kind, path) for path, entry in self._paths.items() for kind in Kind if kind in entry.users]
+        flat = [
+            (kind, path) for path, entry in self._paths.items() for kind in WatchKind if kind in entry.users
+        ]
         lasting = any(kind in _LASTING for kind, _ in flat)
-        chunk: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+        chunk: dict[WatchKind, list[str]] = {kind: [] for kind in WatchKind}
         size = 0
         for kind, path in flat:
             cost = len(encode_text(path)) + 4
             if size and size + cost > limit:
                 yield self._rearm(chunk, relative_zxid, lasting)
-                chunk = {kind: [] for kind in Kind}
+                chunk = {kind: [] for kind in WatchKind}
                 size = 0
             chunk[kind].append(path)
-            self._paths[path].deep |= kind is Kind.RECURSIVE
+            self._paths[path].deep |= kind is WatchKind.RECURSIVE
             size += cost
         if size:
             yield self._rearm(chunk, relative_zxid, lasting)
 
-    def _rearm(self, chunk: dict[Kind, list[str]], relative_zxid: int, lasting: bool) -> Rearm:
+    def _rearm(self, chunk: dict[WatchKind, list[str]], relative_zxid: int, lasting: bool) -> Rearm:
         watchers = [
             (path, watcher)
             for kind in _LASTING
             for path in chunk[kind]
             for watcher in self._paths[path].users[kind]
         ]
-        data, exist, child, persistent, recursive = (chunk[kind] for kind in Kind)
+        data, exist, child, persistent, recursive = (chunk[kind] for kind in WatchKind)
         if not lasting:  # understood by servers before 3.6 too
             return Rearm(OpCode.SET_WATCHES, SetWatches(relative_zxid, data, exist, child), watchers)
         record = SetWatches2(relative_zxid, data, exist, child, persistent, recursive)

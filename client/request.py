@@ -10,6 +10,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+REQUEST_HEADER_SIZE = 8
+"""Bytes: xid and op code."""
+
 _NOTHING: Any = object()
 
 

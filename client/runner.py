@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import trio
 
-from ..protocol.errors import ClosingError, SessionExpiredError
 from .hosts import Host, HostCycle
+from .machine import SessionMachine, SessionState
 from .request import Request
 from .resolver import Resolver
-from .session import SessionMachine, SessionState
-
-T = TypeVar("T")
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port; raises OSError where that fails."""
@@ -29,146 +26,6 @@ _SHORTEST_BUDGET = 0.5
 """Seconds that a server has to accept a connection, and again to answer the handshake, at least."""
 _LOOK_UP_PATIENCE = 1.0
 """Seconds that the look-up of the host names may keep a round waiting."""
-
-
-class Pending(Request[T]):
-    """A request on its way."""
-
-    __slots__ = ()
-
-    async def wait(self) -> T:
-        """Wait for the result. Cancelling stops the waiting, not the request; wait again as you like."""
-        await wait_settled(self, None)
-        return self.result()
-
-
-async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
-    """Wait until the request is settled; ``on_cancel`` is told if the caller is cancelled before."""
-    if request.settled:
-        await trio.lowlevel.checkpoint()
-        return
-    task = trio.lowlevel.current_task()
-
-    def wake(request: Request[Any]) -> None:
-        trio.lowlevel.reschedule(task)
-
-    def abort(raise_cancel: object) -> trio.lowlevel.Abort:
-        request.forget(wake)
-        if on_cancel is not None:
-            on_cancel(request)
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    request.on_settled(wake)
-    await trio.lowlevel.wait_task_rescheduled(abort)
-
-
-class Session:
-    """What a user may know of the session. Times are those of ``trio.current_time()``."""
-
-    def __init__(self, machine: SessionMachine, *, renews: bool) -> None:
-        self._machine = machine
-        self._renews = renews
-        self._changed = trio.Event()
-        self.expired = trio.Event()
-        """Set when the present session, of this generation, has ended."""
-
-    @property
-    def id(self) -> int:
-        """0 until there is a session."""
-        return self._machine.session_id
-
-    @property
-    def password(self) -> bytes:
-        """With the id, what it takes to resume the session."""
-        return self._machine.password
-
-    @property
-    def generation(self) -> int:
-        """1 for the first session, one more for each that replaced an expired one."""
-        return self._machine.generation
-
-    @property
-    def state(self) -> SessionState:
-        return self._machine.state
-
-    @property
-    def negotiated_timeout(self) -> float:
-        """The session timeout in seconds."""
-        return self._machine.timeout
-
-    @property
-    def last_zxid(self) -> int:
-        """The highest zxid seen in a reply."""
-        return self._machine.last_zxid
-
-    def lease_deadline(self) -> float:
-        """The session cannot have ended before this time. Minus infinity without a session.
-
-        Handshakes move it on, and writes and ``sync``, which the leader of an ensemble answers; pings and
-        reads do not. :meth:`.ZooKeeper.keep_lease` has the client send what it takes. Leave a margin for
-        clocks that differ, a tenth of the session timeout (docs/lease.md).
-        """
-        return self._machine.lease_deadline
-
-    @property
-    def changed(self) -> trio.Event:
-        """Set at the next change of state. Take it before you look at the state, and no change is missed."""
-        return self._changed
-
-    async def wait_change(self) -> SessionState:
-        """Wait for the next change of state and return the state as it is then. Two quick changes may look
-        like one: compare the generation too."""
-        await self._changed.wait()
-        return self.state
-
-    async def wait_connected(self) -> None:
-        """Wait until requests are being served. Raises :class:`SessionExpiredError`, :class:`ClosingError`
-        or :class:`AuthFailedError` if that will never be."""
-        while self.state is not SessionState.CONNECTED:
-            if self._machine.fatal is not None:
-                raise self._machine.fatal
-            if self.state is SessionState.CLOSED:
-                raise ClosingError(message="the client was closed")
-            if self.state is SessionState.EXPIRED and not self._renews:
-                raise SessionExpiredError
-            await self.wait_change()
-        await trio.lowlevel.checkpoint()
-
-    def note(self, state: SessionState) -> None:
-        """Called by the runner with each new state."""
-        if state is SessionState.EXPIRED:
-            self.expired.set()
-        elif self.expired.is_set():
-            self.expired = trio.Event()
-        self._changed.set()
-        self._changed = trio.Event()
-
-
-class Background:
-    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled: it takes a connection
-    to close the session when the client's block is cancelled from outside."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
-        self._scopes: set[trio.CancelScope] = set()
-
-    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        scope = trio.CancelScope(shield=True)
-        self._scopes.add(scope)
-        self._nursery.start_soon(self._run, scope, function, args)
-
-    async def _run(
-        self, scope: trio.CancelScope, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]
-    ) -> None:
-        try:
-            with scope:
-                await function(*args)
-        finally:
-            self._scopes.discard(scope)
-
-    def cancel(self) -> None:
-        for scope in list(self._scopes):
-            scope.cancel()
 
 
 @attrs.define
@@ -255,17 +112,17 @@ class Runner:
         connection is lost, soon enough for what is held to be kept, and longer from round to round."""
         machine = self.machine
         if self.resolver is not None:
-            patience = min(machine.connect_budget, _LOOK_UP_PATIENCE)
+            patience = min(machine.data.connect_budget, _LOOK_UP_PATIENCE)
             self.hosts.update(await self.resolver.servers(patience))
-        timeout = machine.timeout
-        if machine.metrics.connections:
+        timeout = machine.data.timeout
+        if machine.data.metrics.connections:
             timeout *= min(1.0, _FIRST_SHARE * 2**self.hosts.rounds)
         else:
             timeout = min(timeout, self.connect_timeout)
-        machine.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
+        machine.data.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
 
     async def _open(self, host: Host) -> trio.abc.Stream | None:
-        budget = self.machine.connect_budget
+        budget = self.machine.data.connect_budget
         try:
             if self.resolver is not None and host in self.resolver.unresolved:
                 raise OSError(self.resolver.unresolved[host])

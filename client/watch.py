@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -11,7 +10,8 @@ import trio
 
 from ..protocol.errors import ClosingError
 from .events import Event, Missed, MissedReason, WatchEvent
-from .operations import client_path
+from .operations import client_path, server_path
+from .registry import WatchRegistry
 
 _LONGEST_BACKLOG = 4 * 2**20
 """How many characters the paths of unread events may have together."""
@@ -23,7 +23,7 @@ class Watch:
     It survives reconnects: what happened meanwhile is reported then. Waiting may be cancelled and resumed;
     it is leaving the block, or :meth:`cancel`, that removes the watch:
 
-        data, stat, watch = await zk.get("/config", watch=True)
+        data, stat, watch = await zk.get_and_watch("/config")
         with watch:
             await watch.wait()
 
@@ -31,12 +31,13 @@ class Watch:
     :ivar event: what it fired with; None until then.
     """
 
-    def __init__(self, path: str, prefix: str, leave: Callable[[Watch], object]) -> None:
+    def __init__(self, path: str, prefix: str, registry: WatchRegistry) -> None:
         self.path = path
+        self.prefix = prefix
+        self.server_path = server_path(prefix, path)
         self.event: Event | None = None
         self.cancelled = False
-        self._prefix = prefix
-        self._leave = leave
+        self._registry = registry
         self._error: Exception | None = None
         self._over = trio.Event()
 
@@ -56,7 +57,7 @@ class Watch:
         if not self._over.is_set():
             self.cancelled = True
             self.end(ClosingError(self.path, "the watch was cancelled"))
-        self._leave(self)
+        self._registry.leave(self.server_path, self)
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +70,7 @@ class Watch:
     def deliver(self, event: Event) -> None:
         """Called by the registry."""
         if not self._over.is_set():
-            self.event = localised(event, self.path, self._prefix)
+            self.event = localised(event, self.path, self.prefix)
             self._over.set()
 
     def end(self, error: Exception) -> None:
@@ -90,9 +91,11 @@ class WatchStream:
     :ivar path: the path watched.
     """
 
-    def __init__(self, path: str, prefix: str, buffer: int) -> None:
+    def __init__(self, path: str, prefix: str, registry: WatchRegistry, buffer: int) -> None:
         self.path = path
-        self._prefix = prefix
+        self.prefix = prefix
+        self.server_path = server_path(prefix, path)
+        self._registry = registry
         self._buffer = buffer
         self._events: deque[Event] = deque()
         self._characters = 0
@@ -118,7 +121,7 @@ class WatchStream:
 
     def deliver(self, event: Event) -> None:
         """Called by the registry."""
-        event = localised(event, self.path, self._prefix)
+        event = localised(event, self.path, self.prefix)
         self._characters += len(event.path)
         if len(self._events) >= self._buffer or self._characters > _LONGEST_BACKLOG:
             self._events.clear()
@@ -132,9 +135,13 @@ class WatchStream:
         self._error = error
         self._wakeup.set()
 
+    def leave(self) -> None:
+        """Remove the watch. The server is told when it was the last on this path."""
+        self._registry.leave(self.server_path, self)
+
 
 def localised(event: Event, watched: str, prefix: str) -> Event:
-    """An event of the registry, which speaks of the server's paths, as the client sees it."""
+    """An event of the registry, which has the server's paths, with the client's."""
     if isinstance(event, Missed):
         return Missed(watched, event.reason)
     return WatchEvent(event.type, client_path(prefix, event.path), event.zxid) if prefix else event

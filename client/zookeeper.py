@@ -1,4 +1,4 @@
-"""The client as users know it: one method for each thing to ask of the service."""
+"""The client as users know it: one method for each operation of the service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-import attrs
 import trio
 
 from ..protocol.constants import AddWatchMode, WatcherType
@@ -15,10 +14,13 @@ from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, N
 from ..protocol.paths import join, parent_of
 from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
-from .connection import Credential, Metrics
+from .background import Background
+from .batch import Multi, MultiRead
 from .hosts import Host
 from .janitor import Janitor
+from .machine import SessionState
 from .operations import (
+    CONFIG_PATH,
     AddWatch,
     Create,
     CreateOptions,
@@ -28,11 +30,8 @@ from .operations import (
     GetAllChildrenNumber,
     GetChildren,
     GetChildrenAndStat,
-    GetConfig,
     GetData,
     GetEphemerals,
-    Multi,
-    MultiRead,
     Operation,
     Reconfig,
     RemoveWatches,
@@ -42,9 +41,11 @@ from .operations import (
     WhoAmI,
     server_path,
 )
-from .registry import Kind
-from .runner import Background, Pending, Runner, Session, wait_settled
-from .session import SessionState
+from .pending import Pending, wait_settled
+from .registry import WatchKind
+from .runner import Runner
+from .session import Session
+from .session_data import Credential
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 
@@ -55,39 +56,39 @@ Data = bytes | None
 class ZooKeeper:
     """A client; made by :func:`.connect`.
 
-    Any number of tasks may share it. An operation is submitted when it is first awaited, before anything
-    else can run, and operations are carried out in the order in which they were submitted.
+    Any number of tasks may share it. An operation is submitted when its method is first awaited, before any
+    other task runs; the server carries out operations in the order in which they were submitted.
 
-    Every method that asks the server may raise :class:`ConnectionLossError` (``sent`` says whether the
-    request may have been applied; of reads it only says that there was no server for the length of the
-    session timeout), :class:`SessionExpiredError`, :class:`ClosingError`, and :class:`BadArgumentsError` for
-    an argument that cannot be sent, before anything is; the docstrings name what else to expect. Cancelling
-    a call that has not left the client yet withdraws it; after that it runs its course on the server.
+    Each method that asks the server may raise, besides the errors that its docstring names:
+
+    * :class:`ConnectionLossError`. Of a write, ``sent`` says whether it may have been applied. A read was
+      repeated by the client, and failed because there was no server for the length of the session timeout.
+    * :class:`SessionExpiredError` and :class:`ClosingError`.
+    * :class:`BadArgumentsError` for an argument that cannot be sent, before anything is sent.
+
+    Cancelling a call withdraws a request that has not left the client. One that has left is carried out.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
-    :ivar session: the session's state.
+    :ivar session: the session, and what is known of it.
     :ivar janitor: removes, in the background, what cancelled or failed tasks could not.
-    :ivar metrics: what was sent.
+    :ivar metrics: counters of what was sent.
     """
 
     def __init__(self, runner: Runner, session: Session, background: Background, chroot: str) -> None:
         self.chroot = chroot
         self.session = session
         self.janitor = Janitor(self)
+        self.metrics = runner.machine.data.metrics
         self._runner = runner
         self._machine = runner.machine
-        self._watches = runner.machine.watches
+        self._watches = runner.machine.data.watches
         self._background = background
         self._watches.remove = self._remove_watch
 
     @property
     def server(self) -> Host | None:
-        """Where the present connection goes, or the last one went."""
+        """The server of the present connection, or of the last one; None before there was any."""
         return self._runner.server
-
-    @property
-    def metrics(self) -> Metrics:
-        return self._machine.metrics
 
     @property
     def watch_count(self) -> int:
@@ -105,26 +106,26 @@ class ZooKeeper:
         return not self._machine.accepting
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Run ``function(*args)`` until it ends or the client closes. What it raises ends the client."""
+        """Run ``function(*args)`` in a task, until it ends or the client closes. An exception that it raises
+        ends the client."""
         check_arguments(function=function)
         self._background.start_soon(function, *args)
 
     def keep_lease(self, moved: Callable[[], object]) -> Callable[[], None]:
-        """Keep ``session.lease_deadline()`` ahead of the present, as far as the servers allow: unless you
-        send writes anyway, the client sends 5 to 8 ``sync`` per session timeout, and no pings.
+        """Keep ``session.lease_deadline()`` in the future, as far as the servers allow. Unless the program
+        sends writes anyway, the client sends 5 to 8 ``sync`` per session timeout, and no pings.
 
         :param moved: called after each change of the deadline; it must not raise.
-
-        Returns what takes this back; calling that again does nothing.
+        :returns: a function that takes this back. To call it again does nothing.
         """
         check_arguments(moved=moved)
-        lease = self._machine.lease
-        keeper = partial(moved)  # another for each call, should the function be the same
+        lease = self._machine.data.lease
+        keeper = partial(moved)  # a new object for each call, even if the function is the same
         lease.keep(keeper)
         self._runner.reset_timer()
         return lambda: lease.release(keeper)
 
-    # --- the way of every operation ----------------------------------------------------------------------
+    # --- how each operation is carried out ---------------------------------------------------------------
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
         """Send an operation without waiting for its result: the way to pipeline from a single task.
@@ -133,10 +134,16 @@ class ZooKeeper:
         """
         return self._submit(operation, self.chroot)
 
+    def withdraw(self, pending: Pending[Any]) -> bool:
+        """Take back an operation that has not left the client: it fails as not sent. Returns False if it has
+        left, or is settled."""
+        return self._machine.withdraw(pending)
+
     def _submit(self, operation: Operation[T], prefix: str) -> Pending[T]:
+        """Send an operation whose path is below ``prefix``."""
         if not isinstance(operation, Operation):
             raise BadArgumentsError(None, f"an Operation is what can be submitted, not {operation!r:.100}")
-        body = operation.encode(prefix)  # first: it tells what is wrong with the operation
+        body = operation.encode(prefix)  # before the op code: it names the argument that is wrong
         pending: Pending[T] = Pending(
             operation.opcode,
             body,
@@ -147,14 +154,11 @@ class ZooKeeper:
         self._runner.submit(pending)
         return pending
 
-    def withdraw(self, pending: Pending[Any]) -> bool:
-        """Take back what was submitted and has not left the client: it then fails as not sent. Returns False
-        if it is too late for that."""
-        return self._machine.withdraw(pending)
+    async def _call(self, operation: Operation[T]) -> T:
+        return await self._call_below(self.chroot, operation)
 
-    async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
-        """Carry out an operation. Its path is below the chroot, or below ``prefix`` if that is given."""
-        pending = self._submit(operation, self.chroot if prefix is None else prefix)
+    async def _call_below(self, prefix: str, operation: Operation[T]) -> T:
+        pending = self._submit(operation, prefix)
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
 
@@ -162,17 +166,7 @@ class ZooKeeper:
 
     @overload
     async def create(
-        self,
-        path: str,
-        data: Data = b"",
-        *,
-        acl: Sequence[ACL] | None = None,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        container: bool = False,
-        ttl: float | None = None,
-        make_parents: bool = False,
-        include_stat: Literal[False] = False,
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> str: ...
     @overload
     async def create(
@@ -180,55 +174,39 @@ class ZooKeeper:
         path: str,
         data: Data = b"",
         *,
-        acl: Sequence[ACL] | None = None,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        container: bool = False,
-        ttl: float | None = None,
-        make_parents: bool = False,
         include_stat: Literal[True],
+        make_parents: bool = False,
+        **options: Unpack[CreateOptions],
     ) -> tuple[str, Stat]: ...
     async def create(
         self,
         path: str,
         data: Data = b"",
         *,
-        acl: Sequence[ACL] | None = None,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        container: bool = False,
-        ttl: float | None = None,
         make_parents: bool = False,
         include_stat: bool = False,
-    ) -> str | tuple[str, Stat]:
-        """Create a znode and return its path, which for a sequential one ends in the server's number.
+        **options: Unpack[CreateOptions],
+    ) -> Any:
+        """Create a znode and return its path. The path of a sequential znode ends in the server's number.
 
-        :param acl: everything for everyone if None.
-        :param container: the server removes the znode some time after its last child.
-        :param ttl: seconds after which the server removes the znode if it has no children and was not
-            changed; servers have to be told to allow this.
+        :param data: None for data that is null, which reads as None and not as ``b""``.
         :param make_parents: create missing parents, persistent and with the same ACL.
-        :param include_stat: return the path and the Stat.
-
-        Raises :class:`NodeExistsError`, :class:`NoNodeError` (no parent),
-        :class:`NoChildrenForEphemeralsError`, :class:`NoAuthError`, :class:`InvalidACLError`.
+        :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
+            see :class:`Create`.
+        :raises NodeExistsError: there is such a znode.
+        :raises NoNodeError: there is no parent.
+        :raises NoChildrenForEphemeralsError: the parent is ephemeral.
+        :raises NoAuthError: the ACL of the parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises ValueError: the options exclude each other.
         """
-        created, stat = await self.create_with_stat(
-            path,
-            data,
-            make_parents=make_parents,
-            acl=acl,
-            ephemeral=ephemeral,
-            sequential=sequential,
-            container=container,
-            ttl=ttl,
-        )
-        return (created, stat) if include_stat else created
+        created = await self.create_with_stat(path, data, make_parents=make_parents, **options)
+        return created if include_stat else created[0]
 
     async def create_with_stat(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> tuple[str, Stat]:
-        """The same as :meth:`create`, but return the path and the Stat."""
+        """Create a znode as :meth:`create` does, and return its path and its Stat."""
         operation = Create(path, data, **options)
         while True:
             try:
@@ -241,9 +219,14 @@ class ZooKeeper:
     async def ensure_path(
         self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
     ) -> None:
-        """Create whatever is missing of a path. ``/`` stands for the chroot, which is created too.
+        """Create a znode and its parents, as far as they are missing. ``/`` stands for the chroot, which is
+        created as well.
 
-        :param container: make the missing znodes containers.
+        :param acl: of the znodes that are created; everything for everyone if None.
+        :param container: create containers.
+        :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
+        :raises NoAuthError: the ACL of a parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
         """
         missing, full = [server_path(self.chroot, path)], ""
         while missing:
@@ -251,7 +234,7 @@ class ZooKeeper:
             if full == "/":
                 return
             try:
-                await self._call(Create(full, acl=acl, container=container), prefix="")
+                await self._call_below("", Create(full, acl=acl, container=container))
             except NodeExistsError:
                 pass
             except NoNodeError:
@@ -262,9 +245,11 @@ class ZooKeeper:
     async def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
         """Replace the data and return the new Stat.
 
+        :param data: None for data that is null, which reads as None and not as ``b""``.
         :param version: the version that the data must have; -1 for any.
-
-        Raises :class:`NoNodeError`, :class:`BadVersionError`, :class:`NoAuthError`.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the data has another version.
+        :raises NoAuthError: the ACL does not allow it.
         """
         return await self._call(SetData(path, data, version))
 
@@ -272,9 +257,11 @@ class ZooKeeper:
         """Delete a znode.
 
         :param version: the version that its data must have; -1 for any.
-        :param recursive: delete everything below first. This is no transaction: others see it happen.
-
-        Raises :class:`NoNodeError`, :class:`NotEmptyError`, :class:`BadVersionError`, :class:`NoAuthError`.
+        :param recursive: first delete all znodes below. This is no transaction: other clients see it happen.
+        :raises NoNodeError: there is no such znode.
+        :raises NotEmptyError: it has children.
+        :raises BadVersionError: its data has another version.
+        :raises NoAuthError: the ACL of the parent does not allow it.
         """
         while True:
             if recursive:
@@ -300,26 +287,29 @@ class ZooKeeper:
                     if parent == path:
                         raise
             found += level
-        # Deepest first: the server works them off in this order, so there is no need to wait in between.
+        # Children before parents: the server keeps the order, so there is no need to wait in between.
         for pending_delete in [self.submit(Delete(child)) for child in reversed(found)]:
-            # Somebody else may be at work here too; the last delete tells.
+            # Other clients may create and delete here too; the delete of the path itself will tell.
             with suppress(NoNodeError, NotEmptyError):
                 await pending_delete.wait()
 
     async def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
-        """Replace the access control list.
+        """Replace the ACL and return the new Stat.
 
-        :param version: the ``aversion`` that the list must have; -1 for any.
-
-        Raises :class:`NoNodeError`, :class:`BadVersionError`, :class:`InvalidACLError`, :class:`NoAuthError`.
+        :param version: the ``aversion`` that the ACL must have; -1 for any.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the ACL has another version.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises NoAuthError: the present ACL does not allow it.
         """
         return await self._call(SetACL(path, acl, version))
 
     async def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
-        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one: all or
-        nothing, under a single zxid. Returns their results in order.
+        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction:
+        all or nothing, under one zxid.
 
-        Raises the error of the operation that failed; its ``index`` says which it was.
+        :returns: the results in order: a path, None, a Stat, None.
+        :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
         """
         return await self._call(Multi(operations))
 
@@ -335,53 +325,47 @@ class ZooKeeper:
         *,
         from_config: int = -1,
     ) -> tuple[Data, Stat]:
-        """Change the members of the ensemble and return its new configuration.
+        """Change the members of the ensemble and return its new configuration with its Stat.
 
         :param joining: servers to add or change, as in ``server.4=host:2888:3888;2181``, comma separated.
         :param leaving: ids of servers to remove, comma separated.
-        :param new_members: instead of these two: all servers.
-        :param from_config: the version of the configuration that this may replace; -1 for any.
-
-        Raises :class:`ReconfigDisabledError`, :class:`NewConfigNoQuorumError`,
-        :class:`ReconfigInProgressError`, :class:`NoAuthError`, :class:`BadVersionError`.
+        :param new_members: all servers, instead of ``joining`` and ``leaving``.
+        :param from_config: the version that the present configuration must have; -1 for any.
+        :raises ReconfigDisabledError: the servers do not allow it.
+        :raises NewConfigNoQuorumError: too few of the new members are connected and up to date.
+        :raises ReconfigInProgressError: another change is under way.
+        :raises BadVersionError: the present configuration has another version.
+        :raises NoAuthError: this client is not allowed to.
         """
         return await self._call(Reconfig(joining, leaving, new_members, from_config))
 
     # --- reads -------------------------------------------------------------------------------------------
 
     @overload
-    async def get(self, path: str, *, watch: Literal[False] = False) -> tuple[Data, Stat]: ...
+    async def get(self, path: str) -> tuple[Data, Stat]: ...
     @overload
     async def get(self, path: str, *, watch: Literal[True]) -> tuple[Data, Stat, Watch]: ...
-    async def get(self, path: str, *, watch: bool = False) -> tuple[Data, Stat] | tuple[Data, Stat, Watch]:
-        """The data and the Stat. Data that was never set is None, which is not the same as empty.
+    async def get(self, path: str, *, watch: bool = False) -> Any:
+        """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.
 
-        :param watch: also return a watch for a change of the data and for the end of the znode.
-
-        Raises :class:`NoNodeError` (nothing is armed then), :class:`NoAuthError`.
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
         """
-        if watch:
-            return await self.get_and_watch(path)
-        return await self._call(GetData(path))
+        return await (self.get_and_watch(path) if watch else self._call(GetData(path)))
 
     async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
-        """The data, the Stat, and a watch for a change of the data and for the end of the znode.
-
-        :raises NoNodeError: there is no such znode; nothing is armed.
-        :raises NoAuthError: the ACL does not allow it; nothing is armed.
-        """
-        (data, stat), watch = await self._read_and_watch(GetData(path), Kind.DATA)
+        """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
+        If this raises, no watch is armed."""
+        watch = Watch(path, self.chroot, self._watches)
+        data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
         return data, stat, watch
 
     @overload
-    async def exists(self, path: str, *, watch: Literal[False] = False) -> Stat | None: ...
+    async def exists(self, path: str) -> Stat | None: ...
     @overload
     async def exists(self, path: str, *, watch: Literal[True]) -> tuple[Stat | None, Watch]: ...
-    async def exists(self, path: str, *, watch: bool = False) -> Stat | tuple[Stat | None, Watch] | None:
-        """The Stat, or None where there is no such znode.
-
-        :param watch: also return a watch: for the znode's creation if there is none, else as for :meth:`get`.
-        """
+    async def exists(self, path: str, *, watch: bool = False) -> Any:
+        """Read the Stat; None if there is no such znode."""
         if watch:
             return await self.exists_and_watch(path)
         try:
@@ -390,109 +374,108 @@ class ZooKeeper:
             return None
 
     async def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
-        """The Stat, or None where there is no such znode; and a watch: for the znode's creation if there is
-        none, else as for :meth:`get_and_watch`."""
-        return await self._read_and_watch(Exists(path), Kind.DATA)
+        """Read as :meth:`exists` does, and arm a watch. If there is no such znode, it fires when the znode is
+        created, else when the data changes or the znode is deleted."""
+        watch = Watch(path, self.chroot, self._watches)
+        try:
+            return await self._read_and_watch(Exists, watch, WatchKind.DATA, missing=WatchKind.EXIST), watch
+        except NoNodeError:
+            return None, watch
 
     @overload
-    async def get_children(
-        self, path: str, *, watch: Literal[False] = False, include_stat: Literal[False] = False
-    ) -> list[str]: ...
+    async def get_children(self, path: str) -> list[str]: ...
     @overload
-    async def get_children(
-        self, path: str, *, watch: Literal[False] = False, include_stat: Literal[True]
-    ) -> tuple[list[str], Stat]: ...
-    @overload
-    async def get_children(
-        self, path: str, *, watch: Literal[True], include_stat: Literal[False] = False
-    ) -> tuple[list[str], Watch]: ...
+    async def get_children(self, path: str, *, watch: Literal[True]) -> tuple[list[str], Watch]: ...
     @overload
     async def get_children(
         self, path: str, *, watch: Literal[True], include_stat: Literal[True]
     ) -> tuple[list[str], Stat, Watch]: ...
-    async def get_children(
-        self, path: str, *, watch: bool = False, include_stat: bool = False
-    ) -> list[str] | tuple[list[str], Stat] | tuple[list[str], Watch] | tuple[list[str], Stat, Watch]:
-        """The names of the children, in no particular order.
+    @overload
+    async def get_children(self, path: str, *, include_stat: Literal[True]) -> tuple[list[str], Stat]: ...
+    async def get_children(self, path: str, *, watch: bool = False, include_stat: bool = False) -> Any:
+        """Read the names of the children, which come in no particular order.
 
-        :param watch: also return a watch for children that come or go, and for the end of the znode.
-        :param include_stat: also return the Stat.
-
-        Raises :class:`NoNodeError` (nothing is armed then), :class:`NoAuthError`.
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
         """
         if include_stat:
-            if not watch:
-                return await self.get_children_and_stat(path)
-            return await self.get_children_stat_and_watch(path)
-        if not watch:
-            return await self._call(GetChildren(path))
-        return await self.get_children_and_watch(path)
+            return await (self.get_children_stat_and_watch if watch else self.get_children_and_stat)(path)
+        return await (self.get_children_and_watch(path) if watch else self._call(GetChildren(path)))
 
     async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
-        """The names of the children, in no particular order, and the Stat of the parent."""
+        """Read as :meth:`get_children` does, and the Stat of the parent."""
         return await self._call(GetChildrenAndStat(path))
 
     async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
-        """The names of the children, in no particular order, and a watch for children that come or go and for
-        the end of the parent. Raises as :meth:`get_children`; nothing is armed then."""
-        return await self._read_and_watch(GetChildren(path), Kind.CHILD)
+        """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted,
+        or the parent is deleted. If this raises, no watch is armed."""
+        watch = Watch(path, self.chroot, self._watches)
+        return await self._read_and_watch(GetChildren, watch, WatchKind.CHILD), watch
 
     async def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
-        """The same as :meth:`get_children_and_watch`, with the Stat of the parent."""
-        (names, stat), watch = await self._read_and_watch(GetChildrenAndStat(path), Kind.CHILD)
+        """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
+        watch = Watch(path, self.chroot, self._watches)
+        names, stat = await self._read_and_watch(GetChildrenAndStat, watch, WatchKind.CHILD)
         return names, stat, watch
 
     async def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
-        """The access control list and the Stat.
+        """Read the ACL and the Stat.
 
-        Raises :class:`NoNodeError`, :class:`NoAuthError`.
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL allows neither reading nor administration.
         """
         return await self._call(GetACL(path))
 
     async def get_ephemerals(self, prefix: str = "/") -> list[str]:
-        """The paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
+        """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
         return await self._call(GetEphemerals(prefix))
 
     async def get_all_children_number(self, path: str) -> int:
-        """The number of znodes below a path, at all depths. Server 3.6 or later.
+        """Read the number of znodes below a path, at all depths. Server 3.6 or later.
 
-        Raises :class:`NoNodeError`, :class:`NoAuthError`.
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
         """
         return await self._call(GetAllChildrenNumber(path))
 
     async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
-        """Several :class:`GetData` and :class:`GetChildren` in one round trip. A result is what the single
-        read would have returned, or the error it would have raised. Server 3.6 or later."""
+        """Carry out several :class:`GetData` and :class:`GetChildren` in one round trip. Server 3.6 or later.
+
+        :returns: for each, in order, what it returns alone, or the error that it raises alone.
+        """
         return await self._call(MultiRead(operations))
 
     async def sync(self, path: str = "/") -> None:
-        """Wait until the connected server has everything that was committed when this was asked. A read
-        submitted after it, even without waiting, sees at least that."""
+        """Wait until the connected server has everything that the ensemble had committed when this was asked.
+        A read submitted after it, even without waiting, sees at least that state."""
         return await self._call(Sync(path))
 
     async def who_am_i(self) -> list[ClientInfo]:
-        """The identities of this connection, as the server knows them. Server 3.7 or later."""
+        """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
         return await self._call(WhoAmI())
 
     @overload
-    async def get_config(self, *, watch: Literal[False] = False) -> tuple[Data, Stat]: ...
+    async def get_config(self) -> tuple[Data, Stat]: ...
     @overload
-    async def get_config(self, *, watch: Literal[True]) -> tuple[Data, Stat, Watch]: ...
-    async def get_config(self, *, watch: bool = False) -> tuple[Data, Stat] | tuple[Data, Stat, Watch]:
-        """The configuration of the ensemble; its Stat's version is the one :meth:`reconfig` asks for."""
-        if watch:
-            return await self.get_config_and_watch()
-        return await self._call(GetConfig())
+    async def get_config(self, *, watch: bool) -> Any: ...
+    async def get_config(self, *, watch: bool = False) -> Any:
+        """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
+
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await (self.get_config_and_watch() if watch else self._call_below("", GetData(CONFIG_PATH)))
 
     async def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
-        """The configuration, its Stat, and a watch for the next one."""
-        (data, stat), watch = await self._read_and_watch(GetConfig(), Kind.DATA)
+        """Read as :meth:`get_config` does, and arm a watch that fires when the configuration changes."""
+        watch = Watch(CONFIG_PATH, "", self._watches)
+        data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
         return data, stat, watch
 
     async def add_auth(self, scheme: str, credential: bytes | str) -> None:
         """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``.
 
-        Raises :class:`AuthFailedError`; the server then closes the connection, and the client opens another.
+        :raises AuthFailedError: the server refused the identity. It closes the connection, and the client
+            opens another.
         """
         check_arguments(scheme=scheme, credential=credential)
         pending = self._machine.add_credential(Credential(scheme, credential), trio.current_time())
@@ -511,84 +494,77 @@ class ZooKeeper:
             async with zk.watch("/app", recursive=True) as events:
                 async for event in events:
                     match event:
-                        case Missed(): ...                                    # read again
+                        case Missed(): ...                               # read again what you follow
                         case WatchEvent(type=EventType.CREATED, path=path): ...
 
         The watch is armed when the block begins: read inside it.
 
-        :param recursive: also report everything below. CHILD events come only without it.
-        :param buffer: how many unread events are kept; beyond that they give way to a single Missed.
+        :param recursive: also report all znodes below. CHILD events come only without it.
+        :param buffer: how many unread events are kept. If more come, one Missed takes the place of all.
         """
         check_arguments(buffer=buffer)
-        kind = Kind.RECURSIVE if recursive else Kind.PERSISTENT
-        full = server_path(self.chroot, path)
-        stream = WatchStream(path, self.chroot, buffer)
-        pending = self._submit_watching(
-            lambda asks: AddWatch(path, AddWatchMode(bool(recursive or not asks))),
-            full,
-            kind,
-            stream,
-            lambda error: None,
+        kind = WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT
+        stream = WatchStream(path, self.chroot, self._watches, buffer)
+        pending = self._arm(
+            lambda asks: AddWatch(path, AddWatchMode(bool(recursive or not asks))), stream, kind
         )
         try:
             await wait_settled(pending, None)
             pending.result()
             yield stream
         finally:
-            pending.on_settled(lambda _: self._watches.leave(full, stream))
+            pending.on_settled(lambda _: stream.leave())
 
-    async def _read_and_watch(self, operation: Any, kind: Kind) -> tuple[Any, Watch]:
-        prefix = "" if isinstance(operation, GetConfig) else self.chroot
-        full = server_path(prefix, operation.path)
-        watch = Watch(operation.path, prefix, lambda watch: self._watches.leave(full, watch))
-        is_exists = isinstance(operation, Exists)
-        pending = self._submit_watching(
-            lambda asks: attrs.evolve(operation, watch=asks),
-            full,
-            kind,
-            watch,
-            lambda error: Kind.EXIST if is_exists and isinstance(error, NoNodeError) else None,
-        )
+    async def _read_and_watch(
+        self,
+        read: Callable[[str, bool], Operation[T]],
+        watch: Watch,
+        kind: WatchKind,
+        missing: WatchKind | None = None,
+    ) -> T:
+        """Make a read that arms a one-shot watch.
+
+        :param read: makes the operation of a path, and of whether it arms a watch at the server.
+        :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
+        """
+        pending = self._arm(lambda asks: read(watch.path, asks), watch, kind, missing)
         try:
             await wait_settled(pending, self._machine.withdraw)
-            return pending.result(), watch
-        except NoNodeError:
-            if is_exists:
-                return None, watch
-            raise
-        except BaseException:  # cancelled: the watch goes as soon as it is there
+        except BaseException:  # cancelled: remove the watch as soon as it is armed
             pending.on_settled(lambda _: watch.cancel())
             raise
+        return pending.result()
 
-    def _submit_watching(
+    def _arm(
         self,
-        operation: Callable[[bool], Operation[Any]],
-        full: str,
-        kind: Kind,
+        operation: Callable[[bool], Operation[T]],
         watcher: Watch | WatchStream,
-        armed_by: Callable[[Exception], Kind | None],
-    ) -> Pending[Any]:
-        """Submit a request that arms a watch.
+        kind: WatchKind,
+        missing: WatchKind | None = None,
+    ) -> Pending[T]:
+        """Submit an operation that arms a watch.
 
         :param operation: makes the operation, given whether it has to ask the server for this kind of watch.
-        :param armed_by: which kind of watch an error leaves behind.
+        :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
         """
+        full = watcher.server_path
         asks = self._watches.reserve(full, kind)
         try:
-            pending = self.submit(operation(asks))
+            pending = self._submit(operation(asks), watcher.prefix)
         except Exception:
             self._watches.settle(full, kind, None, watcher)
             raise
 
-        def settled(pending: Pending[Any]) -> None:
-            armed = armed_by(pending.error) if pending.error is not None else kind
+        def settled(pending: Pending[T]) -> None:
+            error = pending.error
+            armed = missing if isinstance(error, NoNodeError) else None if error else kind
             self._watches.settle(full, kind, armed, watcher)
 
         pending.on_settled(settled)
         return pending
 
     def _remove_watch(self, path: str, type: WatcherType) -> None:
-        """Nobody needs the server's watch any more. Without a connection there is none."""
+        """Have the server remove a watch that nobody uses any more. Without a connection it has none."""
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
             self._runner.submit(Pending(operation.opcode, operation.encode(""), path))

@@ -37,7 +37,7 @@ from .locks.acquiring import Grants
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
 from .locks.multi_lock import MultiLock
-from .locks.names import Kind
+from .locks.names import ContenderKind, LockLayout
 from .locks.rwlock import RWLock, WriteGrant
 from .locks.semaphore import LeaseHolder, Semaphore
 from .locks.single_node import SingleNodeLock
@@ -76,6 +76,7 @@ __all__ = [
     "ClientClosed",
     "Codec",
     "Contender",
+    "ContenderKind",
     "Counter",
     "Deadlock",
     "DelayQueue",
@@ -86,11 +87,11 @@ __all__ = [
     "IdQueue",
     "InconsistentLimit",
     "Item",
-    "Kind",
     "LeaderElection",
     "LeaderLatch",
     "LeaseHolder",
     "Lock",
+    "LockLayout",
     "LockLost",
     "LockRegistry",
     "LockRevoked",

@@ -1,15 +1,13 @@
-"""The barrier: everybody waits until it is lifted (recipe-rules.md B.7, D.8)."""
+"""The barrier: others wait until it is removed (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
 
-from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
-from ..protocol.paths import split, validate_path
+from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper, paths
 from .base.bound import Bound
-from .base.creating import Parents
+from .base.creating import CreateOptions, Parents
 from .base.running import steady
 
 
@@ -17,16 +15,17 @@ class Barrier:
     """A barrier at a path: it stands while the znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
-        await barrier.create()                          # one holds the others up
-        with trio.fail_after(60): await barrier.wait()  # these wait
+        await barrier.create()                          # one client stops the others
+        with trio.fail_after(60): await barrier.wait()  # the others wait
         await barrier.remove()
 
-    The znode is persistent, so the barrier outlives whoever has put it up. Those of Curator
-    (DistributedBarrier) and kazoo (Barrier) are the same.
+    The znode is persistent, so the barrier outlives the client that created it. Curator's DistributedBarrier
+    and kazoo's Barrier have the same znode.
 
-    :param parents: how missing parents are created: as containers, which the server removes again some time
-        after their last child has gone, or persistent.
-    :param acl: of what is created; everything for everyone if None.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parents`` is not one of its words.
     """
 
     def __init__(
@@ -34,31 +33,38 @@ class Barrier:
         zk: ZooKeeper,
         path: str,
         *,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        validate_path(path)
+        paths.validate_path(path)
         self.zk = zk
         self.path = path
-        self._parents = Parents.of(parents, acl)
-        self._acl = acl
+        self._options = CreateOptions(parents, acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
     async def create(self) -> None:
-        """Put it up. That it stands already is no error."""
+        """Create the barrier. If it exists already, nothing happens.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
         bound = Bound(self.zk)
         with suppress(NodeExistsError):
             while True:
                 try:
-                    await bound.repeat(lambda: self.zk.create(self.path, acl=self._acl))
+                    await bound.repeat(lambda: self.zk.create(self.path, acl=self._options.acl))
                     return
                 except NoNodeError:
-                    await self._parents.create(bound, split(self.path)[0])
+                    await self._options.create_parent(bound, paths.parent(self.path))
 
     async def remove(self) -> bool:
-        """Lift it. Returns whether there was one to lift; after a lost reply, whether there may have been."""
+        """Remove the barrier. Returns whether it existed; after a lost reply, whether it may have existed.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
         ambiguous = False
 
         async def delete() -> None:
@@ -76,7 +82,7 @@ class Barrier:
         return True
 
     async def wait(self) -> None:
-        """Wait until there is none. Goes on after the connection or the session was lost."""
+        """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
         while True:
             stat, watch = await steady(self.zk, lambda: self.zk.exists(self.path, watch=True))
             with watch:

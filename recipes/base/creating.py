@@ -7,7 +7,7 @@ found out before anything is repeated; and a caller that is cancelled leaves not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 import trio
@@ -26,41 +26,45 @@ from ...client import (
     Operation,
     Pending,
     Stat,
+    paths,
 )
-from ...protocol.paths import join, split
 from .bound import Bound
-from .words import check_word
+from .words import one_of
 
-ParentsMode = Literal["container", "persistent"]
+Parents = Literal["container", "persistent"]
+"""What a missing parent is created as: a container, which the server deletes some time after the last child
+has gone, or a persistent znode."""
 
 T = TypeVar("T")
 
 
-@attrs.frozen
-class Parents:
-    """How missing parents are created.
+def _open_by_default(acl: Sequence[ACL] | None) -> Sequence[ACL]:
+    return OPEN_ACL if acl is None else acl
 
-    :ivar container: the server removes them some time after their last child has gone.
-    :ivar acl: everything for everyone if None.
+
+@attrs.frozen
+class CreateOptions:
+    """How a recipe creates its znodes.
+
+    :ivar parents: what a missing parent is created as.
+    :ivar acl: the ACL of every znode, the parents included; :data:`OPEN_ACL` if None is given.
+    :raises ValueError: ``parents`` is not one of :data:`Parents`.
     """
 
-    container: bool = True
-    acl: Sequence[ACL] | None = None
+    parents: Parents = attrs.field(default="container", validator=one_of(Parents))
+    acl: Sequence[ACL] = attrs.field(default=None, converter=_open_by_default)
 
-    @classmethod
-    def of(cls, mode: ParentsMode, acl: Sequence[ACL] | None) -> Self:
-        """As an option ``parents`` says. Raises ValueError for another word."""
-        check_word("parents", mode, ParentsMode)
-        return cls(mode == "container", acl)
+    async def create_parent(self, bound: Bound, path: str) -> None:
+        """Create a znode that is to be a parent, and every znode that is missing above it."""
+        container = self.parents == "container"
+        await bound.repeat(lambda: bound.zk.ensure_path(path, container=container, acl=self.acl))
 
-    async def create(self, bound: Bound, path: str) -> None:
-        """Create a znode that is to be a parent, and whatever is missing above it."""
-        zk = bound.zk
-        await bound.repeat(lambda: zk.ensure_path(path, container=self.container, acl=self.acl))
+
+DEFAULTS = CreateOptions()
 
 
 async def create_ephemeral(
-    bound: Bound, path: str, data: bytes = b"", *, parents: Parents, acl: Sequence[ACL] | None = None
+    bound: Bound, path: str, data: bytes = b"", options: CreateOptions = DEFAULTS
 ) -> Stat:
     """Create an ephemeral znode of a fixed name. After a lost reply, a znode that turns out to belong to this
     session is the one that was asked for.
@@ -68,7 +72,7 @@ async def create_ephemeral(
     Raises :class:`NodeExistsError` if it belongs to somebody else.
     """
     zk = bound.zk
-    operation = Create(path, data, OPEN_ACL if acl is None else acl, CreateMode.EPHEMERAL)
+    operation = Create(path, data, options.acl, CreateMode.EPHEMERAL)
     ambiguous = False
 
     def undo(created: Created | None = None) -> None:
@@ -83,7 +87,7 @@ async def create_ephemeral(
                 ambiguous = ambiguous or _may_have_happened(error)
                 await bound.reconnected()
             except NoNodeError:
-                await parents.create(bound, split(path)[0])
+                await options.create_parent(bound, paths.parent(path))
             except NodeExistsError:
                 if not ambiguous:
                     raise
@@ -115,9 +119,8 @@ async def create_identified(
     parent: str,
     prefixes: Sequence[str],
     data: bytes = b"",
+    options: CreateOptions = DEFAULTS,
     *,
-    parents: Parents,
-    acl: Sequence[ACL] | None = None,
     sequential: bool = True,
     fence: Check | None = None,
 ) -> Created:
@@ -129,8 +132,7 @@ async def create_identified(
     """
     zk = bound.zk
     mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
-    acl = OPEN_ACL if acl is None else acl
-    creates = [Create(join(parent, prefix), data, acl, mode) for prefix in prefixes]
+    creates = [Create(paths.join(parent, prefix), data, options.acl, mode) for prefix in prefixes]
     operation: Operation[Any]
     if fence is not None:
         operation = Multi([fence, *creates])
@@ -160,7 +162,7 @@ async def create_identified(
             except NoNodeError as error:
                 if fence is not None and error.index == 0:
                     raise
-                await parents.create(bound, parent)
+                await options.create_parent(bound, parent)
     except trio.Cancelled:
         if ambiguous and not bound.over:
             undo()
@@ -220,7 +222,7 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
             (path, stat)
             for name in names
             if name.startswith(prefix)
-            and (stat := await _owned(bound, path := join(parent, name))) is not None
+            and (stat := await _owned(bound, path := paths.join(parent, name))) is not None
         ]
         found += own[:1]
         for path, _ in own[1:]:

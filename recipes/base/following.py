@@ -78,9 +78,9 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
     async def read() -> tuple[tuple[bytes | None, Stat | None], object, Watch]:
         while True:
             try:
-                data, stat, watch = await zk.get(path, watch=True)
+                data, stat, watch = await zk.get_and_watch(path)
             except NoNodeError:
-                missing, watch = await zk.exists(path, watch=True)
+                missing, watch = await zk.exists_and_watch(path)
                 if missing is None:
                     return (None, None), None, watch
                 watch.cancel()
@@ -105,9 +105,9 @@ def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
     async def read() -> tuple[list[str] | None, object, Watch]:
         while True:
             try:
-                names, stat, watch = await zk.get_children(path, watch=True, include_stat=True)
+                names, stat, watch = await zk.get_children_stat_and_watch(path)
             except NoNodeError:
-                missing, watch = await zk.exists(path, watch=True)
+                missing, watch = await zk.exists_and_watch(path)
                 if missing is None:
                     return None, None, watch
                 watch.cancel()

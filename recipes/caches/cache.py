@@ -1,15 +1,22 @@
-"""Copies of parts of the tree that follow it (recipe-rules.md B.11, D.12).
+"""Copies of parts of the tree that are kept up to date (recipe-rules.md B.11, D.12).
 
-How a cache works:
+The rules:
 
-* What it holds of a path is what a read of that path has returned. Nothing is concluded from events or lists:
-  they only say which paths to read (again).
-* A path that is heard of while it is being read is read once more. So each path is brought up to date in the
-  order of its changes, and the end of it is what the tree holds.
-* After the start, a reconnect, a new session, or an overflow of events it syncs and walks through the whole
-  tree again, reading all it knows and all it finds. When a walk is done, the cache is *synced*.
-* A walk goes down the lists, and then reads what is cached and has not come up in any of them: a read before
-  the walk may have found a parent gone, and the event that told of the child may be lost.
+* For each path the cache holds the result of the last read of that path. Events and lists of children only
+  say which paths to read (again); nothing else is concluded from them.
+* If an event names a path while the path is being read, it is read once more. So the cache follows each
+  path in the order of its changes, and in the end holds what the tree holds.
+* After the start, a lost connection, a new session, or an overflow of events, the cache syncs, and walks
+  through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache is
+  *synced*.
+* A walk goes down the lists of children. Then it reads the cached paths that were in no list: a read before
+  the walk may have found a parent gone, and the event that named the child may be lost.
+
+The stages of a cache, and what leads from one to the next::
+
+    LOST --sync done--> DUE --walk begins--> WALKING --walk done--> SYNCED
+      ^                  |                      |                     |
+      '------------------'----------------------'---------------------'   connection or events lost
 """
 
 from __future__ import annotations
@@ -33,21 +40,23 @@ from ...client import (
     Stat,
     UnimplementedError,
     ZooKeeper,
+    paths,
 )
-from ...protocol.paths import join, split, validate_path
+from ...protocol.paths import validate_path
 from ..base.running import Running, alongside, steady
 from .events import CachedNode, CacheEvents, CacheEventType
 from .reads import ArmedReads, PlainReads
 
 Selector = Callable[[str], bool]
-"""Whether a znode is to be cached, by its path. Nothing is cached below one that is not."""
+"""Says, for the path of a znode, whether it is cached. Nothing is cached below a znode that is not."""
 
-_CONCURRENCY = 32
-"""How many znodes are read at a time."""
+_CONCURRENT_READS = 32
+"""Znodes that are read at a time: enough to fill the time of a round trip, and few enough to leave the
+connection to other requests."""
 
 
 class _Stage(enum.Enum):
-    """How far a cache is. A loss of connection, or of events, leads back to LOST from each of them."""
+    """How far a cache has come. See the diagram at the top."""
 
     LOST = "events may be missing; nothing is read before the sync is done"
     DUE = "the next walk may begin"
@@ -64,17 +73,19 @@ class Cache(Running):
             async for event in cache.events():
                 ...
 
-    The block begins at once, connected or not. The znode need not be there; it and everything below may come
-    and go. What the cache holds is at each moment as of some past moment, path by path: it is no snapshot. It
-    can be read after the block too, but is not kept up to date any more.
+    The block begins at once, connected or not. The znode need not be there; it and everything below may
+    come and go. Each cached znode is as of some moment in the past; the moments differ, so the cache is no
+    snapshot. After the block the cache can still be read, but does not change any more.
 
-    Uses a persistent watch, and on servers before 3.6 two one-shot watches for each znode. An error such as
-    :class:`NoAuthError` for a znode that it has to read cancels the block, which raises it; a selector can
+    The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
+    error of a read, such as :class:`NoAuthError`, cancels the block, which raises the error; a selector can
     leave out such a znode.
 
-    :param depth: how many levels below the znode are cached: 0 for none, None for all.
-    :param data: whether data are cached, or Stats only.
-    :param selector: called with the path of everything below the znode; always to answer the same for a path.
+    :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
+    :param data: cache the data; if False, the Stats only.
+    :param selector: called with every path below the znode. It must always answer the same for a path.
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    :raises ValueError: ``depth`` is negative.
     """
 
     def __init__(
@@ -89,35 +100,38 @@ class Cache(Running):
         super().__init__()
         validate_path(path)
         if depth is not None and depth < 0:
-            raise ValueError(f"depth must not be negative, not {depth}")
+            raise ValueError(f"depth must not be negative, not {depth}; None caches all levels")
         self.path = path
-        self._zk = zk
+        self.zk = zk
         self._depth = depth
         self._data = data
         self._selector: Selector = selector or (lambda path: True)
         self._nodes: dict[str, CachedNode] = {}
-        self._names: dict[str, set[str]] = {}  # of the cached children, by the parent's path
+        self._names: dict[str, set[str]] = {}  # the names of the cached children, by the parent's path
         self._streams: WeakSet[CacheEvents] = WeakSet()
         self._reads = PlainReads(zk, data=data)
-        # What to read, and whether to walk on below. (A plain dict is slow to give its first item.)
+        # The paths to read, and whether to walk on below each. (A plain dict is slow to give its first item.)
         self._dirty: OrderedDict[str, bool] = OrderedDict()
-        self._reading: set[str] = set()  # what holds of these is not known at the moment
-        self._unseen: set[str] = set()  # cached when the walk began, and not read since
+        self._reading: set[str] = set()  # paths that are being read now
+        self._unseen: set[str] = set()  # paths that were cached when the walk began, and not read since
         self._wakeup = trio.Event()
         self._stage = _Stage.LOST
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
-    # --- what it holds -----------------------------------------------------------------------------------
+    # --- the content -------------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> Mapping[str, CachedNode]:
-        """All that is cached, by path. It changes with the cache while you wait for anything."""
+        """All cached znodes, by path: a view, which may change at each checkpoint of your task."""
         return MappingProxyType(self._nodes)
 
     def __getitem__(self, path: str) -> CachedNode:
-        """Raises KeyError for what is not there."""
+        """The cached znode at a path.
+
+        :raises KeyError: there is none.
+        """
         return self._nodes[path]
 
     def __contains__(self, path: object) -> bool:
@@ -129,16 +143,19 @@ class Cache(Running):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the cache was up to date and has not lost the connection since."""
+        """Whether the cache has been synced, and the connection has not been lost since."""
         return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
-        """Wait until the cache has everything that the tree held when it began to read it: after the start,
-        and again after each loss of connection."""
+        """Wait until the cache is synced: it has everything that the tree held when the last walk began.
+
+        :raises RuntimeError: the block has ended, or not begun.
+        """
         await self._until(lambda: self.is_synced)
 
     def events(self) -> CacheEvents:
-        """The changes, beginning with an ADDED for each znode that is there: see :class:`.CacheEvents`."""
+        """Follow the changes; the first events are an ADDED for each cached znode. See
+        :class:`.CacheEvents`."""
         beginning: list[str | CacheEventType] = [*self._nodes]
         if self.is_synced:
             beginning.append(CacheEventType.SYNCED)
@@ -148,7 +165,7 @@ class Cache(Running):
 
     @property
     def moved(self) -> trio.Event | None:
-        """Set when there is something new; None outside of the block. For the streams of events."""
+        """Set at the next change; None outside of the block. For the streams of events."""
         return self._changed if self._block is not None else None
 
     def _publish(self, what: str | CacheEventType) -> None:
@@ -160,7 +177,7 @@ class Cache(Running):
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
-        zk = self._zk
+        zk = self.zk
         try:
             async with alongside(zk, self._observe), alongside(zk, self._follow), alongside(zk, self._work):
                 yield
@@ -169,7 +186,7 @@ class Cache(Running):
 
     async def _observe(self) -> None:
         """Notice when the connection is lost."""
-        session = self._zk.session
+        session = self.zk.session
         connected = True
         while True:
             changed = session.changed
@@ -180,8 +197,8 @@ class Cache(Running):
             await changed.wait()
 
     async def _follow(self) -> None:
-        """Watch, and have read what the watch tells of."""
-        zk = self._zk
+        """Watch the tree, and read the paths that the events name."""
+        zk = self.zk
         async with AsyncExitStack() as stack:
             recursive = self._depth != 0
             try:
@@ -202,8 +219,8 @@ class Cache(Running):
             self._mark(event.path)
 
     async def _follow_by_one_shots(self) -> None:
-        session = self._zk.session
-        self._reads = reads = ArmedReads(self._zk, self.path, self._mark, data=self._data)
+        session = self.zk.session
+        self._reads = reads = ArmedReads(self.zk, self.path, self._mark, data=self._data)
         try:
             while True:
                 await session.wait_connected()
@@ -214,20 +231,20 @@ class Cache(Running):
             reads.disarm()
 
     async def _resync(self) -> None:
-        """Have a walk begin."""
+        """Begin a walk."""
         self._stage = _Stage.LOST
-        # A new session may be with a server that is behind what the one before has shown us.
-        await steady(self._zk, lambda: self._zk.sync(self.path))
+        # The server that we are connected to now may be behind the one that we have read from before.
+        await steady(self.zk, lambda: self.zk.sync(self.path))
         self._stage = _Stage.DUE
         self._wakeup.set()
 
     def _mark(self, path: str, deep: bool = False) -> None:
-        """Have a path read; with ``deep`` as a part of a walk."""
+        """Read a path soon; with ``deep``, as a part of a walk."""
         self._dirty[path] = deep or self._dirty.get(path, False)
         self._wakeup.set()
 
     def _covers(self, path: str) -> bool:
-        """Whether a znode below the root is to be cached."""
+        """Whether the znode at a path, below the root of the cache, is cached if it is there."""
         if path == self.path:
             return True
         at = self.path.rstrip("/")
@@ -241,7 +258,7 @@ class Cache(Running):
         return True
 
     def _has_children(self, path: str) -> bool:
-        """Whether anything below a cached znode is to be cached."""
+        """Whether children of a cached znode are cached."""
         if self._depth is None:
             return True
         below = path[len(self.path.rstrip("/")) :] if path != self.path else ""
@@ -259,7 +276,7 @@ class Cache(Running):
             if self._stage is _Stage.LOST or not self._dirty:
                 await self._wakeup.wait()
                 continue
-            batch = [self._dirty.popitem(last=False) for _ in range(min(_CONCURRENCY, len(self._dirty)))]
+            batch = [self._dirty.popitem(last=False) for _ in range(min(_CONCURRENT_READS, len(self._dirty)))]
             self._reading = {path for path, _ in batch}
             failures: list[Exception] = []
             async with trio.open_nursery() as nursery:
@@ -271,7 +288,7 @@ class Cache(Running):
                 self._end_of_lists()
 
     def _end_of_lists(self) -> None:
-        """The walk is done, unless something is cached that no list led to."""
+        """No list is left. The walk is done if every cached path was read."""
         unseen, self._unseen = self._unseen, set()
         for path in unseen:
             self._mark(path, True)
@@ -302,7 +319,7 @@ class Cache(Running):
         elif self._nodes.pop(path, None) is None:
             return
         if path != self.path:
-            parent, name = split(path)
+            parent, name = paths.split(path)
             names = self._names.setdefault(parent, set())
             if found is not None:
                 names.add(name)
@@ -313,11 +330,14 @@ class Cache(Running):
         self._publish(path)
 
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
-        """Have the children read that a list shows to be new; in a walk, all that it shows. Otherwise watches
-        tell of those that are cached; but what is being read may be gone by an older answer than the list."""
+        """Read the children of a list that are not cached yet; in a walk, all of them.
+
+        The watch names a cached child when it changes. But a child that is being read now may turn out to be
+        gone, by a reply that is older than the list. So it is read once more.
+        """
         known = self._names.get(path, set())
         for name in sorted(names):
-            child = join(path, name)
+            child = paths.join(path, name)
             wanted = (deep or child in self._reading) if name in known else self._selector(child)
             if wanted:
                 self._mark(child, deep)

@@ -1,4 +1,13 @@
-"""What a cache tells of the changes it sees."""
+"""The stream of changes of a cache.
+
+The rules:
+
+* The events of one path, put together, give what the cache holds of that path. A slow reader skips states in
+  between, but never misses the last one.
+* A znode that was deleted and created again is REMOVED and ADDED, never CHANGED.
+* A path that came and went before it was reported is left out.
+* SYNCED and SUSPENDED are reported once each, at the place of the latest one.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +23,21 @@ from ...client import Stat
 
 
 class CacheEventType(enum.Enum):
-    """What has happened."""
+    """The kind of a change."""
 
     ADDED = "the znode is there"
-    CHANGED = "its data were written"
-    REMOVED = "it is gone"
-    SYNCED = "the cache has everything that the tree held when it began to read it"
-    SUSPENDED = "the connection is lost: what the cache holds may be out of date"
+    CHANGED = "the data of the znode was written"
+    REMOVED = "the znode is gone"
+    SYNCED = "the cache has everything that the tree held when the last walk began"
+    SUSPENDED = "the connection is lost: the cache may be out of date"
 
 
 @attrs.frozen
 class CachedNode:
     """A znode as it was last read.
 
-    :ivar data: None where data are not cached, and for data that were never set.
-    :ivar stat: as of the last read. Children that come or go change a Stat without being a change of it here.
+    :ivar data: None if the cache holds no data, and for data that was never set.
+    :ivar stat: as of the last read. A Stat that changes because a child comes or goes is no change here.
     """
 
     path: str
@@ -36,21 +45,22 @@ class CachedNode:
     stat: Stat
 
     def same_as(self, other: CachedNode) -> bool:
-        """Whether it is the same znode, and was not written in between. The version does not tell: it starts
-        again when a znode is deleted and created anew (trap E-43)."""
+        """Whether it is the same znode, and was not written in between. The version cannot tell: it starts
+        again when a znode is deleted and created again (recipe-rules.md trap E-43)."""
         return self.replaces(other) is False and self.stat.mzxid == other.stat.mzxid
 
     def replaces(self, other: CachedNode) -> bool:
-        """Whether that one was deleted, and this one created in its place."""
+        """Whether the other znode was deleted, and this one created in its place."""
         return self.stat.czxid != other.stat.czxid
 
 
 @attrs.frozen
 class CacheEvent:
-    """
-    :ivar path: of the znode; of SYNCED and SUSPENDED that of the cache.
-    :ivar old: what was cached before, with CHANGED and REMOVED.
-    :ivar new: what is cached now, with ADDED and CHANGED.
+    """One change.
+
+    :ivar path: of the znode; with SYNCED and SUSPENDED, of the cache.
+    :ivar old: the znode as it was cached before; with CHANGED and REMOVED.
+    :ivar new: the znode as it is cached now; with ADDED and CHANGED.
     """
 
     type: CacheEventType
@@ -60,7 +70,7 @@ class CacheEvent:
 
 
 class Source(Protocol):
-    """What a stream of events needs of a cache."""
+    """The cache, as a stream of events sees it."""
 
     path: str
 
@@ -72,24 +82,20 @@ class Source(Protocol):
 
 
 class CacheEvents:
-    """The changes of a cache, as an async iterator that ends with the block of the cache.
-
-    Begins with an ADDED for each znode that is there. What it says of a path, put together, is what the cache
-    holds: who is slow finds several changes put into one, and never loses any. One that was deleted and
-    created again is REMOVED and ADDED.
-    """
+    """The changes of a cache, as an async iterator that ends with the block of the cache. The first events
+    are an ADDED for each cached znode."""
 
     def __init__(self, source: Source, beginning: Iterable[str | CacheEventType]) -> None:
         self._source = source
-        self._told: dict[str, CachedNode] = {}
+        self._reported: dict[str, CachedNode] = {}
         self._pending = OrderedDict.fromkeys(beginning)  # a plain dict is slow to give its first item
 
     def note(self, what: str | CacheEventType) -> None:
-        """Called by the cache: a path may have changed; or SYNCED, SUSPENDED."""
+        """Called by the cache with a path that may have changed, or with SYNCED or SUSPENDED."""
         if isinstance(what, CacheEventType):
-            self._pending.pop(what, None)  # it stands for all that was noted before it
-        elif what not in self._told and what not in self._source.nodes:
-            self._pending.pop(what, None)  # it has come and gone untold
+            self._pending.pop(what, None)  # only the latest one counts
+        elif what not in self._reported and what not in self._source.nodes:
+            self._pending.pop(what, None)  # it came and went before it was reported
             return
         self._pending[what] = None
 
@@ -97,7 +103,7 @@ class CacheEvents:
         return self
 
     async def __anext__(self) -> CacheEvent:
-        """The next event."""
+        """Wait for the next event."""
         await trio.lowlevel.checkpoint()
         while True:
             event = self._next()
@@ -121,13 +127,13 @@ class CacheEvents:
         return None
 
     def _compare(self, path: str) -> CacheEvent | None:
-        """The next step from what was told of a path to what is there."""
-        old, new = self._told.get(path), self._source.nodes.get(path)
+        """The next event on the way from what was reported of a path to what is cached."""
+        old, new = self._reported.get(path), self._source.nodes.get(path)
         if old is not None and (new is None or new.replaces(old)):
-            del self._told[path]
+            del self._reported[path]
             return CacheEvent(CacheEventType.REMOVED, path, old=old)
         if new is None or (old is not None and new.same_as(old)):
             return None
-        self._told[path] = new
+        self._reported[path] = new
         kind = CacheEventType.ADDED if old is None else CacheEventType.CHANGED
         return CacheEvent(kind, path, old, new)

@@ -1,4 +1,4 @@
-"""How a cache reads: beside a persistent watch, or arming one-shot watches."""
+"""The reads of a cache: beside a persistent watch, or with one-shot watches of their own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...client import ClosingError, NoNodeError, Stat, Watch, ZooKeeper
 class PlainReads:
     """Reads without watches.
 
-    :param data: whether data are read, or Stats only.
+    :param data: read the data; if False, the Stats only.
 
-    :ivar lists_always: whether children are listed with every read, for want of other news of them.
+    :ivar lists_always: list the children with every read, because no event would name a new child.
     """
 
     lists_always = False
@@ -23,7 +23,7 @@ class PlainReads:
         self._data = data
 
     async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
-        """Data and Stat; None where there is no znode."""
+        """Read data and Stat; None if there is no znode."""
         if not self._data:
             stat = await self._zk.exists(path)
             return None if stat is None else (None, stat)
@@ -33,7 +33,7 @@ class PlainReads:
             return None
 
     async def names(self, path: str) -> list[str]:
-        """The names of the children; none where there is no znode."""
+        """List the names of the children; an empty list if there is no znode."""
         try:
             return await self._zk.get_children(path)
         except NoNodeError:
@@ -41,11 +41,11 @@ class PlainReads:
 
 
 class ArmedReads(PlainReads):
-    """Reads that arm one-shot watches, for servers before 3.6: at most two for each znode.
+    """Reads that set one-shot watches, for servers before 3.6: at most two for each znode.
 
-    :param root: the only path at which a znode that is not there is watched for. Of the others the list of
-        their parent tells.
-    :param changed: called with a path when a watch there has fired.
+    :param root: the only path that is watched while there is no znode. Every other new znode shows in the
+        list of its parent.
+    :param changed: called with the path when a watch has fired.
     """
 
     lists_always = True
@@ -59,25 +59,25 @@ class ArmedReads(PlainReads):
     async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
         if self._data:
             with suppress(NoNodeError):
-                data, stat, watch = await self._zk.get(path, watch=True)
+                data, stat, watch = await self._zk.get_and_watch(path)
                 self._keep("node", path, watch)
                 return data, stat
             if path != self._root:
                 self._forget(path)
                 return None
-        found, watch = await self._zk.exists(path, watch=True)
+        found, watch = await self._zk.exists_and_watch(path)
         self._keep("node", path, watch)
         if found is None:
             if path != self._root:
                 self._forget(path)
             return None
-        if self._data:  # it has just been created
+        if self._data:  # the znode was created between the two reads
             return await self.node(path)
         return None, found
 
     async def names(self, path: str) -> list[str]:
         try:
-            names, watch = await self._zk.get_children(path, watch=True)
+            names, watch = await self._zk.get_children_and_watch(path)
         except NoNodeError:
             return []
         self._keep("names", path, watch)
@@ -104,6 +104,6 @@ class ArmedReads(PlainReads):
             watch.cancel()
 
     async def _attend(self, path: str, watch: Watch) -> None:
-        with suppress(ClosingError):  # it was cancelled
+        with suppress(ClosingError):  # the watch was removed
             await watch.wait()
             self._changed(path)

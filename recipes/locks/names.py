@@ -1,31 +1,41 @@
-"""The names of contenders: what ours are called, and how those of every known library are read.
+"""The names of contenders, ours and those of every known library.
 
-A name ends in a marker and the server's ten digits (recipe-rules.md B.2.1). Each library looks for its own
-markers only, so that contenders of two of them on one path may not see each other at all. Ours see them all
-(B.2.2), and can be seen by all (``naming="both"``, B.2.5).
+The rules (recipe-rules.md B.2):
+
+* The znode of a contender is called ``<id><marker><number>``. The marker says what it contends for, and which
+  library it belongs to. The number has 10 digits; the server counts it up for each parent.
+* The lowest number stands first.
+* Each library looks for its own markers only. So contenders of two libraries on one path may both believe
+  that they hold the lock.
+* Ours look for the markers of all libraries, and wait for all of them.
+* With ``layout="both"`` one of ours creates two znodes in one transaction, so that Curator and kazoo both
+  wait for it.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import attrs
+from attrs.validators import deep_iterable, instance_of
 
-Naming = Literal["curator", "kazoo", "both"]
-"""Who sees our contenders: Curator, the Go client and aiozk; kazoo, the Go client and aiozk; all of them,
-for which two znodes are created in one transaction."""
+from ..base.words import one_of
 
+LockLayout = Literal["curator", "kazoo", "both"]
+"""Which libraries see our contenders: ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
+the Go client and aiozk. ``"both"``: all of them, for which two znodes are created in one transaction."""
 
 OURS = "z"
-"""What the kazoo half of a bridge begins with. Curator sorts a name without its marker by its first
-characters: beside one of Curator's the other must begin with something above 9 (B.2.4)."""
+"""The first character of the second znode of ``layout="both"``, the one that kazoo sees. Curator sorts a name
+without its own marker by the first characters, so it must begin with a character above 9 (recipe-rules.md
+B.2.4)."""
 
 
-class Kind(enum.Enum):
-    """What a contender is, by the marker in its name."""
+class ContenderKind(enum.Enum):
+    """The kind of a contender, by the marker in its name."""
 
     CURATOR_LOCK = "-lock-"  # and the Go client's
     CURATOR_READ = "__READ__"
@@ -43,93 +53,124 @@ class Kind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """Whether it is a reader, which only writers have to wait for."""
-        return self in (Kind.CURATOR_READ, Kind.KAZOO_READ, Kind.AIOZK_READ)
+        """Whether this is a reader: only writers wait for readers."""
+        return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
 
-DEFAULT_KINDS = frozenset(Kind) - {Kind.CURATOR_LATCH, Kind.CURATOR_LEASE}
-"""Whom a lock waits for."""
+DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, ContenderKind.CURATOR_LEASE}
+"""The kinds that a lock waits for."""
 
 _MARKED = [
-    Kind.CURATOR_LOCK,
-    Kind.CURATOR_READ,
-    Kind.CURATOR_WRITE,
-    Kind.CURATOR_LATCH,
-    Kind.CURATOR_LEASE,
-    Kind.KAZOO_LOCK,
-    Kind.KAZOO_READ,
+    ContenderKind.CURATOR_LOCK,
+    ContenderKind.CURATOR_READ,
+    ContenderKind.CURATOR_WRITE,
+    ContenderKind.CURATOR_LATCH,
+    ContenderKind.CURATOR_LEASE,
+    ContenderKind.KAZOO_LOCK,
+    ContenderKind.KAZOO_READ,
 ]
-_AIOZK = {kind.value: kind for kind in Kind if kind.name.startswith("AIOZK")}
-# Ten characters with the sign, but the lowest numbers have eleven (recipe-rules.md 0.5).
+_AIOZK = {kind.value: kind for kind in ContenderKind if kind.name.startswith("AIOZK")}
+# 10 characters with the sign; the lowest negative numbers have 11 (recipe-rules.md 0.5).
 _NUMBER = re.compile(r"\d{10}|-\d{9,10}", re.ASCII)
 _OTHERS = [
     (re.compile(r"(?P<label>[^-]+)-[0-9a-f]{32}-(?P<number>.*)"), None),
-    (re.compile(r"x-\d+-(?P<number>.*)"), Kind.ZOOKEEPER_LOCK),
-    (re.compile(r"n_(?P<number>.*)"), Kind.ZOOKEEPER_CANDIDATE),
+    (re.compile(r"x-\d+-(?P<number>.*)"), ContenderKind.ZOOKEEPER_LOCK),
+    (re.compile(r"n_(?P<number>.*)"), ContenderKind.ZOOKEEPER_CANDIDATE),
 ]
 
 
 @attrs.frozen
-class Place:
-    """A contender's place in the queue."""
+class ContenderName:
+    """The name of a contender's znode, taken apart.
+
+    :ivar sequence: its number; the lowest number stands first.
+    """
 
     name: str
-    kind: Kind
+    kind: ContenderKind
     sequence: int
 
 
-def parse(name: str) -> Place | None:
-    """Read the name of a child; None if it is not that of a contender."""
+def parse(name: str) -> ContenderName | None:
+    """Read the name of a child. Returns None if it is not the name of a contender."""
     at, kind = max(((name.rfind(kind.value), kind) for kind in _MARKED), key=lambda found: found[0])
     if at >= 0:
-        return _place(name, kind, name[at + len(kind.value) :])
+        return _contender(name, kind, name[at + len(kind.value) :])
     for pattern, other in _OTHERS:
         if match := pattern.fullmatch(name):
             found = other or _AIOZK.get(match["label"])
-            return _place(name, found, match["number"]) if found else None
+            return _contender(name, found, match["number"]) if found else None
     return None
 
 
-def _place(name: str, kind: Kind, number: str) -> Place | None:
-    return Place(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
+def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | None:
+    return ContenderName(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
 
 
-def queue(names: Iterable[str]) -> tuple[list[Place], list[str]]:
-    """The contenders among some names, first come first, and the names that belong to nobody known."""
-    places, unknown = [], []
+def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
+    """The contenders among some names, the first one first; and the names that no known library uses."""
+    contenders, unknown = [], []
     for name in names:
-        place = parse(name)
-        if place is None:
+        contender = parse(name)
+        if contender is None:
             unknown.append(name)
         else:
-            places.append(place)
-    # A reader that was a writer has its number (B.4): the order of the two does not matter.
-    places.sort(key=lambda place: (place.sequence, place.name))
-    return places, sorted(unknown)
+            contenders.append(contender)
+    # A reader that was a writer has the writer's number (recipe-rules.md B.4): their order does not matter.
+    contenders.sort(key=lambda contender: (contender.sequence, contender.name))
+    return contenders, sorted(unknown)
 
 
 class Purpose(enum.Enum):
-    """What one of ours contends for; the value is its marker for Curator, and for kazoo."""
+    """What one of ours contends for; the value is the kind for Curator and the kind for kazoo."""
 
-    LOCK = (Kind.CURATOR_LOCK, Kind.KAZOO_LOCK)
-    READ = (Kind.CURATOR_READ, Kind.KAZOO_READ)
-    WRITE = (Kind.CURATOR_WRITE, Kind.KAZOO_LOCK)
-    LATCH = (Kind.CURATOR_LATCH, Kind.KAZOO_LOCK)
+    LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
+    READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)
+    WRITE = (ContenderKind.CURATOR_WRITE, ContenderKind.KAZOO_LOCK)
+    LATCH = (ContenderKind.CURATOR_LATCH, ContenderKind.KAZOO_LOCK)
 
     @property
     def shared(self) -> bool:
         return self is Purpose.READ
 
-    def prefixes(self, naming: Naming, attempt: str) -> list[str]:
-        """What our names begin with.
 
-        :param attempt: a UUID in its usual form, for this one contender alone.
+@attrs.frozen
+class Role:
+    """What ours contend for at a path, how they are named, and which kinds they wait for.
+
+    :raises ValueError: ``layout`` is not one of :data:`LockLayout`.
+    :raises TypeError: ``recognise`` holds something else than kinds.
+    """
+
+    purpose: Purpose = Purpose.LOCK
+    layout: LockLayout = attrs.field(default="curator", validator=one_of(LockLayout))
+    recognise: frozenset[ContenderKind] = attrs.field(
+        default=DEFAULT_KINDS, validator=deep_iterable(instance_of(ContenderKind))
+    )
+
+    def prefixes(self, attempt: str) -> list[str]:
+        """The names of our znodes without the number.
+
+        :param attempt: a UUID in the usual form, for one attempt of one contender.
         """
-        curator, kazoo = self.value
-        dash = "-" if curator in (Kind.CURATOR_READ, Kind.CURATOR_WRITE) else ""
+        curator, kazoo = self.purpose.value
+        dash = "-" if curator in (ContenderKind.CURATOR_READ, ContenderKind.CURATOR_WRITE) else ""
         names = []
-        if naming != "kazoo":
+        if self.layout != "kazoo":
             names.append(f"_c_{attempt}{dash}{curator.value}")
-        if naming != "curator":
-            names.append(f"{OURS if naming == 'both' else ''}{attempt.replace('-', '')}{kazoo.value}")
+        if self.layout != "curator":
+            names.append(f"{OURS if self.layout == 'both' else ''}{attempt.replace('-', '')}{kazoo.value}")
         return names
+
+    def waits_for(self, earlier: ContenderName) -> bool:
+        """Whether ours wait for a contender that stands before them."""
+        return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
+
+    def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:
+        """The name of a contender that does not see ours, because it looks for the other layout only."""
+        other = {"curator": ContenderKind.KAZOO_LOCK, "kazoo": ContenderKind.CURATOR_LOCK}.get(self.layout)
+        names = [contender.name for contender in contenders]
+        if self.layout == "kazoo" and any(name.startswith(OURS) for name in names):
+            return None  # a name of Curator's may belong to a contender of layout="both"
+        blind = (c.name for c in contenders if c.kind is other and not c.name.startswith(OURS))
+        return next(blind, None)

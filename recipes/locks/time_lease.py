@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
 from ...client import (
     ACL,
-    OPEN_ACL,
     BadVersionError,
     Create,
     Delete,
@@ -24,6 +23,7 @@ from ...client import (
     repeat,
 )
 from ...protocol.paths import join
+from ..base.creating import CreateOptions, Parents
 from ..base.running import steady
 from ..errors import ForeignLayout
 from .grant import Grant
@@ -81,7 +81,7 @@ class TimeLease:
         duration: float,
         holder: str,
         *,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:
@@ -89,10 +89,10 @@ class TimeLease:
         self.holder = holder
         self._zk = zk
         self._duration = timedelta(seconds=duration)
-        self._acl = acl
+        self._options = CreateOptions(parents, acl)
         self._now = now
         self._znode = join(path, _NAME)
-        self._lock = Lock(zk, path, data=holder.encode(), naming="kazoo", parents=parents, acl=acl)
+        self._lock = Lock(zk, path, data=holder.encode(), layout="kazoo", parents=parents, acl=acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -150,7 +150,7 @@ class TimeLease:
         end = (now + self._duration).astimezone(UTC).strftime(_FORMAT)
         wanted = json.dumps({"version": _VERSION, "holder": self.holder, "end": end}).encode()
         if stat is None:
-            return Create(self._znode, wanted, OPEN_ACL if self._acl is None else self._acl)
+            return Create(self._znode, wanted, self._options.acl)
         tenancy = self._parse(data)
         if tenancy is None or (tenancy.holder != self.holder and now < tenancy.end):
             return None
@@ -189,7 +189,7 @@ class MultiTimeLease:
         duration: float,
         holder: str,
         *,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:

@@ -1,4 +1,16 @@
-"""Parties: who is there (recipe-rules.md B.10, D.11)."""
+"""Parties: the members of a group (recipe-rules.md B.10, D.11).
+
+The rules:
+
+* A member is an ephemeral znode in the directory of the party. A :class:`.PersistentNode` keeps it: it is
+  created again when somebody deletes it, and in the next session.
+* The name of the znode says which member it is. So a member that was away and comes back under the same name
+  has not changed.
+* Each member is read once, when its name is new. In kazoo's shallow layout the name says everything, and
+  nothing is read.
+* Changes are found by comparing two lists of names. A slow reader skips members that came and went in
+  between.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +22,36 @@ from typing import Literal, Self
 
 import attrs
 
-from ...client import ACL, GetData, NoNodeError, ZooKeeper
-from ...protocol.paths import join, validate_path
-from ..base.creating import ParentsMode
+from ...client import ACL, GetData, NoNodeError, ZooKeeper, paths
+from ...protocol.paths import validate_path
+from ..base.creating import Parents
 from ..base.following import watch_children
 from ..base.running import Running, steady
 from ..base.words import check_word
 from .persistent_node import Conflict, PersistentNode
 
-Layout = Literal["kazoo", "kazoo-shallow", "curator-group"]
-"""Whose members we are and see: kazoo's Party (``<32 hex digits>__party__`` holding the id), kazoo's
-ShallowParty (``<32 hex digits>-<id>``), or Curator's GroupMember (``<id>``, holding anything)."""
+PartyLayout = Literal["kazoo", "kazoo-shallow", "curator-group"]
+"""The names of the members' znodes: those of kazoo's Party (``<32 hex digits>__party__``, with the id as
+data), of kazoo's ShallowParty (``<32 hex digits>-<id>``), or of Curator's GroupMember (``<id>``, with any
+data)."""
 
 _KAZOO = "__party__"
-_PATTERNS: Mapping[Layout, re.Pattern[str]] = {
+_PATTERNS: Mapping[PartyLayout, re.Pattern[str]] = {
     "kazoo": re.compile(_KAZOO),
     "kazoo-shallow": re.compile(r"^[0-9a-f]{32}-"),
     "curator-group": re.compile(""),
 }
-"""Which children are members."""
+"""The names of the children that are members."""
 
 
 @attrs.frozen
 class Member:
     """A member of a party.
 
-    :ivar name: of its znode. It alone says whether two members are the same.
-    :ivar id: what it calls itself; unique in the layout ``"curator-group"`` only.
-    :ivar data: what its znode held when it was first seen; None in the layout ``"kazoo-shallow"``, where the
-        list of names is all that is read.
+    :ivar name: of its znode. Two members are the same if their names are.
+    :ivar id: chosen by the member; unique in the layout ``"curator-group"`` only.
+    :ivar data: of its znode, when it was first seen; None in the layout ``"kazoo-shallow"``, where no znode
+        is read.
     """
 
     name: str
@@ -48,35 +61,35 @@ class Member:
 
 @attrs.frozen
 class Change:
-    """Who has come and who has gone since the change before."""
+    """The members that have joined and left since the change before."""
 
     joined: frozenset[Member]
     left: frozenset[Member]
 
 
 class Party(Running):
-    """The members of a group; we are one of them for as long as the block lasts.
+    """The members of a group. During its block this object is a member too.
 
         party = Party(zk, "/services/api", "10.0.0.1:80")
         async with party:
             print(await party.members())
 
-    The block begins once we have joined. We join again when somebody deletes our znode, and in the next
-    session when ours has expired. Who only looks on needs no block. What makes it impossible, such as
-    :class:`NoAuthError`, cancels the block, which raises it.
+    The block begins after joining. The member joins again when somebody deletes its znode, and in the next
+    session. To list the members, or to follow them, needs no block. An error that makes the membership
+    impossible, such as :class:`NoAuthError`, cancels the block, which raises the error.
 
-    Children that are not of the layout are no members; in ``"curator-group"`` all are.
+    A child whose name does not fit the layout is no member; in ``"curator-group"`` every child is one.
 
-    :param path: the directory of the members; created when one joins.
-    :param id: what we call ourselves: in the layout ``"curator-group"`` the name of the znode, in
-        ``"kazoo-shallow"`` a part of it, so it must be fit for that there.
-    :param data: what our znode holds; by default what the owner of the layout writes: the id, or nothing in
+    :param path: the directory of the members; created when a member joins.
+    :param id: of the own member. It is the name of the znode in ``"curator-group"``, and a part of the name
+        in ``"kazoo-shallow"``, so there it must be fit for a name.
+    :param data: of the own znode. By default what the library of the layout writes: the id, or nothing in
         ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
-    :param conflict: what to do when a member of another session has our name, which only
-        ``"curator-group"`` allows: see :class:`.PersistentNode`.
-    :param parents: how a missing directory is created: the server removes a container some time after the
-        last member has gone.
-    :param acl: of what is created; everything for everyone if None.
+    :param conflict: what to do if a member of another session has the own name, which is possible in
+        ``"curator-group"`` only: see :class:`.PersistentNode`.
+    :param parents: how a missing directory is created.
+    :param acl: of everything that is created; everything for everyone if None.
+    :raises ValueError: an option has a wrong value.
     """
 
     def __init__(
@@ -86,18 +99,18 @@ class Party(Running):
         id: str = "",
         data: bytes | None = None,
         *,
-        layout: Layout = "kazoo",
+        layout: PartyLayout = "kazoo",
         conflict: Conflict = "wait",
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__()
         validate_path(path)
-        check_word("layout", layout, Layout)
+        check_word("layout", layout, PartyLayout)
         check_word("conflict", conflict, Conflict)
-        check_word("parents", parents, ParentsMode)
+        check_word("parents", parents, Parents)
         if layout == "kazoo" and data is not None:
-            raise ValueError("a member's data are its id in the layout of kazoo")
+            raise ValueError("with layout='kazoo' the data of a member is its id; leave out data")
         if data is None:
             data = b"" if layout == "curator-group" else id.encode()
         self.path = path
@@ -106,7 +119,7 @@ class Party(Running):
         self._id = id
         self._data = data
         self._conflict: Conflict = conflict
-        self._parents: Literal["container", "persistent"] = parents
+        self._parents: Parents = parents
         self._acl = acl
 
     def __repr__(self) -> str:
@@ -122,7 +135,7 @@ class Party(Running):
         }[self._layout]
         node = PersistentNode(
             self.zk,
-            join(self.path, name),
+            paths.join(self.path, name),
             self._data,
             conflict=self._conflict,
             parents=self._parents,
@@ -133,8 +146,8 @@ class Party(Running):
             yield
 
     async def members(self) -> list[Member]:
-        """Who is there, by the order of their names. Costs a list, and a read of each but in
-        ``"kazoo-shallow"``."""
+        """List the members, in the order of their names. Costs 1 request, and 1 for each member, but in
+        ``"kazoo-shallow"`` 1 in all."""
         try:
             names = await steady(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
@@ -142,15 +155,14 @@ class Party(Running):
         return list((await self.describe(names, {})).values())
 
     def changes(self) -> Changes:
-        """An async iterator over the changes: ``async for change in party.changes()``. The first has all who
-        are there as joined. Members that come and go while nobody looks are left out, and so is one that
-        comes back under the same name."""
+        """Follow the members: ``async for change in party.changes()``. In the first change all members have
+        joined. A slow reader skips members that came and went in between."""
         return Changes(self)
 
     async def describe(self, names: Iterable[str], known: Mapping[str, Member]) -> dict[str, Member]:
-        """The members that some znodes stand for, by their names. Those that are gone again are left out.
+        """Find the members among the children, by their names. A member that is gone again is left out.
 
-        :param known: need not be read.
+        :param known: members that were read before.
         """
         names = sorted(filter(_PATTERNS[self._layout].search, names))
         if self._layout == "kazoo-shallow":
@@ -160,7 +172,7 @@ class Party(Running):
 
     async def _read(self, names: Sequence[str]) -> dict[str, Member]:
         members = {}
-        for name, pending in [(name, self.zk.submit(GetData(join(self.path, name)))) for name in names]:
+        for name, pending in [(name, self.zk.submit(GetData(paths.join(self.path, name)))) for name in names]:
             with suppress(NoNodeError):
                 data, _ = await pending.wait()
                 id = name if self._layout == "curator-group" else (data or b"").decode(errors="replace")
@@ -169,19 +181,23 @@ class Party(Running):
 
 
 class Changes:
-    """The changes of a party. No watch is held while nobody waits for the next."""
+    """The changes of a party. There is a watch only while a task waits for the next change."""
 
     def __init__(self, party: Party) -> None:
         self._party = party
         self._lists = watch_children(party.zk, party.path)
-        self._names: list[str] | None = None  # read, but not looked at
+        self._names: list[str] | None = None  # listed, but not compared yet
         self._members: dict[str, Member] = {}
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Raises what :func:`.watch_children` raises."""
+        """Wait for the next change. After an error the iterator can be used again.
+
+        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ClosingError: the client was closed.
+        """
         while True:
             if self._names is None:
                 self._names = await anext(self._lists) or []

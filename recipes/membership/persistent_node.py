@@ -1,4 +1,16 @@
-"""Znodes that are kept in being (recipe-rules.md B.10, D.11)."""
+"""Znodes that are created again when they are gone (recipe-rules.md B.10, D.11).
+
+The rules:
+
+* One task creates the znode, watches it, writes it, and creates it again. So no request can overtake an
+  earlier one (recipe-rules.md trap E-05).
+* The znode is ours if its czxid is the one that our create has returned. A znode that somebody has put in the
+  place of ours is a conflict, also if it has the same data.
+* An ephemeral znode of an earlier session of ours would soon be deleted by the server. So it is deleted and
+  created again, never adopted (recipe-rules.md trap E-45).
+* New data is written to the znode that is there, and to each that is created later.
+* Leaving the block deletes the znode. Without a connection the deletion goes on in the client's background.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +25,43 @@ import trio
 from ...client import (
     ACL,
     CreateMode,
-    Job,
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
     SessionState,
     Stat,
     ZooKeeper,
-    ZooKeeperError,
+    paths,
 )
-from ...protocol.paths import split, validate_path
+from ...protocol.paths import validate_path
+from ..base.background import BackgroundWork
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, ParentsMode, create_ephemeral, create_identified
+from ..base.creating import CreateOptions, Parents, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
-"""What to do about a znode that belongs to somebody else: wait until it is gone; delete it; raise
+"""What to do if another owner has a znode at the path: wait until it is gone, delete it, or raise
 :class:`NodeExistsError`."""
 
 
 class KeptNode(Running):
-    """The base: creates a znode, watches it, and creates it again when it is gone.
-
-    One task does all of it, so that nothing that was begun earlier can overtake what was begun later
-    (trap E-05).
-    """
+    """The base: creates a znode, watches it, and creates it again when it is gone."""
 
     _pulse = math.inf
-    """Seconds from one :meth:`_beat` to the next."""
+    """Seconds from one :meth:`_beat` to the next. Infinity: never."""
 
     def __init__(
-        self, zk: ZooKeeper, path: str, data: bytes, parents: ParentsMode, acl: Sequence[ACL] | None
+        self, zk: ZooKeeper, path: str, data: bytes, parents: Parents, acl: Sequence[ACL] | None
     ) -> None:
         super().__init__()
         validate_path(path)
         self.path = path
-        self._zk = zk
-        self._acl = acl
-        self._parents = Parents.of(parents, acl)
+        self.zk = zk
+        self._options = CreateOptions(parents, acl)
         self._data = data
-        self._revision = 1  # of the data; and the last one that the znode has had
-        self._written = 0
+        self._revision = 1  # of the data; 1 more for each set_data
+        self._written = 0  # the last revision that was written to the znode
         self._wanted = trio.Event()
         self._present = False
 
@@ -62,12 +69,19 @@ class KeptNode(Running):
         return f"<{type(self).__name__} {self.path}>"
 
     async def ready(self) -> None:
-        """Wait until the znode is there."""
+        """Wait until the znode is there.
+
+        :raises RuntimeError: the block has ended, or not begun.
+        """
         await self._until(lambda: self._present)
 
     async def set_data(self, data: bytes) -> None:
-        """Change the data, also of every znode that has to be created in future, and wait until the znode has
-        it. Cancelling stops the waiting only. Outside of the block nothing is written."""
+        """Change the data of the znode, and of each that is created later, and wait until it is written.
+
+        Cancelling ends the wait, not the change. Outside of the block nothing is written.
+
+        :raises RuntimeError: the block ended before the data was written.
+        """
         self._data = data
         self._revision += 1
         revision = self._revision
@@ -75,17 +89,17 @@ class KeptNode(Running):
         if self._block is not None:
             await self._until(lambda: self._present and self._written >= revision)
 
-    # --- for those that are built on it ------------------------------------------------------------------
+    # --- for subclasses ----------------------------------------------------------------------------------
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
-        """Create it, or make what is there our own. Returns None if it has to be tried again."""
+        """Create the znode, or adopt the one that is there. Returns None to be called again."""
         raise NotImplementedError
 
     async def _beat(self, bound: Bound) -> None:
-        """Called now and then while it is there."""
+        """Called every ``_pulse`` seconds while the znode is there."""
 
-    async def _remove(self) -> ZooKeeperError | None:
-        """The block is left. Returns what is wrong with that."""
+    async def _remove(self) -> Exception | None:
+        """Called at the end of the block. Returns the error that made the removal impossible."""
         return None
 
     # --- at work -----------------------------------------------------------------------------------------
@@ -93,7 +107,7 @@ class KeptNode(Running):
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
         try:
-            async with alongside(self._zk, self._work):
+            async with alongside(self.zk, self._work):
                 yield
         except BaseException:
             await self._remove()
@@ -107,10 +121,10 @@ class KeptNode(Running):
     async def _work(self) -> None:
         while True:
             try:
-                await self._keep(Bound(self._zk))
+                await self._keep(Bound(self.zk))
             except SessionExpiredError:
                 self._present = False
-                await self._zk.session.wait_connected()
+                await self.zk.session.wait_connected()
 
     async def _keep(self, bound: Bound) -> None:
         made: Stat | None = None
@@ -121,7 +135,7 @@ class KeptNode(Running):
                 made = await self._make(bound, self._data)
                 if made is not None:
                     self._written = revision
-            stat, watch = await bound.repeat(lambda: self._zk.exists(self.path, watch=True))
+            stat, watch = await bound.repeat(lambda: self.zk.exists_and_watch(self.path))
             with watch:
                 if stat is None or stat.czxid != made.czxid:
                     made = None
@@ -136,46 +150,47 @@ class KeptNode(Running):
                         await self._beat(bound)
 
     async def _write(self, bound: Bound) -> None:
-        """Bring the data up to date."""
+        """Write the data, if it has changed."""
         self._wanted = trio.Event()
         if self._written == self._revision:
             return
         revision, data = self._revision, self._data
-        # Without the znode the watch has fired.
+        # If the znode is gone, its watch has fired.
         with suppress(NoNodeError):
-            await bound.repeat(lambda: self._zk.set(self.path, data))
+            await bound.repeat(lambda: self.zk.set(self.path, data))
             self._written = revision
             self._notify()
 
 
 class PersistentNode(KeptNode):
-    """Keeps a znode in being for as long as the block lasts: it is created again when somebody deletes it,
-    and in the next session when the session has expired.
+    """Keeps a znode for as long as the block lasts: it is created again when somebody deletes it, and in the
+    next session.
 
         async with PersistentNode(zk, "/services/api/10.0.0.1", b"port=80") as node:
             await node.ready()
 
-    The block begins at once, connected or not. Leaving it deletes the znode: waits ``cleanup_grace`` for
-    that at most, and has it done later if there is no connection. Layout and behaviour are those of Curator's
-    recipe of the same name.
+    The block begins at once, connected or not. Leaving the block deletes the znode, and waits for that
+    ``cleanup_grace`` seconds at most; without a connection the deletion is done later. Layout and behaviour
+    are those of Curator's PersistentNode.
 
-    An ephemeral znode of another owner is never taken for ours, nor one of an earlier session of ours, which
-    would soon vanish: the latter is deleted, the former dealt with as ``conflict`` says. A persistent znode
-    has no owner: one that is there already is taken over and its data replaced.
+    An ephemeral znode of another owner at the path is dealt with as ``conflict`` says. One of an earlier
+    session of this object is deleted. A persistent znode has no owner, so one that is there is adopted, and
+    its data is replaced.
 
-    What makes it impossible, such as :class:`NoAuthError`, cancels the block, which raises it.
+    An error that makes it impossible to keep the znode, such as :class:`NoAuthError`, cancels the block,
+    which raises the error.
 
-    :param data: what the znode holds.
-    :param mode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential one gets its number once and
-        keeps it: its name is ``_c_<uuid>-<name><number>``, as Curator's with protection.
-    :param conflict: ``"wait"`` until the other znode is gone, ``"takeover"``: delete it, ``"raise"``
-        :class:`NodeExistsError`. Two that take over from each other never come to rest.
-    :param parents: how missing parents are created; the server removes a container some time after its last
-        child.
-    :param acl: of what is created; everything for everyone if None.
+    :param data: of the znode.
+    :param mode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode keeps its number when it
+        is created again. Its name is ``_c_<uuid>-<name><number>``, as Curator's with protection.
+    :param conflict: ``"wait"`` until the other znode is gone, ``"takeover"`` to delete it, or ``"raise"``
+        :class:`NodeExistsError`. Two owners that take over from each other never come to rest.
+    :param parents: how missing parents are created.
+    :param acl: of everything that is created; everything for everyone if None.
     :param cleanup_grace: seconds that leaving the block may wait for the server.
+    :raises ValueError: an option has a wrong value.
 
-    :ivar path: of the znode; with the number once there is one.
+    :ivar path: of the znode; with the number, after it was created.
     """
 
     def __init__(
@@ -186,20 +201,22 @@ class PersistentNode(KeptNode):
         mode: CreateMode = CreateMode.EPHEMERAL,
         *,
         conflict: Conflict = "wait",
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
         cleanup_grace: float = 1.0,
     ) -> None:
         if mode not in (CreateMode.EPHEMERAL, CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL):
-            raise ValueError(f"a node of mode {mode.name} cannot be kept")
+            raise ValueError(
+                f"mode is EPHEMERAL, PERSISTENT or EPHEMERAL_SEQUENTIAL, not {mode.name}; for TTL use TtlNode"
+            )
         check_word("conflict", conflict, Conflict)
         super().__init__(zk, path, data, parents, acl)
         self._persistent = mode is CreateMode.PERSISTENT
         self._unnumbered = mode is CreateMode.EPHEMERAL_SEQUENTIAL
         self._conflict = conflict
         self._cleanup_grace = cleanup_grace
-        self._claimed = False  # what is at the path may be ours
-        self._sessions: set[int] = set()  # those of ours that have created it
+        self._claimed = False  # the znode at the path may be ours
+        self._sessions: set[int] = set()  # the ids of our sessions that have created it
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
         self._claimed = True
@@ -214,29 +231,28 @@ class PersistentNode(KeptNode):
         return stat
 
     async def _create(self, bound: Bound, data: bytes) -> Stat | None:
-        zk, path = self._zk, self.path
+        zk, path = self.zk, self.path
         if self._unnumbered:
-            parent, name = split(path)
+            parent, name = paths.split(path)
             prefix = f"_c_{uuid.uuid4()}-{name}"
-            created = await create_identified(
-                bound, parent, [prefix], data, parents=self._parents, acl=self._acl
-            )
+            created = await create_identified(bound, parent, [prefix], data, self._options)
             self.path, self._unnumbered = created.paths[0], False
             return created.stat
         if not self._persistent:
-            return await create_ephemeral(bound, path, data, parents=self._parents, acl=self._acl)
+            return await create_ephemeral(bound, path, data, self._options)
         try:
-            _, stat = await bound.repeat(lambda: zk.create(path, data, acl=self._acl, include_stat=True))
+            acl = self._options.acl
+            _, stat = await bound.repeat(lambda: zk.create_with_stat(path, data, acl=acl))
         except NoNodeError:
-            await self._parents.create(bound, split(path)[0])
+            await self._options.create_parent(bound, paths.parent(path))
             return None
         return stat
 
     async def _resolve(self, bound: Bound, data: bytes) -> Stat | None:
-        """There is a znode already."""
-        zk, path = self._zk, self.path
+        """Deal with a znode that is there already. Returns its Stat if it was adopted."""
+        zk, path = self.zk, self.path
         while True:
-            stat, watch = await bound.repeat(lambda: zk.exists(path, watch=True))
+            stat, watch = await bound.repeat(lambda: zk.exists_and_watch(path))
             with watch:
                 if stat is None:
                     return None
@@ -251,27 +267,18 @@ class PersistentNode(KeptNode):
                     raise NodeExistsError(path)
                 await watch.wait()
 
-    async def _remove(self) -> ZooKeeperError | None:
-        zk = self._zk
+    async def _remove(self) -> Exception | None:
+        zk = self.zk
         if not self._claimed or zk.session.state is SessionState.CLOSED:
             return None
         self._claimed = False
-        if self._persistent:
-            job = Job()
-            zk.start_soon(self._delete, job)
-        else:
-            job = zk.janitor.delete_own(self.path)
+        # The janitor stops at the end of the session, but a persistent znode does not end with the session.
+        job = BackgroundWork(zk, self._delete) if self._persistent else zk.janitor.delete_own(self.path)
         if zk.session.state is SessionState.CONNECTED:
             with trio.move_on_after(self._cleanup_grace, shield=True):
                 await job.done.wait()
         return job.error
 
-    async def _delete(self, job: Job) -> None:
-        """Unlike the janitor, do not stop at the end of the session: the znode does not."""
-        try:
-            with suppress(NoNodeError):
-                await steady(self._zk, lambda: self._zk.delete(self.path))
-        except ZooKeeperError as error:
-            job.error = error
-        finally:
-            job.done.set()
+    async def _delete(self) -> None:
+        with suppress(NoNodeError):
+            await steady(self.zk, lambda: self.zk.delete(self.path))

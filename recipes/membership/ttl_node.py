@@ -1,48 +1,54 @@
-"""A znode that outlives its owner by a given time (recipe-rules.md B.10, D.11)."""
+"""A znode that outlives its owner by a given time (recipe-rules.md B.10, D.11).
+
+The rules:
+
+* The znode is a TTL znode with a child ``touch``, a TTL znode too. The child is written every ``ttl / 2``
+  seconds. When that stops, the server removes first the child and then the znode.
+* Both znodes are created in one transaction, so the znode is never without its child.
+* A znode that is there is adopted, and its data is replaced. Leaving the block deletes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
 
 from ...client import (
     ACL,
-    OPEN_ACL,
     Create,
     CreateMode,
     NodeExistsError,
     NoNodeError,
     Stat,
     ZooKeeper,
+    paths,
 )
-from ...protocol.paths import join, split
 from ..base.bound import Bound
+from ..base.creating import Parents
 from .persistent_node import KeptNode
 
 TOUCH = "touch"
-"""The child that is written again and again."""
+"""The name of the child that is written to keep the znode."""
 
 
 class TtlNode(KeptNode):
-    """Keeps a znode in being for as long as the block lasts, and for ``ttl`` seconds after: longer than a
-    session, should the process not come back.
+    """Keeps a znode for as long as the block lasts and ``ttl`` seconds after, even if the session ends
+    before.
 
         async with TtlNode(zk, "/reports/today", b"...", ttl=3600) as node:
             await node.ready()
 
-    It is a TTL znode with a child ``touch``, a TTL znode too, that is written every ``ttl / 2``. Without that
-    the server removes first the child and then the znode. Curator's PersistentTtlNode has the same ``touch``
-    below a container, and each keeps the other's alive; unlike there, both znodes are created in one
-    transaction. Leaving the block deletes nothing. One that is there is taken over, its data replaced.
+    Curator's PersistentTtlNode is a container with the same child, so each of the two recipes keeps the
+    znode of the other.
 
-    Servers have to be told to allow TTL znodes (``extendedTypesEnabled``); one that does not cancels the
-    block, which raises :class:`UnimplementedError`, as it raises whatever else makes it impossible.
+    An error that makes it impossible to keep the znode cancels the block, which raises the error. One of
+    them is
+    :class:`UnimplementedError`: the server does not allow TTL znodes; set ``extendedTypesEnabled`` there.
 
-    :param ttl: in seconds.
-    :param parents: how missing parents are created; the server removes a container some time after its last
-        child.
-    :param acl: of what is created; everything for everyone if None.
+    :param ttl: seconds.
+    :param parents: how missing parents are created.
+    :param acl: of everything that is created; everything for everyone if None.
+    :raises ValueError: an option has a wrong value.
     """
 
     def __init__(
@@ -52,7 +58,7 @@ class TtlNode(KeptNode):
         data: bytes = b"",
         *,
         ttl: float,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         if ttl <= 0:
@@ -60,19 +66,18 @@ class TtlNode(KeptNode):
         super().__init__(zk, path, data, parents, acl)
         self._ttl = ttl
         self._pulse = ttl / 2
-        self._touch = join(path, TOUCH)
+        self._touch = paths.join(path, TOUCH)
 
     def _creation(self, path: str, data: bytes) -> Create:
-        acl = OPEN_ACL if self._acl is None else self._acl
-        return Create(path, data, acl, CreateMode.PERSISTENT_WITH_TTL, round(1000 * self._ttl))
+        return Create(path, data, self._options.acl, CreateMode.PERSISTENT_WITH_TTL, round(1000 * self._ttl))
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
-        zk, path = self._zk, self.path
+        zk, path = self.zk, self.path
         both = [self._creation(path, data), self._creation(self._touch, b"")]
         try:
             await bound.repeat(lambda: zk.multi(both))
         except NoNodeError:
-            await self._parents.create(bound, split(path)[0])
+            await self._options.create_parent(bound, paths.parent(path))
             return None
         except NodeExistsError:
             with suppress(NoNodeError):
@@ -83,10 +88,10 @@ class TtlNode(KeptNode):
         return await bound.repeat(lambda: zk.exists(path))
 
     async def _beat(self, bound: Bound) -> None:
-        zk = self._zk
+        zk = self.zk
         try:
             await bound.repeat(lambda: zk.set(self._touch, b""))
         except NoNodeError:
-            # If the znode itself is gone, its watch tells.
+            # If the znode itself is gone, its watch has fired.
             with suppress(NoNodeError, NodeExistsError):
                 await bound.repeat(lambda: zk.multi([self._creation(self._touch, b"")]))

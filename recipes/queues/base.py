@@ -1,4 +1,9 @@
-"""What all queues have in common: get, claim, peek, put (recipe-rules.md D.10)."""
+"""What all queues have in common: put, get, claim, peek (recipe-rules.md D.10).
+
+An :class:`ItemQueue` is put together from three parts: :class:`.Supply` finds the items that can be taken,
+:class:`.Removal` takes one of them out of the queue, and :class:`.Putting` puts new ones in. The subclasses
+choose the names of the znodes.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +11,42 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Self, TypedDict, TypeVar
+from typing import Self, TypedDict
 
-from ...client import ACL, OPEN_ACL, NoNodeError, SessionExpiredError, ZooKeeper
+from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.creating import Parents
-from ..base.hold import Suspended
+from ..base.creating import CreateOptions, Parents
+from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..base.words import check_word
-from .claims import Claim, HeldClaim, Taking
-from .items import Item, Layout, Place, QueueEmpty
+from .claims import MakeHold, Removal
+from .items import Item, ItemLayout, QueueEmpty, QueueLocation
 from .putting import Putting
 from .supply import Supply
 
-T = TypeVar("T", bound=Taking)
-
 
 class QueueOptions(TypedDict, total=False):
-    """What every queue may be told.
+    """Options of every queue.
 
-    ``limit`` (int): how many items the queue may hold. All who put have to agree on it; other libraries do
-    not keep to it.
+    ``limit``: how many items the queue may hold; None, the default, for any number. All clients that put have
+    to agree on it; other libraries do not obey it.
 
-    ``retry`` (bool): if the reply to a put was lost, put again, and accept that the item may be there twice.
-    By default :class:`AmbiguousResult` is raised.
+    ``retry``: if the reply to a put was lost, put again, and accept that the item may be there twice. By
+    default :class:`AmbiguousResult` is raised.
 
-    ``parents`` (:class:`Parents`): how missing directories are created; as containers by default. Beside
-    kazoo or Curator's DistributedQueue use ``Parents(container=False)``: they do not expect that a directory
-    vanishes when it has been empty for a while.
+    ``parents``: how missing directories are created: ``"container"``, the default, or ``"persistent"``. Use
+    ``"persistent"`` beside kazoo or Curator's DistributedQueue: they do not expect that the server removes a
+    directory that was empty for a while.
 
-    ``acl`` (sequence of ACL): of items and claims; everything for everyone by default.
+    ``acl``: of everything that is created; everything for everyone if None.
 
-    ``suspended``, ``margin``: when a claim counts as lost while there is no connection; see :class:`.Hold`.
+    ``suspended``, ``margin`` (seconds): when a claim counts as lost without a connection; see :class:`.Hold`.
     """
 
     limit: int | None
     retry: bool
     parents: Parents
-    acl: Sequence[ACL]
+    acl: Sequence[ACL] | None
     suspended: Suspended
     margin: float | None
 
@@ -52,8 +55,8 @@ class ItemQueue:
     """The base of all queues. Any number of tasks may use one object.
 
     Tasks that wait for an item are served in turn, and only the first of them asks the server. Children that
-    are no items are skipped, and reported once in the log. Above ten thousand items listing them becomes
-    expensive; use several queues (recipe-rules.md E-42).
+    are no items are skipped, and reported once in the log. Above 10,000 items listing them is expensive; use
+    several queues (recipe-rules.md trap E-42).
 
     :ivar path: of the queue.
     """
@@ -62,58 +65,55 @@ class ItemQueue:
         self,
         zk: ZooKeeper,
         path: str,
-        layout: Layout,
-        options: QueueOptions,
-        *,
-        items: str | None = None,
-        claims: str | None = None,
-        marked: bool = False,
+        layout: ItemLayout,
+        items: str,
+        claims: str | None,
         clock: Callable[[], float] = time.time,
+        /,
+        *,
+        limit: int | None = None,
+        retry: bool = False,
+        parents: Parents = "container",
+        acl: Sequence[ACL] | None = None,
+        suspended: Suspended = "deadline",
+        margin: float | None = None,
     ) -> None:
         """
-        :param items: the directory of the items, if that is not ``path``.
-        :param claims: the directory of the claims; None where nobody claims.
-        :param marked: see :class:`.Putting`.
+        :param items: the directory of the items.
+        :param claims: the directory of the claims; None for a queue without claims.
+        :param clock: returns the time in seconds since the epoch.
+        :raises BadArgumentsError: ``path`` is not a valid path.
+        :raises ValueError: an option has a wrong value.
         """
         validate_path(path)
-        if excess := options.keys() - QueueOptions.__annotations__.keys():
-            raise TypeError(f"a queue has no option {', '.join(sorted(excess))}")
-        parents = options.get("parents", Parents())
-        if not isinstance(parents, Parents):
-            raise TypeError(f"parents of a queue is such as Parents(container=False), not {parents!r}")
-        check_word("suspended", options.get("suspended", "deadline"), Suspended)
+        check_word("suspended", suspended, Suspended)
+        self.zk = zk
         self.path = path
-        self._zk = zk
-        self._place = Place(
-            zk,
-            layout,
-            path if items is None else items,
-            claims,
-            parents,
-            options.get("acl", OPEN_ACL),
-        )
-        self._supply = Supply(self._place, clock)
-        self._putting = Putting(self._place, options.get("limit"), options.get("retry", False), marked)
-        self._hold_options = options.get("suspended", "deadline"), options.get("margin")
+        self._location = QueueLocation(zk, layout, items, claims, CreateOptions(parents, acl))
+        self._supply = Supply(self._location, clock)
+        self._putting = Putting(self._location, limit, retry)
+        self._make_hold: MakeHold = partial(Hold, suspended=suspended, margin=margin)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
 
     # --- taking ------------------------------------------------------------------------------------------
 
     async def get(self, *, wait: bool = True) -> Item:
         """Take the next item out of the queue.
 
-        If this is cancelled before the deletion has left the client, the item stays. After that the answer is
-        awaited, for a session timeout at most: an item that was taken is returned, and the cancellation shows
-        at the next checkpoint.
+        If the call is cancelled before the deletion was sent, the item stays. After that the call waits for
+        the reply, one session timeout at most: an item that was taken is returned, and the cancellation
+        shows at the next checkpoint.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-
-        Raises :class:`UndecidedItem`, with the item, if it cannot be found out whether the item was taken.
+        :raises UndecidedItem: nobody can know whether this call has taken the item, which the error holds.
+        :raises QueueEmpty: see ``wait``.
         """
-        kind = Taking if self._place.claims is None else Claim
         while True:
-            taking = await self._begin(lambda name: kind(self._place, self._supply, name), wait)
-            if await taking.take():
-                return taking.item
+            removal = await self._begin(wait)
+            if await removal.take():
+                return removal.item
 
     def __aiter__(self) -> Self:
         return self
@@ -128,57 +128,58 @@ class ItemQueue:
             async with queue.claim() as item:
                 await handle(item.data)
 
-        While the block runs nobody else gets the item. When it ends, the item is deleted; if it raises
-        something or is cancelled, the item is free again, at its old place.
+        While the block runs nobody else gets the item. The end of the block deletes the item. If the block
+        raises an error or is cancelled, the item is free again, at its old position.
 
         The item is handled at least once, and exactly once if no claim is lost. A claim is lost when the
-        session may have ended, or somebody has deleted it or the item: the block is cancelled and raises
-        :class:`LockLost`, and another may get the item. If :class:`LockLost` comes at the end of the block,
-        the item may be gone or not.
+        session may have ended, or somebody has deleted the claim or the item: then the block is cancelled,
+        and another consumer may get the item.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
+        :raises LockLost: the claim was lost. If the error comes at the end of the block, the item may be gone
+            or not.
+        :raises QueueEmpty: see ``wait``.
+        :raises ValueError: the queue was made with ``safe=False``, so it has no claims.
         """
-        if self._place.claims is None:
-            raise ValueError("there are no claims in a queue with safe=False")
-        held = await self._begin(
-            lambda name: HeldClaim(self._place, self._supply, name, *self._hold_options), wait
-        )
+        if self._location.claims is None:
+            raise ValueError("a queue with safe=False has no claims; use get()")
+        removal = await self._begin(wait, self._make_hold)
         try:
-            with held.hold.scope():
-                yield held.item
+            with removal.hold.scope():
+                yield removal.item
         except BaseException:
-            await held.give_back()
+            await removal.give_back()
             raise
-        await held.end()
+        await removal.finish()
 
-    async def _begin(self, kind: Callable[[str], T], wait: bool) -> T:
-        beaten = False
+    async def _begin(self, wait: bool, make_hold: MakeHold | None = None) -> Removal:
+        contended = False
         while True:
-            name = await self._supply.reserve(wait=wait, beaten=beaten)
+            name = await self._supply.reserve(wait=wait, contended=contended)
             if name is None:
                 raise QueueEmpty(self.path)
-            taking = kind(name)
+            removal = Removal(self._location, self._supply, name)
             try:
-                if await taking.begin():
-                    return taking
-            except SessionExpiredError:  # nothing is held: go on in the next session
-                await self._zk.session.wait_connected()
-            beaten = True
+                if await removal.begin(make_hold):
+                    return removal
+            except SessionExpiredError:  # nothing is claimed: go on in the next session
+                await self.zk.session.wait_connected()
+            contended = True
 
     # --- looking -----------------------------------------------------------------------------------------
 
     async def peek(self) -> Item | None:
-        """The next item, which stays where it is; None if there is nothing to take."""
+        """Read the next item and leave it in the queue; None if no item can be taken now."""
         for name in await self._supply.look():
-            path = self._place.item(name)
+            path = self._location.item(name)
             try:
-                data, stat = await steady(self._zk, partial(self._zk.get, path))
-                return Item(path, self._place.layout.decode(data), stat)
+                data, stat = await steady(self.zk, partial(self.zk.get, path))
+                return Item(path, self._location.layout.decode(data), stat)
             except (NoNodeError, ValueError):
                 pass
         return None
 
     async def size(self) -> int:
-        """How many items there are, those that are claimed included."""
-        stat = await steady(self._zk, lambda: self._zk.exists(self._place.items))
+        """Count the items, including those that are claimed."""
+        stat = await steady(self.zk, lambda: self.zk.exists(self._location.items))
         return stat.numChildren if stat is not None else 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
-from ...client import ZooKeeper
-from ...protocol.paths import join
+from ...client import ZooKeeper, paths
 from ..base.words import check_word
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR, DEFAULT_PRIORITY, KAZOO, kazoo_priority
@@ -15,7 +14,7 @@ ClaimLayout = Literal["kazoo-locking", "curator"]
 
 
 class ClaimQueue(ItemQueue):
-    """A queue whose items are handled at least once.
+    """A queue whose items are handled at least once: an item is deleted after it was handled.
 
         queue = ClaimQueue(zk, "/jobs")
         await queue.put(b"...")
@@ -24,15 +23,17 @@ class ClaimQueue(ItemQueue):
 
     :param layout: ``kazoo-locking`` has the items in ``<path>/entries``, named ``entry-<priority>-<number>``,
         and the claims in ``<path>/taken``, as kazoo's LockingQueue. ``curator`` has the items in ``path``,
-        named ``queue-<number>``, in Curator's frames, as Curator's DistributedQueue.
+        named ``queue-<number>``, in frames, as Curator's DistributedQueue.
     :param lock_path: with ``curator``, the directory of the claims, ``lockPath`` to Curator's consumers. By
         default ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery: :meth:`put` raises :class:`AmbiguousResult` if the reply is lost, or with ``retry=True`` puts at
-    least once. :meth:`claim` hands an item out at least once, and exactly once if no claim is lost: the
-    deletion of item and claim is one transaction, and a lost reply to it is cleared up. :meth:`get` is claim
-    and deletion at once, exactly once up to its return.
+    Delivery:
+
+    * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost, or with ``retry=True`` puts at least
+      once.
+    * :meth:`claim` hands an item out at least once, and exactly once if no claim is lost.
+    * :meth:`get` claims and deletes at once: exactly once up to its return.
     """
 
     def __init__(
@@ -46,23 +47,26 @@ class ClaimQueue(ItemQueue):
     ) -> None:
         check_word("layout", layout, ClaimLayout)
         if layout == "curator":
-            super().__init__(zk, path, CURATOR, options, claims=lock_path or f"{path}.claims")
+            super().__init__(zk, path, CURATOR, path, lock_path or f"{path}.claims", **options)
         elif lock_path is None:
-            items, claims = join(path, "entries"), join(path, "taken")
-            super().__init__(zk, path, KAZOO, options, items=items, claims=claims)
+            items, claims = paths.join(path, "entries"), paths.join(path, "taken")
+            super().__init__(zk, path, KAZOO, items, claims, **options)
         else:
-            raise ValueError("the layout kazoo-locking has its claims below the queue")
+            raise ValueError(
+                "layout='kazoo-locking' has its claims below the queue: leave out lock_path or use 'curator'"
+            )
 
     async def put(self, data: bytes, *, priority: int = DEFAULT_PRIORITY, wait: bool = True) -> None:
-        """Put an item at the end of those of its priority; see :meth:`.Queue.put`.
+        """Put an item behind the others of its priority; see :meth:`.Queue.put`.
 
-        :param priority: with ``kazoo-locking``, 0 to 999; lower ones come first.
+        :param priority: 0 to 999; lower priorities come first. Only with ``kazoo-locking``.
+        :raises ValueError: the priority is out of range.
         """
         await self.put_all([data], priority=priority, wait=wait)
 
     async def put_all(
         self, data: Sequence[bytes], *, priority: int = DEFAULT_PRIORITY, wait: bool = True
     ) -> None:
-        """Put several items: all or none. The rest is as with :meth:`put`."""
-        middle = kazoo_priority(priority) if self._place.layout is KAZOO else ""
+        """Put several items: all or none. See :meth:`put`."""
+        middle = kazoo_priority(priority) if self._location.layout is KAZOO else ""
         await self._putting.put([middle] * len(data), data, wait=wait)

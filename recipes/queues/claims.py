@@ -1,17 +1,69 @@
-"""Taking an item out of a queue so that it is known afterwards whether it was taken.
+"""Removing an item from a queue, so that it is known afterwards who has it.
 
-A *claim* is an ephemeral znode named as the item, in a directory of its own. Whoever has it takes the item by
-deleting both in one transaction. So when the reply is lost, the claim tells what happened: it is still there,
-or both are gone (trap E-40). A claim holds an id of its own, since other tasks of the same session claim too.
+A *claim* is an ephemeral znode, named as the item, in a directory of its own. While it is there, the item
+is reserved for its owner. The owner takes the item by deleting item and claim in one transaction. So after
+a lost reply the claim tells what happened: it is still there, or both are gone (recipe-rules.md trap E-40).
+A claim holds an id of its own, because other tasks of the same session make claims too.
 
-The last steps are carried through in the client's background: a caller that is cancelled in the middle leaves
-nothing half done.
+A :class:`Removal` goes through these states. Without claims the second one is left out::
+
+    reserved in this process -> claimed -> read -> deleting -> one of the outcomes
+
+Claiming: one transaction checks that the item is there, and creates the claim.
+
+=========================================  ==============================================================
+event                                      what follows
+=========================================  ==============================================================
+created                                    claimed
+the claim exists                           another consumer has it: go on with another item
+the item is missing                        somebody has taken it: go on with another item
+the directory of the claims is missing     create it and try again
+the reply was lost, our id is in a claim   claimed
+the reply was lost, it is not              try again
+the session ended                          the claim ended too: go on with another item, in the next session
+cancelled                                  withdraw the request; if it was sent, delete the claim
+=========================================  ==============================================================
+
+Deleting: one transaction deletes the item and the claim.
+
+=============================================  =============  ====================
+event                                          with a claim   without
+=============================================  =============  ====================
+deleted                                        taken          taken
+item or claim is missing                       lost           lost
+the request was not sent                       try again      try again
+the reply was lost, and our claim is there     try again      (there is none)
+the reply was lost, the item alone is there    lost           try again
+the reply was lost, both are gone              taken          undecided
+the session ended, the request was not sent    lost           lost
+the session ended, the item is there           lost           lost
+the session ended, the item is gone            undecided      undecided
+the client was closed, request not sent        closed         closed
+the client was closed, the reply is missing    undecided      undecided
+=============================================  =============  ====================
+
+What the caller sees:
+
+==========  ======================================  ====================================
+outcome     ``get()``                               the end of a block of ``claim()``
+==========  ======================================  ====================================
+taken       returns the item                        ends
+lost        goes on with another item               raises LockLost
+undecided   raises UndecidedItem                    raises LockLost
+closed      raises ClosingError                     raises LockLost
+cancelled   not sent: withdraws the request.        the deletion goes on
+            Sent: waits for the outcome
+==========  ======================================  ====================================
+
+The deletion and the release of a claim run in the client's background: a caller that is cancelled in the
+middle leaves nothing half done.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -29,331 +81,347 @@ from ...client import (
     Operation,
     Pending,
     SessionExpiredError,
-    SessionState,
-    ZooKeeper,
-    ZooKeeperError,
+    paths,
 )
-from ...protocol.paths import split
+from ..base.background import BackgroundWork
 from ..base.bound import Bound
-from ..base.hold import Hold, Suspended
+from ..base.hold import Hold
 from ..base.running import steady
 from ..errors import LockLost, LossReason, RecipeError
-from .items import Item, Place, UndecidedItem
+from .items import Item, QueueLocation, UndecidedItem
 from .supply import Supply
 
 _CLEANUP_GRACE = 1.0
+"""Seconds that the end of a block waits for the release of its claim. The release goes on in the background;
+a second is enough for a few requests, and a block that was cancelled should end soon."""
+
+MakeHold = Callable[[Bound, str], Hold]
+"""Makes the hold for a claim, from the session that it is bound to and the path of the claim."""
 
 
-class Finish:
-    """Work that goes on in the client's background, whatever becomes of the caller.
-
-    :ivar done: set when it has ended.
-    :ivar error: what it raised; None if it succeeded.
-    """
-
-    def __init__(self, zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> None:
-        self.done = trio.Event()
-        self.error: Exception | None = ClosingError(message="the client was closed")
-        if zk.session.state is SessionState.CLOSED:
-            self.done.set()
-        else:
-            zk.start_soon(self._run, work)
-
-    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-            self.error = None
-        except (ZooKeeperError, RecipeError) as error:
-            self.error = error
-        finally:
-            self.done.set()
-
-
-class Abandoned(RecipeError):
-    """It was not tried any more."""
-
-
-def _unanswered(pending: Pending[Any] | None) -> bool:
-    """Whether something may have been carried out, and its answer is not there."""
-    if pending is None or not pending.sent:
+def _in_doubt(request: Pending[Any] | None) -> bool:
+    """Whether a request may have been carried out, and its reply is missing."""
+    if request is None or not request.sent:
         return False
-    return not pending.settled or isinstance(pending.error, UNANSWERED)
+    return not request.settled or isinstance(request.error, UNANSWERED)
 
 
-class Taking:
-    """An item on its way out of the queue, without a claim: at most once.
+class ClaimNode:
+    """The claim on one item, as a znode.
 
-    :param name: the item's, reserved in ``supply``. It is free again at the end.
-
-    :ivar item: once there is one.
+    :ivar path: of the znode.
+    :ivar deletion: the operation that deletes the znode.
     """
 
-    item: Item
-
-    def __init__(self, place: Place, supply: Supply, name: str) -> None:
-        self.bound = Bound(place.zk)
-        self._place = place
-        self._zk = place.zk
-        self._supply = supply
-        self._name = name
-        self._item_path = place.item(name)
-        self._delete: list[Operation[Any]] = [Delete(self._item_path)]
-        self._deleting: Pending[list[Any]] | None = None
-        self._abandoned = False
-
-    # --- getting hold of it ------------------------------------------------------------------------------
-
-    async def begin(self) -> bool:
-        """Get hold of the item. If this returns False, it is gone or another's."""
-        begun = False
-        try:
-            begun = await self._seize() and await self._read()
-        finally:
-            if not begun:
-                self._drop()
-        return begun
-
-    async def _seize(self) -> bool:
-        return True
-
-    async def _read(self) -> bool:
-        try:
-            data, stat = await self.bound.repeat(lambda: self._zk.get(self._item_path))
-        except NoNodeError:
-            return False
-        try:
-            self.item = Item(self._item_path, self._place.layout.decode(data), stat)
-        except ValueError as error:
-            self._supply.skip(self._name, error)
-            return False
-        return True
-
-    def _drop(self) -> None:
-        self._supply.free(self._name, gone=False)
-
-    # --- taking it ---------------------------------------------------------------------------------------
-
-    async def take(self) -> bool:
-        """Take the item out of the queue. Returns False if somebody else has it.
-
-        Once the deletion has left the client, cancelling waits for the answer, a session timeout at most, and
-        is ignored if that is yes.
-
-        Raises :class:`UndecidedItem`.
-        """
-        finish = self.consume()
-        try:
-            await finish.done.wait()
-        except trio.Cancelled:
-            self._abandon()
-            patience = self._zk.session.negotiated_timeout
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + patience):
-                await finish.done.wait()
-            if _unanswered(self._deleting):
-                raise UndecidedItem(self.item) from None
-            if finish.error is not None:
-                raise
-        if _unanswered(self._deleting):
-            raise UndecidedItem(self.item)
-        if isinstance(finish.error, LockLost):
-            return False
-        if finish.error is not None:
-            raise finish.error
-        return True
-
-    def consume(self) -> Finish:
-        """Delete the item. The work fails with :class:`LockLost` if somebody else has it."""
-        return Finish(self._zk, self._consume)
-
-    def _abandon(self) -> None:
-        """Do not begin to delete it any more."""
-        self._abandoned = True
-        if self._deleting is not None:
-            self._zk.withdraw(self._deleting)
-
-    async def _consume(self) -> None:
-        gone = False
-        try:
-            while not gone:
-                gone = await self._try_to_delete()
-        except SessionExpiredError:
-            if not _unanswered(self._deleting) or await self._is_there():
-                self._deleting = None
-                raise LockLost(LossReason.SESSION_EXPIRED, self._item_path) from None
-            raise
-        finally:
-            self._supply.free(self._name, gone=gone)
-
-    async def _try_to_delete(self) -> bool:
-        """Returns whether it was deleted; if not, it is to be tried again."""
-        self.bound.check()
-        if self._abandoned:
-            raise Abandoned
-        self._deleting = self._zk.submit(Multi(self._delete))
-        try:
-            await self._deleting.wait()
-        except NoNodeError as error:
-            raise LockLost(LossReason.NODE_DELETED, error.path or self._item_path) from None
-        except UNANSWERED:
-            if not self._deleting.sent:
-                return False
-            await self.bound.reconnected()
-            gone = await self._was_deleted()
-            self._deleting = None
-            return gone
-        return True
-
-    async def _was_deleted(self) -> bool:
-        if await self._is_there():
-            return False
-        raise UndecidedItem(self.item)
-
-    async def _is_there(self) -> bool:
-        """Whether the item is in the queue, by this session or the next."""
-        zk = self._zk
-        await steady(zk, lambda: zk.sync(self._item_path))
-        stat = await steady(zk, lambda: zk.exists(self._item_path))
-        return stat is not None and stat.czxid == self.item.stat.czxid
-
-
-class Claim(Taking):
-    """An item on its way out of the queue, with a claim: exactly once, as long as the session lasts.
-
-    :ivar path: of the claim.
-    """
-
-    def __init__(self, place: Place, supply: Supply, name: str) -> None:
-        super().__init__(place, supply, name)
-        self.path = place.claim(name)
+    def __init__(self, bound: Bound, location: QueueLocation, name: str) -> None:
+        self.path = location.claim(name)
+        self.deletion = Delete(self.path)
+        self._bound = bound
+        self._zk = bound.zk
+        self._location = location
         self._id = uuid.uuid4().hex.encode()
-        create = Create(self.path, self._id, place.acl, CreateMode.EPHEMERAL)
-        self._claim: list[Operation[Any]] = [Check(self._item_path), create]
-        self._claiming: Pending[list[Any]] | None = None
-        self._delete.append(Delete(self.path))
+        create = Create(self.path, self._id, location.options.acl, CreateMode.EPHEMERAL)
+        self._operations: list[Operation[Any]] = [Check(location.item(name)), create]
+        self._creating: Pending[list[Any]] | None = None
 
-    async def _seize(self) -> bool:
+    async def create(self) -> bool:
+        """Create the znode. Returns False if another consumer has the item, or the item is gone.
+
+        :raises SessionExpiredError: the session has ended.
+        """
         while True:
-            self.bound.check()
-            self._claiming = self._zk.submit(Multi(self._claim))
+            self._bound.check()
+            self._creating = self._zk.submit(Multi(self._operations))
             try:
-                await self._claiming.wait()
+                await self._creating.wait()
                 return True
             except NodeExistsError:
                 return False
             except NoNodeError as error:
                 if error.index == 0:
                     return False
-                await self._place.parents.create(self.bound, split(self.path)[0])
+                await self._location.options.create_parent(self._bound, paths.parent(self.path))
             except UNANSWERED:
-                await self.bound.reconnected()
-                if self._claiming.sent and await self._is_mine():
+                await self._bound.reconnected()
+                if self._creating.sent and await self.is_mine():
                     return True
 
-    async def _is_mine(self) -> bool:
-        """Whether the claim is there, and of this very attempt."""
-        zk = self._zk
+    def stop_creating(self) -> bool | None:
+        """Withdraw the request that creates the znode, if it was not sent yet. Returns whether the znode is
+        there; None if that is unknown."""
+        if self._creating is None:
+            return False
+        self._zk.withdraw(self._creating)
+        if _in_doubt(self._creating):
+            return None
+        return self._creating.error is None
+
+    async def is_mine(self) -> bool:
+        """Ask whether the znode is there, with the id of this claim.
+
+        :raises SessionExpiredError: the session has ended.
+        """
         # The server that we are connected to now may be behind the one that has lost the reply.
-        await self.bound.repeat(lambda: zk.sync(self.path))
+        await self._bound.repeat(lambda: self._zk.sync(self.path))
         try:
-            data, stat = await self.bound.repeat(lambda: zk.get(self.path))
+            data, stat = await self._bound.repeat(lambda: self._zk.get(self.path))
         except NoNodeError:
             return False
-        return data == self._id and stat.ephemeralOwner == zk.session.id
+        return data == self._id and stat.ephemeralOwner == self._zk.session.id
 
-    def _drop(self) -> None:
-        pending = self._claiming
-        if pending is not None:
-            self._zk.withdraw(pending)
-            if pending.error is None or _unanswered(pending):
-                self.release(sure=pending.settled and pending.error is None)
-                return
-        super()._drop()
+    async def guard(self, make_hold: MakeHold) -> Hold | None:
+        """Put the claim under a hold. Returns None if the claim is gone.
 
-    def release(self, *, sure: bool) -> Finish:
-        """Let others have the item.
-
-        :param sure: the claim is there, and ours.
+        :raises SessionExpiredError: the session has ended.
         """
-
-        async def work() -> None:
-            nonlocal sure
-            try:
-                while sure or await self._is_mine():
-                    sure = False
-                    self.bound.check()
-                    try:
-                        await self._zk.delete(self.path)
-                        return
-                    except UNANSWERED:
-                        await self.bound.reconnected()
-            except NoNodeError:
-                pass
-            finally:
-                self._supply.free(self._name, gone=False)
-
-        return Finish(self._zk, work)
-
-    async def _consume(self) -> None:
+        await self._bound.confirm()
         try:
-            await super()._consume()
-        except Exception:
-            self.release(sure=False)
-            raise
+            _, _, watch = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
+        except NoNodeError:
+            return None
+        hold = make_hold(self._bound, self.path)
+        hold.guard(watch)
+        return hold
 
-    async def _was_deleted(self) -> bool:
-        if await self._is_mine():
-            return False
-        if await self._is_there():
-            self._deleting = None  # there is no doubt: it was not
-            raise LockLost(LossReason.NODE_DELETED, self.path)
-        return True
+    async def delete(self, *, sure: bool) -> None:
+        """Delete the znode, if it is there with the id of this claim.
+
+        :param sure: it is; do not ask.
+        :raises SessionExpiredError: the session has ended, and the znode with it.
+        """
+        with suppress(NoNodeError):
+            while sure or await self.is_mine():
+                sure = False
+                self._bound.check()
+                try:
+                    await self._zk.delete(self.path)
+                    return
+                except UNANSWERED:
+                    await self._bound.reconnected()
 
 
-class HeldClaim(Claim):
-    """A claim that somebody's code relies on.
+class _Abandoned(RecipeError):
+    """The caller was cancelled before the deletion was sent (again)."""
 
-    :ivar hold: that this claim is, once it has begun.
+
+class Removal:
+    """One item on its way out of the queue, and its claim where the queue has claims.
+
+    :param name: of the item; reserved in ``supply``, and free again at the end.
+
+    :ivar claim: None in a queue without claims.
+    :ivar item: what :meth:`begin` has read.
+    :ivar hold: the hold on the claim, if :meth:`begin` has made one.
     """
 
+    item: Item
     hold: Hold
 
-    def __init__(
-        self, place: Place, supply: Supply, name: str, suspended: Suspended, margin: float | None
-    ) -> None:
-        super().__init__(place, supply, name)
-        self._suspended: Suspended = suspended
-        self._margin = margin
+    def __init__(self, location: QueueLocation, supply: Supply, name: str) -> None:
+        self._bound = Bound(location.zk)
+        self._zk = location.zk
+        self._location = location
+        self._supply = supply
+        self._name = name
+        self._path = location.item(name)
+        self._operations: list[Operation[Any]] = [Delete(self._path)]
+        self._deleting: Pending[list[Any]] | None = None
+        self._abandoned = False
+        self.claim = ClaimNode(self._bound, location, name) if location.claims is not None else None
+        if self.claim is not None:
+            self._operations.append(self.claim.deletion)
+
+    # --- before the item is handled ----------------------------------------------------------------------
+
+    async def begin(self, make_hold: MakeHold | None = None) -> bool:
+        """Claim and read the item. Returns False if another consumer has the item, or the item is gone or
+        cannot be read.
+
+        :param make_hold: put the claim under a hold, because the item is handled before it is deleted.
+        :raises SessionExpiredError: the session has ended; nothing is claimed.
+        """
+        begun = False
+        try:
+            begun = await self._claim() and await self._read() and await self._guard(make_hold)
+        finally:
+            if not begun:
+                self._drop(self.claim is not None and self.claim.stop_creating())
+        return begun
+
+    async def _claim(self) -> bool:
+        return self.claim is None or await self.claim.create()
 
     async def _read(self) -> bool:
-        if not await super()._read():
-            return False
-        await self.bound.confirm()
         try:
-            _, _, node = await self.bound.repeat(lambda: self._zk.get(self.path, watch=True))
+            data, stat = await self._bound.repeat(lambda: self._zk.get(self._path))
         except NoNodeError:
             return False
-        self.hold = Hold(self.bound, self.path, suspended=self._suspended, margin=self._margin)
-        self.hold.guard(node)
+        try:
+            self.item = Item(self._path, self._location.layout.decode(data), stat)
+        except ValueError as error:
+            self._supply.skip(self._name, error)
+            return False
         return True
 
-    async def end(self) -> None:
-        """The item was handled: consume it. Raises :class:`LockLost`."""
+    async def _guard(self, make_hold: MakeHold | None) -> bool:
+        if make_hold is None:
+            return True
+        assert self.claim is not None
+        hold = await self.claim.guard(make_hold)
+        if hold is None:
+            return False
+        self.hold = hold
+        return True
+
+    # --- the item is taken -------------------------------------------------------------------------------
+
+    async def take(self) -> bool:
+        """Delete the item. Returns False if the outcome is *lost*.
+
+        Once the deletion was sent, a cancelled call waits for the outcome, one session timeout at most. If
+        the item was taken, the call returns, and the cancellation shows at the next checkpoint.
+
+        :raises UndecidedItem: the outcome is *undecided*.
+        :raises ClosingError: the client was closed; the item was not taken.
+        """
+        work = BackgroundWork(self._zk, self._remove)
+        try:
+            await work.done.wait()
+        except trio.Cancelled:
+            self._abandon()
+            with trio.move_on_after(self._zk.session.negotiated_timeout, shield=True):
+                await work.done.wait()
+            if not (work.succeeded or _in_doubt(self._deleting)):
+                raise
+        if _in_doubt(self._deleting):
+            raise UndecidedItem(self.item)
+        if isinstance(work.error, LockLost):
+            return False
+        if work.error is not None:
+            raise work.error
+        return True
+
+    async def finish(self) -> None:
+        """Delete the item after it was handled. If this is cancelled, the deletion goes on.
+
+        :raises LockLost: the outcome is not *taken*. The item may be gone or not.
+        """
         await self.hold.end()
-        finish = self.consume()
-        await finish.done.wait()
-        match finish.error:
+        work = BackgroundWork(self._zk, self._remove)
+        await work.done.wait()
+        match work.error:
             case None:
                 return
             case SessionExpiredError():
-                raise LockLost(LossReason.SESSION_EXPIRED, self.path)
+                raise LockLost(LossReason.SESSION_EXPIRED, self.hold.path)
             case ClosingError():
-                raise LockLost(LossReason.CLIENT_CLOSED, self.path)
+                raise LockLost(LossReason.CLIENT_CLOSED, self.hold.path)
             case error:
                 raise error
 
+    def _abandon(self) -> None:
+        """Send no deletion any more."""
+        self._abandoned = True
+        if self._deleting is not None:
+            self._zk.withdraw(self._deleting)
+
+    async def _remove(self) -> None:
+        """Delete the item, and end the reservation in this process.
+
+        :raises LockLost: the outcome is *lost*.
+        :raises UndecidedItem: the outcome is *undecided*; so is a :class:`SessionExpiredError`.
+        """
+        try:
+            await self._delete_repeatedly()
+        except Exception:
+            self._drop(None)
+            raise
+        self._supply.free(self._name, gone=True)
+
+    async def _delete_repeatedly(self) -> None:
+        try:
+            while not await self._delete():
+                pass
+        except SessionExpiredError:
+            if _in_doubt(self._deleting) and not await self._is_there():
+                raise
+            self._deleting = None
+            raise LockLost(LossReason.SESSION_EXPIRED, self._path) from None
+
+    async def _delete(self) -> bool:
+        """Send the deletion once, and find out what became of it. Returns False if it has to be sent again.
+
+        :raises LockLost: the outcome is *lost*.
+        :raises UndecidedItem: the outcome is *undecided*.
+        """
+        self._bound.check()
+        if self._abandoned:
+            raise _Abandoned
+        self._deleting = self._zk.submit(Multi(self._operations))
+        try:
+            await self._deleting.wait()
+        except NoNodeError as error:
+            raise LockLost(LossReason.NODE_DELETED, error.path or self._path) from None
+        except UNANSWERED:
+            if not self._deleting.sent:
+                return False
+            await self._bound.reconnected()
+            deleted = await self._was_deleted()
+            self._deleting = None  # there is no doubt any more
+            return deleted
+        return True
+
+    async def _was_deleted(self) -> bool:
+        """Find out, in the same session, whether a deletion without a reply was carried out.
+
+        :raises LockLost: somebody else has deleted the claim.
+        :raises UndecidedItem: the item is gone, and there was no claim to tell who has taken it.
+        """
+        if self.claim is not None and await self.claim.is_mine():
+            return False
+        if await self._is_there():
+            if self.claim is None:
+                return False
+            self._deleting = None
+            raise LockLost(LossReason.NODE_DELETED, self.claim.path)
+        if self.claim is None:
+            raise UndecidedItem(self.item)
+        return True
+
+    async def _is_there(self) -> bool:
+        """Ask whether the item is in the queue, in this session or a later one."""
+        await steady(self._zk, lambda: self._zk.sync(self._path))
+        stat = await steady(self._zk, lambda: self._zk.exists(self._path))
+        return stat is not None and stat.czxid == self.item.stat.czxid
+
+    # --- the item stays ----------------------------------------------------------------------------------
+
     async def give_back(self) -> None:
-        """The item was not handled. This takes a second at most; the rest is done in the background."""
+        """Let others have the item, which was not handled. Waits for that 1 second at most; the rest is done
+        in the background."""
+        assert self.claim is not None
         await self.hold.end()
-        finish = self.release(sure=not self.hold.lost.is_set())
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLEANUP_GRACE):
-            await finish.done.wait()
+        work = self._release(self.claim, sure=not self.hold.lost.is_set())
+        with trio.move_on_after(_CLEANUP_GRACE, shield=True):
+            await work.done.wait()
+
+    def _drop(self, claimed: bool | None) -> None:
+        """Let others have the item.
+
+        :param claimed: whether the claim is there and ours; None to ask the server.
+        """
+        if self.claim is None or claimed is False:
+            self._supply.free(self._name, gone=False)
+        else:
+            self._release(self.claim, sure=claimed is True)
+
+    def _release(self, claim: ClaimNode, *, sure: bool) -> BackgroundWork:
+        """Delete the claim, then end the reservation in this process."""
+
+        async def work() -> None:
+            try:
+                await claim.delete(sure=sure)
+            finally:
+                self._supply.free(self._name, gone=False)
+
+        return BackgroundWork(self._zk, work)

@@ -12,18 +12,18 @@ from .items import CURATOR_DELAY
 
 
 class DelayQueue(ItemQueue):
-    """A queue whose items can be taken from a certain time on; the one that is due first comes first.
+    """A queue whose items are due at a time, and cannot be taken before; the first one due comes first.
 
-    Names like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and frames, as with
-    Curator's DistributedDelayQueue.
+    Names are like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and data is in
+    frames, as with Curator's DistributedDelayQueue.
 
     :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
         ``<path>.claims``.
-    :param clock: the time in seconds since the epoch. The clocks of all clients should agree; nobody sees to
-        that.
+    :param clock: returns the time in seconds since the epoch. The clocks of all clients should agree; this is
+        not checked.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`. A consumer sleeps until the first item is due, and looks again
+    Delivery is that of :class:`.ClaimQueue`. A consumer sleeps until the first item is due, and lists again
     when items come or go.
     """
 
@@ -36,17 +36,17 @@ class DelayQueue(ItemQueue):
         clock: Callable[[], float] = time.time,
         **options: Unpack[QueueOptions],
     ) -> None:
-        super().__init__(zk, path, CURATOR_DELAY, options, claims=lock_path or f"{path}.claims", clock=clock)
+        super().__init__(zk, path, CURATOR_DELAY, path, lock_path or f"{path}.claims", clock, **options)
         self._clock = clock
 
     async def put(self, data: bytes, delay: float, *, wait: bool = True) -> None:
         """Put an item; see :meth:`.Queue.put`.
 
-        :param delay: seconds from now until it is due.
+        :param delay: seconds from now until the item is due.
         """
         await self.put_all([data], delay, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], delay: float, *, wait: bool = True) -> None:
-        """Put several items that are due at one time: all or none. The rest is as with :meth:`put`."""
+        """Put several items that are due at the same time: all or none. See :meth:`put`."""
         due = max(0, round(1000 * (self._clock() + delay)))
         await self._putting.put([f"|{due:08X}|"] * len(data), data, wait=wait)

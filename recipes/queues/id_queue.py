@@ -13,8 +13,8 @@ from ...client import (
     NoNodeError,
     Operation,
     ZooKeeper,
+    paths,
 )
-from ...protocol.paths import split
 from ..base.bound import Bound
 from ..errors import AmbiguousResult
 from .base import ItemQueue, QueueOptions
@@ -22,10 +22,10 @@ from .items import CURATOR_ID
 
 
 class IdQueue(ItemQueue):
-    """A queue, first in, first out, whose items can be removed by the ids they were put with.
+    """A queue, first in, first out, whose items have ids by which they can be removed.
 
-    Names like ``queue-|id|<number>``, and frames, as with Curator's DistributedIdQueue. A ``/`` or ``|`` of
-    an id counts as ``_``.
+    Names are like ``queue-|id|<number>``, and data is in frames, as with Curator's DistributedIdQueue.
+    ``/`` and ``|`` in an id are written as ``_``.
 
     :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
         ``<path>.claims``.
@@ -37,25 +37,29 @@ class IdQueue(ItemQueue):
     def __init__(
         self, zk: ZooKeeper, path: str, *, lock_path: str | None = None, **options: Unpack[QueueOptions]
     ) -> None:
-        super().__init__(zk, path, CURATOR_ID, options, claims=lock_path or f"{path}.claims")
+        super().__init__(zk, path, CURATOR_ID, path, lock_path or f"{path}.claims", **options)
 
     async def put(self, data: bytes, id: str, *, wait: bool = True) -> None:
-        """Put an item at the end; see :meth:`.Queue.put`. Several may have the same id."""
+        """Put an item at the end; see :meth:`.Queue.put`. Several items may have the same id."""
         await self._putting.put([f"|{_cleaned(id)}|"], [data], wait=wait)
 
     async def remove(self, id: str) -> int:
-        """Remove the items with this id, but those that are claimed, and return how many were removed.
+        """Remove the items with this id that are not claimed, and return how many were removed.
 
-        Raises :class:`AmbiguousResult` if the reply was lost and an item is gone: it was removed, or taken.
+        :raises AmbiguousResult: a reply was lost, and the item is gone: it was removed, or another consumer
+            has taken it.
+        :raises SessionExpiredError: the session has ended.
         """
-        names = [name for name in await self._supply.look() if self._place.layout.label(name) == _cleaned(id)]
+        names = [
+            name for name in await self._supply.look() if self._location.layout.label(name) == _cleaned(id)
+        ]
         return sum([await self._remove(name) for name in names])
 
     async def _remove(self, name: str) -> bool:
-        bound, claim, item = Bound(self._zk), self._place.claim(name), self._place.item(name)
-        # Creating the claim fails if there is one: that is how "unless it is claimed" is said.
+        bound, claim, item = Bound(self.zk), self._location.claim(name), self._location.item(name)
+        # Creating the claim makes the transaction fail if the item is claimed.
         operations: list[Operation[Any]] = [
-            Create(claim, b"", self._place.acl, CreateMode.EPHEMERAL),
+            Create(claim, b"", self._location.options.acl, CreateMode.EPHEMERAL),
             Delete(item),
             Delete(claim),
         ]
@@ -63,13 +67,13 @@ class IdQueue(ItemQueue):
         while True:
             bound.check()
             try:
-                await self._zk.multi(operations)
+                await self.zk.multi(operations)
                 return True
             except NodeExistsError:
                 return False
             except NoNodeError as error:
                 if error.index == 0:
-                    await self._place.parents.create(bound, split(claim)[0])
+                    await self._location.options.create_parent(bound, paths.parent(claim))
                 elif ambiguous:
                     raise AmbiguousResult(f"removing {item}") from None
                 else:

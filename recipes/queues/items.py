@@ -1,4 +1,4 @@
-"""Items of a queue: how their znodes are named, what is in them (recipe-rules.md B.9, D.10)."""
+"""Items of a queue: the names of their znodes, and the data in them (recipe-rules.md B.9, D.10)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from typing import NamedTuple
 
 import attrs
 
-from ...client import ACL, Stat, ZooKeeper
-from ...protocol.paths import join
-from ..base.creating import Parents
+from ...client import Stat, ZooKeeper, paths
+from ..base.creating import CreateOptions
 from ..errors import AmbiguousResult, RecipeError
 
 _NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
 _LAST_NUMBER = 2**31 - 1
+"""The server's sequence numbers are signed integers of 32 bits; after this one they do not grow any more."""
 
 
 class QueueEmpty(RecipeError):
-    """There is nothing to take at the moment."""
+    """No item can be taken now."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"there is nothing to take from {path}")
+        super().__init__(f"no item of {path} can be taken now")
         self.path = path
 
 
 class QueueFull(RecipeError):
-    """A bounded queue has no room at the moment."""
+    """A bounded queue has no room now."""
 
     def __init__(self, path: str, limit: int) -> None:
-        super().__init__(f"{path} holds the {limit} items that it may hold, or would hold more")
+        super().__init__(f"{path} has no room: its limit is {limit} items")
         self.path = path
         self.limit = limit
 
 
 @attrs.frozen
 class Item:
-    """What was taken from a queue.
+    """An item that was read from a queue.
 
-    :ivar payloads: the data; several where Curator's ``putMulti`` has put them into one znode.
-    :ivar stat: of the znode; ``stat.ctime`` tells when it was put.
+    :ivar path: of the znode.
+    :ivar payloads: the data; several if Curator's ``putMulti`` has put them into one znode.
+    :ivar stat: of the znode; ``stat.ctime`` is the time of the put, in ms since the epoch.
     """
 
     path: str
@@ -49,16 +50,19 @@ class Item:
 
     @property
     def data(self) -> bytes:
-        """The payload. Raises ValueError if there are several, so that none is forgotten."""
+        """The payload.
+
+        :raises ValueError: there are several, and none of them must be forgotten; use ``payloads``.
+        """
         (payload,) = self.payloads
         return payload
 
 
 class UndecidedItem(AmbiguousResult):
-    """An item may have been taken or not, and it cannot be found out any more: handle it, and it is handled
-    at least once; drop it, and it is handled at most once.
+    """An item may have been taken by this call or by another consumer; nobody can know. If you handle the
+    item, it is handled at least once; if you drop it, at most once.
 
-    :ivar item: that item.
+    :ivar item: the item.
     """
 
     def __init__(self, item: Item) -> None:
@@ -67,10 +71,10 @@ class UndecidedItem(AmbiguousResult):
 
 
 class Position(NamedTuple):
-    """Where an item stands in its queue.
+    """The position of an item in its queue. Lower positions come first.
 
-    :ivar rank: its priority or, in ms since the epoch, when it is due. Lower ones come first.
-    :ivar number: the server's.
+    :ivar rank: the priority of the item, or the time when it is due, in ms since the epoch.
+    :ivar number: the sequence number from the server.
     """
 
     rank: int
@@ -78,26 +82,28 @@ class Position(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """Whether there are no numbers left (recipe-rules.md 0.4)."""
+        """Whether the server has no numbers left after this one (recipe-rules.md 0.4)."""
         return self.number < 0 or self.number >= _LAST_NUMBER
 
 
 @attrs.frozen
-class Layout:
-    """How the items of a kind of queue are stored.
+class ItemLayout:
+    """How the items of one kind of queue are stored. A name is prefix, middle and number.
 
-    :ivar prefix: what their names begin with.
-    :ivar middle: a regular expression for what comes between that and the number. It may name a group
-        ``rank``, an integer to ``base``, and a group ``label``.
+    :ivar prefix: the beginning of every name.
+    :ivar middle: a regular expression for the middle of the name. It may have a group ``rank``, an integer to
+        the base ``base``, and a group ``label``.
     :ivar framed: the data is a frame of Curator's, not the bare payload.
-    :ivar ranked: an item may come before those that were put earlier.
-    :ivar timed: the rank says when an item is due.
+    :ivar marked: every put has names of its own and a marker; see :class:`.Putting`.
+    :ivar ranked: a later item may come before earlier ones.
+    :ivar timed: the rank is the time when an item is due.
     """
 
     prefix: str
     middle: str = ""
     base: int = 10
     framed: bool = False
+    marked: bool = False
     ranked: bool = False
     timed: bool = False
     _pattern: re.Pattern[str] = attrs.field(
@@ -108,7 +114,7 @@ class Layout:
         return re.compile(re.escape(self.prefix) + self.middle + _NUMBER)
 
     def position(self, name: str) -> Position | None:
-        """None for a name that is no item's."""
+        """The position that a name says; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None
@@ -116,65 +122,77 @@ class Layout:
         return Position(rank, int(match["number"]))
 
     def label(self, name: str) -> str | None:
+        """The label in a name; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         return match["label"] if match is not None else None
 
     def encode(self, payload: bytes) -> bytes:
+        """The data of an item's znode."""
         return encode_frame([payload]) if self.framed else payload
 
     def decode(self, data: bytes | None) -> tuple[bytes, ...]:
-        """Raises ValueError."""
+        """The payloads of an item, from the data of its znode.
+
+        :raises ValueError: the data is not a frame.
+        """
         data = data or b""
         return decode_frame(data) if self.framed else (data,)
 
 
 @attrs.frozen
-class Place:
-    """Where a queue is, and how.
+class QueueLocation:
+    """Where the znodes of a queue are, and how they are created.
 
     :ivar items: the directory of the items.
-    :ivar claims: the directory of the claims; None where nobody claims.
+    :ivar claims: the directory of the claims; None in a queue without claims.
     """
 
     zk: ZooKeeper
-    layout: Layout
+    layout: ItemLayout
     items: str
     claims: str | None
-    parents: Parents
-    acl: Sequence[ACL]
+    options: CreateOptions
 
     def item(self, name: str) -> str:
         """The path of an item."""
-        return join(self.items, name)
+        return paths.join(self.items, name)
 
     def claim(self, name: str) -> str:
         """The path of the claim on an item."""
         assert self.claims is not None
-        return join(self.claims, name)
+        return paths.join(self.claims, name)
 
 
-SIMPLE = Layout("qn-")
-NATIVE = Layout("item-", r"(?P<label>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
-KAZOO = Layout("entry-", r"(?P<rank>\d{3})-", ranked=True)
-CURATOR = Layout("queue-", framed=True)
-CURATOR_PRIORITY = Layout("queue-", "(?P<rank>[01][0-9A-F]{8})", base=16, framed=True, ranked=True)
-CURATOR_DELAY = Layout(
+SIMPLE = ItemLayout("qn-")
+NATIVE = ItemLayout("item-", r"(?P<label>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-", marked=True)
+KAZOO = ItemLayout("entry-", r"(?P<rank>\d{3})-", ranked=True)
+CURATOR = ItemLayout("queue-", framed=True)
+CURATOR_PRIORITY = ItemLayout("queue-", "(?P<rank>[01][0-9A-F]{8})", base=16, framed=True, ranked=True)
+CURATOR_DELAY = ItemLayout(
     "queue-", r"\|(?P<rank>[0-9A-F]{8,16})\|", base=16, framed=True, ranked=True, timed=True
 )
-CURATOR_ID = Layout("queue-", r"\|(?P<label>[^|]*)\|", framed=True)
+CURATOR_ID = ItemLayout("queue-", r"\|(?P<label>[^|]*)\|", framed=True)
 
 DEFAULT_PRIORITY = 100
+"""The priority that kazoo gives an item by default."""
 
 
 def kazoo_priority(priority: int) -> str:
-    """The middle of a name of :data:`KAZOO`. Raises ValueError."""
+    """The middle of a name of :data:`KAZOO`.
+
+    :raises ValueError: the priority is out of range.
+    """
     if not 0 <= priority <= 999:
         raise ValueError(f"a priority is between 0 and 999, not {priority}")
     return f"{priority:03d}-"
 
 
 def curator_priority(priority: int) -> str:
-    """The middle of a name of :data:`CURATOR_PRIORITY`. Raises ValueError."""
+    """The middle of a name of :data:`CURATOR_PRIORITY`: a digit for the sign, so that negative priorities
+    come first, and 8 hex digits.
+
+    :raises ValueError: the priority is out of range.
+    """
     if not -(2**31) <= priority < 2**31:
         raise ValueError(f"a priority is an integer of 32 bits, not {priority}")
     return f"{int(priority >= 0)}{priority & 0xFFFFFFFF:08X}"
@@ -188,13 +206,17 @@ _END = 2
 
 
 def encode_frame(payloads: Sequence[bytes]) -> bytes:
-    """int32 0x00010001, for each payload a byte 1, its length as int32 and itself, at last a byte 2."""
+    """Write payloads as Curator does: int32 0x00010001; for each payload a byte 1, its length as int32, and
+    the payload; at the end a byte 2."""
     parts = [struct.pack(">Bi", _PAYLOAD, len(payload)) + payload for payload in payloads]
     return b"".join([_VERSION, *parts, bytes([_END])])
 
 
 def decode_frame(data: bytes) -> tuple[bytes, ...]:
-    """Raises ValueError for anything else."""
+    """Read what :func:`encode_frame` writes.
+
+    :raises ValueError: the data is not such a frame.
+    """
     if not data.startswith(_VERSION):
         raise ValueError("the data does not begin with 0x00010001")
     payloads = []
@@ -206,7 +228,7 @@ def decode_frame(data: bytes) -> tuple[bytes, ...]:
             raise ValueError("the data ends in the middle of a frame") from None
         at += 5
         if kind != _PAYLOAD or not 0 <= length <= len(data) - at:
-            raise ValueError(f"a payload of kind {kind} and length {length} at offset {at - 5}")
+            raise ValueError(f"the payload at offset {at - 5} is of kind {kind} and length {length}")
         payloads.append(data[at : at + length])
         at += length
     return tuple(payloads)

@@ -1,4 +1,19 @@
-"""Putting items into a queue, exactly once where the layout allows it."""
+"""Putting items into a queue, exactly once where the layout allows it.
+
+The rules:
+
+* Several items are put in one transaction: all or none.
+* In a layout that is *marked*, each put has names of its own, and the transaction also creates an ephemeral
+  marker of a unique name in ``<items>.puts``. After a lost reply the marker tells whether the items were
+  put, even if they were taken since. If the session has ended too, the marker is gone, and the items
+  themselves are looked for. If they are not there, :class:`AmbiguousResult` is raised.
+* In other layouts a lost reply raises :class:`AmbiguousResult`, or with ``retry`` the items are put again.
+* A bounded queue: the transaction also writes the directory, at the version that was read with the number
+  of items. So if somebody else puts in between, it fails and is tried again. One task of an object waits
+  for room.
+* The server's numbers end at 2,147,483,647. Items that get such a number are removed, and
+  :class:`SequenceExhausted` is raised.
+"""
 
 from __future__ import annotations
 
@@ -21,58 +36,60 @@ from ...client import (
     SessionExpiredError,
     SetData,
     Stat,
+    paths,
 )
-from ...protocol.paths import join, split
 from ..base.bound import Bound
 from ..base.running import steady
 from ..errors import AmbiguousResult, SequenceExhausted
-from .items import Place, QueueFull
+from .items import QueueFull, QueueLocation
 
 
 @attrs.define(eq=False)
 class Putting:
-    """
-    :ivar limit: how many items it may hold; None for any number.
-    :ivar retry: put again what may have been put already.
-    :ivar marked: every put has a name of its own, and leaves an ephemeral marker with that name beside the
-        items, in the same transaction. Items may be taken before anybody looks for them, but the marker
-        stays, and so tells after a lost reply whether they were put.
+    """Puts items into one queue.
+
+    :ivar limit: how many items the queue may hold; None for any number.
+    :ivar retry: after a lost reply put again, though the items may be there already.
     """
 
-    place: Place
+    location: QueueLocation
     limit: int | None
     retry: bool
-    marked: bool
     _room: trio.Lock = attrs.Factory(trio.Lock)
 
     async def put(self, middles: Sequence[str], payloads: Sequence[bytes], *, wait: bool) -> None:
         """Put items in one transaction.
 
-        :param middles: what the layout has between prefix and number, one for each.
+        :param middles: the part of each name between prefix and number.
         :param wait: if False, raise :class:`QueueFull` instead of waiting for room.
+        :raises AmbiguousResult: the items may have been put or not.
+        :raises QueueFull: see ``wait``.
+        :raises SequenceExhausted: the server's numbers have run out; nothing was put.
+        :raises SessionExpiredError: the session has ended; nothing was put.
+        :raises ValueError: there are more items than the queue may hold.
         """
         if not payloads:
             return
         if self.limit is not None and len(payloads) > self.limit:
-            raise ValueError(f"{len(payloads)} items never fit into a queue of {self.limit}")
-        place, mode = self.place, CreateMode.PERSISTENT_SEQUENTIAL
+            raise ValueError(f"{len(payloads)} items never fit into a queue with limit={self.limit}")
+        location, layout, mode = self.location, self.location.layout, CreateMode.PERSISTENT_SEQUENTIAL
         operations: list[Operation[Any]] = [
-            Create(place.item(place.layout.prefix + middle), place.layout.encode(payload), place.acl, mode)
+            Create(location.item(layout.prefix + middle), layout.encode(payload), location.options.acl, mode)
             for middle, payload in zip(middles, payloads, strict=True)
         ]
         if self.limit is None:
             await self._commit(operations, middles)
             return
         while True:
-            data, stat = await steady(self.place.zk, self._directory)
+            data, stat = await steady(self.location.zk, self._directory)
             if stat.numChildren + len(payloads) > self.limit:
                 if not wait:
-                    raise QueueFull(self.place.items, self.limit)
+                    raise QueueFull(self.location.items, self.limit)
                 await self._wait_for_room(self.limit - len(payloads))
                 continue
             try:
-                # Whoever puts something in meanwhile changes the version too.
-                await self._commit([*operations, SetData(self.place.items, data, stat.version)], middles)
+                # Another put in between changes the version too.
+                await self._commit([*operations, SetData(self.location.items, data, stat.version)], middles)
                 return
             except BadVersionError:
                 pass
@@ -80,18 +97,18 @@ class Putting:
     async def _directory(self) -> tuple[bytes | None, Stat]:
         while True:
             try:
-                return await self.place.zk.get(self.place.items)
+                return await self.location.zk.get(self.location.items)
             except NoNodeError:
-                await self.place.parents.create(Bound(self.place.zk), self.place.items)
+                await self.location.options.create_parent(Bound(self.location.zk), self.location.items)
 
     async def _wait_for_room(self, most: int) -> None:
-        """Wait until there are that many items at most; one task of this object at a time."""
-        zk = self.place.zk
+        """Wait until the queue holds ``most`` items or fewer."""
+        zk = self.location.zk
         async with self._room:
             while True:
                 try:
                     _, stat, watch = await steady(
-                        zk, lambda: zk.get_children(self.place.items, watch=True, include_stat=True)
+                        zk, lambda: zk.get_children_stat_and_watch(self.location.items)
                     )
                 except NoNodeError:
                     return
@@ -101,16 +118,17 @@ class Putting:
                     await watch.wait()
 
     async def _commit(self, operations: Sequence[Operation[Any]], middles: Sequence[str]) -> None:
-        bound = Bound(self.place.zk)
-        if not self.marked:
+        location = self.location
+        bound = Bound(location.zk)
+        if not location.layout.marked:
             await self._create(bound, operations, None, middles)
             return
-        marker = join(f"{self.place.items}.puts", str(uuid.uuid4()))
-        create = Create(marker, b"", self.place.acl, CreateMode.EPHEMERAL)
+        marker = paths.join(f"{location.items}.puts", str(uuid.uuid4()))
+        create = Create(marker, b"", location.options.acl, CreateMode.EPHEMERAL)
         try:
             await self._create(bound, [*operations, create], marker, middles)
         finally:
-            self.place.zk.janitor.delete(marker)
+            location.zk.janitor.delete(marker)
 
     async def _create(
         self, bound: Bound, operations: Sequence[Operation[Any]], marker: str | None, middles: Sequence[str]
@@ -118,13 +136,13 @@ class Putting:
         while True:
             bound.check()
             try:
-                results = await self.place.zk.multi(operations)
+                results = await self.location.zk.multi(operations)
             except NoNodeError:
-                await self.place.parents.create(bound, self.place.items)
+                await self.location.options.create_parent(bound, self.location.items)
                 if marker is not None:
-                    await self.place.parents.create(bound, split(marker)[0])
-            except NodeExistsError:  # only the last number of all is given twice
-                raise SequenceExhausted(self.place.items) from None
+                    await self.location.options.create_parent(bound, paths.parent(marker))
+            except NodeExistsError:  # the server gives only its last number twice
+                raise SequenceExhausted(self.location.items) from None
             except UNANSWERED as error:
                 if isinstance(error, ConnectionLossError) and not error.sent:
                     await bound.reconnected()
@@ -134,37 +152,44 @@ class Putting:
                 elif self.retry:
                     await bound.reconnected()
                 else:
-                    raise AmbiguousResult(f"putting into {self.place.items}") from error
+                    raise AmbiguousResult(f"putting into {self.location.items}") from error
             else:
                 self._check_numbers(results[: len(middles)])
                 return
 
     async def _was_put(self, bound: Bound, marker: str, middles: Sequence[str]) -> bool:
-        zk = self.place.zk
+        """Find out whether a put without a reply was carried out.
+
+        :raises AmbiguousResult: the session has ended, and the items are not there (any more).
+        """
+        zk = self.location.zk
         try:
             await bound.reconnected()
             # The server that we are connected to now may be behind the one that has lost the reply.
             await bound.repeat(lambda: zk.sync(marker))
             return await bound.repeat(lambda: zk.exists(marker)) is not None
         except SessionExpiredError as error:
-            # The marker has gone with the session. The items may be there still.
+            # The marker ended with the session. The items may still be there.
             names = await self._names()
-            if any(name.startswith(self.place.layout.prefix + middles[0]) for name in names):
+            if any(name.startswith(self.location.layout.prefix + middles[0]) for name in names):
                 return True
-            raise AmbiguousResult(f"putting into {self.place.items}") from error
+            raise AmbiguousResult(f"putting into {self.location.items}") from error
 
     async def _names(self) -> list[str]:
-        zk = self.place.zk
+        zk = self.location.zk
         try:
-            await steady(zk, lambda: zk.sync(self.place.items))
-            return await steady(zk, lambda: zk.get_children(self.place.items))
+            await steady(zk, lambda: zk.sync(self.location.items))
+            return await steady(zk, lambda: zk.get_children(self.location.items))
         except (NoNodeError, SessionExpiredError):
             return []
 
-    def _check_numbers(self, paths: Sequence[str]) -> None:
-        """Raises :class:`SequenceExhausted` if the server's numbers have run out, and removes the items."""
-        for path in paths:
-            position = self.place.layout.position(split(path)[1])
+    def _check_numbers(self, created: Sequence[str]) -> None:
+        """Check the numbers that the items have got; remove the items if the numbers have run out.
+
+        :raises SequenceExhausted: the server's numbers have run out.
+        """
+        for path in created:
+            position = self.location.layout.position(paths.name(path))
             if position is None or position.exhausted:
-                self.place.zk.janitor.delete(*paths)
-                raise SequenceExhausted(self.place.items)
+                self.location.zk.janitor.delete(*created)
+                raise SequenceExhausted(self.location.items)

@@ -1,8 +1,16 @@
-"""What is there to be taken from a queue, for all tasks that take from it.
+"""Finding the items that can be taken, for all tasks that take from one queue object.
 
-The tasks of one queue object stand in one line. Only the first of them asks the server and waits, with one
-child watch for each directory; what it finds it reserves, and the next one goes on with what is left. So an
-item wakes one task, not all of them. The watches go with the last in the line.
+The rules:
+
+* The tasks stand in one line. Only the first one asks the server and waits, with one child watch for each
+  directory. So a new item wakes one task of the process, not all.
+* A task reserves the item that it is about to take. The next task goes on with the rest of the list, and
+  lists again only if the list is used up or out of date.
+* Claims are listed before items. In this order an item that is taken in between does not look free.
+* Another consumer may be quicker. Then the task lists again, and takes one of the first few items at random:
+  otherwise all consumers would try the same item again.
+* Children that are not items are skipped and reported once. So is an item that cannot be read.
+* The watches are removed when the last task leaves the line.
 """
 
 from __future__ import annotations
@@ -19,23 +27,26 @@ import trio
 from ...client import NoNodeError, Watch
 from ..base.bound import Bound, first_of
 from ..base.running import steady
-from .items import Place, Position
+from .items import Position, QueueLocation
 
 logger = logging.getLogger(__name__)
 
-_CHOICE = 8
-"""Among how many a consumer chooses once another was quicker: else they would all go for the same again."""
-_MANY = 10_000
-"""Items above which the lists become a burden (trap E-42)."""
+_CHOICES = 8
+"""Items that a consumer chooses from after another was quicker. It is more than the consumers that usually
+meet at one moment, and few enough to keep the order of the queue nearly."""
+_MANY_ITEMS = 10_000
+"""Items above which a warning is logged: a list of them takes about 0.5 MB, and clients refuse replies
+above 1 MB by default (recipe-rules.md trap E-42)."""
 
 
 class Supply:
-    """
-    :param clock: the time in seconds since the epoch, for layouts that are timed.
+    """The items that can be taken now.
+
+    :param clock: returns the time in seconds since the epoch, for layouts whose items are due at a time.
     """
 
-    def __init__(self, place: Place, clock: Callable[[], float]) -> None:
-        self._place = place
+    def __init__(self, location: QueueLocation, clock: Callable[[], float]) -> None:
+        self._location = location
         self._clock = clock
         self._line = trio.Lock()
         self._in_line = 0
@@ -46,30 +57,31 @@ class Supply:
         self._stale = trio.Event()
         self._warned_of_foreign = self._warned_of_many = False
 
-    # --- for those who take ------------------------------------------------------------------------------
+    # --- for the tasks that take -------------------------------------------------------------------------
 
-    async def reserve(self, *, wait: bool, beaten: bool = False) -> str | None:
-        """Wait for an item that nobody has, and reserve it within this process until :meth:`free`.
+    async def reserve(self, *, wait: bool, contended: bool = False) -> str | None:
+        """Wait for an item that is free, and reserve it in this process until :meth:`free`. Returns its name.
 
-        :param wait: if False, return None where there is no such item at the moment.
-        :param beaten: another consumer was quicker; look again, and keep out of its way.
+        :param wait: if False, return None when no item is free now.
+        :param contended: another consumer was quicker: list again, and choose at random.
+        :raises SessionExpiredError: the session has ended, and there will be no other.
         """
-        if beaten:
+        if contended:
             self._known.clear()
         if not wait:
             await self._list(watch=False)
-            return self._choose(beaten)
+            return self._choose(contended)
         self._in_line += 1
         try:
             async with self._line:
-                return await self._next(beaten)
+                return await self._next(contended)
         finally:
             self._in_line -= 1
             if not self._in_line:
                 self._watch([])
 
     def free(self, name: str, *, gone: bool) -> None:
-        """The end of a reservation.
+        """End a reservation.
 
         :param gone: the item is not in the queue any more.
         """
@@ -78,24 +90,28 @@ class Supply:
             self._stale.set()
 
     def skip(self, name: str, error: ValueError) -> None:
-        """Never hand this one out again."""
+        """Never reserve this item again: it cannot be read."""
         self._unreadable.add(name)
-        logger.warning("%s is skipped: %s", self._place.item(name), error)
+        logger.warning(
+            "%s is no item of this queue and is skipped: %s. Delete it, or use another layout.",
+            self._location.item(name),
+            error,
+        )
 
     async def look(self) -> list[str]:
-        """The names of the items that could be taken now, the next one first."""
+        """List the names of the items that can be taken now, the next one first."""
         await self._list(watch=False)
-        return [name for position, name in self._known if self._wait_for(position) <= 0]
+        return [name for position, name in self._known if self._seconds_until_due(position) <= 0]
 
     # --- looking for items -------------------------------------------------------------------------------
 
-    async def _next(self, beaten: bool) -> str:
+    async def _next(self, contended: bool) -> str:
         watch = False
         while True:
-            if not self._current and (watch or self._place.layout.ranked or not self._known):
+            if not self._current and (watch or self._location.layout.ranked or not self._known):
                 self._stale = trio.Event()
                 await self._list(watch)
-            name = self._choose(beaten)
+            name = self._choose(contended)
             if name is not None:
                 return name
             if self._current:
@@ -104,27 +120,28 @@ class Supply:
 
     @property
     def _current(self) -> bool:
-        """Whether nothing has changed since the last list."""
+        """Whether the list is watched, and nothing has changed since."""
         watches = self._watches
         return bool(watches) and not self._stale.is_set() and all(watch.event is None for watch in watches)
 
     async def _wait(self) -> None:
-        seconds = self._wait_for(self._known[0][0]) if self._known else math.inf
+        """Wait until the list changes, or the first item is due."""
+        seconds = self._seconds_until_due(self._known[0][0]) if self._known else math.inf
         with trio.move_on_after(seconds):
             await first_of(self._stale.wait, *(watch.wait for watch in self._watches))
             self._stale.set()
 
-    def _wait_for(self, position: Position) -> float:
-        """Seconds until an item may be taken."""
-        return position.rank / 1000 - self._clock() if self._place.layout.timed else 0.0
+    def _seconds_until_due(self, position: Position) -> float:
+        return position.rank / 1000 - self._clock() if self._location.layout.timed else 0.0
 
-    def _choose(self, beaten: bool) -> str | None:
+    def _choose(self, contended: bool) -> str | None:
+        """Reserve an item of the list; None if none is free and due."""
         known = self._known
-        while known and self._wait_for(known[0][0]) <= 0:
+        while known and self._seconds_until_due(known[0][0]) <= 0:
             chosen = 0
-            if beaten:
+            if contended:
                 rank = known[0][0].rank
-                chosen = random.randrange(sum(p.rank == rank for p, _ in islice(known, _CHOICE)))
+                chosen = random.randrange(sum(p.rank == rank for p, _ in islice(known, _CHOICES)))
             _, name = known[chosen]
             del known[chosen]
             if name not in self._reserved:
@@ -133,38 +150,39 @@ class Supply:
         return None
 
     async def _list(self, watch: bool) -> None:
+        """List claims and items, and keep the items that are free."""
         armed: list[Watch] = []
-        excluded = self._reserved | self._unreadable  # some may be gone, and free, when the answer is here
+        # An item that is reserved now may be gone, and not reserved any more, when the answer is here.
+        excluded = self._reserved | self._unreadable
         try:
-            # In this order an item that is consumed meanwhile does not look free.
-            claims = self._place.claims
-            taken = set(await self._children(claims, watch, armed)) if claims is not None else set()
-            names = await self._children(self._place.items, watch, armed)
+            claims = self._location.claims
+            claimed = set(await self._children(claims, watch, armed)) if claims is not None else set()
+            names = await self._children(self._location.items, watch, armed)
         except BaseException:
             for each in armed:
                 each.cancel()
             raise
-        excluded |= taken | self._reserved
-        known = [(position, name) for name in names if (position := self._place.layout.position(name))]
+        excluded |= claimed | self._reserved
+        known = [(position, name) for name in names if (position := self._location.layout.position(name))]
         self._report(names, len(known))
         self._known = deque(sorted(entry for entry in known if entry[1] not in excluded))
         if watch:
             self._watch(armed)
 
     async def _children(self, directory: str, watch: bool, armed: list[Watch]) -> list[str]:
-        """The names in a directory. One that is missing is created to be watched."""
-        zk = self._place.zk
+        """List a directory. A missing directory is created if it is to be watched."""
+        zk = self._location.zk
 
         async def read() -> list[str]:
             while True:
                 try:
                     if not watch:
                         return await zk.get_children(directory)
-                    names, armed_now = await zk.get_children(directory, watch=True)
+                    names, armed_now = await zk.get_children_and_watch(directory)
                 except NoNodeError:
                     if not watch:
                         return []
-                    await self._place.parents.create(Bound(zk), directory)
+                    await self._location.options.create_parent(Bound(zk), directory)
                 else:
                     armed.append(armed_now)
                     return names
@@ -172,17 +190,24 @@ class Supply:
         return await steady(zk, read)
 
     def _watch(self, watches: list[Watch]) -> None:
-        """Have these watches in place of those before."""
+        """Replace the watches."""
         before, self._watches = self._watches, watches
         for watch in before:
             watch.cancel()
 
     def _report(self, names: Sequence[str], recognised: int) -> None:
-        items = self._place.items
+        items = self._location.items
         if recognised < len(names) and not self._warned_of_foreign:
             self._warned_of_foreign = True
-            foreign = [name for name in names if not self._place.layout.position(name)]
-            logger.warning("Below %s there is what is no item of this queue: %s", items, foreign[:5])
-        if recognised > _MANY and not self._warned_of_many:
+            foreign = [name for name in names if not self._location.layout.position(name)]
+            logger.warning(
+                "%s has children that are no items of this queue, such as %s; they are skipped."
+                " Use another path or another layout.",
+                items,
+                foreign[:5],
+            )
+        if recognised > _MANY_ITEMS and not self._warned_of_many:
             self._warned_of_many = True
-            logger.warning("There are %d items below %s; listing them is expensive", recognised, items)
+            logger.warning(
+                "%s holds %d items, and listing them is expensive; use several queues.", items, recognised
+            )

@@ -17,22 +17,23 @@ from typing import Any
 import attrs
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 
 from ..support.requests import set_op
-from ..support.world import Peer, World, request_frame
+from ..support.world import Peer, World
 
 MARGIN = 1.10
 DATA = b"x" * 100
 BATCH = 30  # less than what a connection handles in one turn
 
-GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/node", False))
-SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1))
-CREATE = request_frame(1, OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0))
-DELETE = request_frame(1, OpCode.DELETE, r.DeleteRequest("/new", -1))
-MULTI = request_frame(1, OpCode.MULTI, encode_multi([set_op("/node", DATA)] * 10))
+GET = wire.request(OpCode.GET_DATA, r.GetDataRequest("/node", False), 1)
+SET = wire.request(OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1), 1)
+CREATE = wire.request(OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0), 1)
+DELETE = wire.request(OpCode.DELETE, r.DeleteRequest("/new", -1), 1)
+MULTI = wire.request(OpCode.MULTI, encode_multi([set_op("/node", DATA)] * 10), 1)
 CYCLES = {"get": [GET], "set": [SET], "create + delete": [CREATE, DELETE], "multi of ten sets": [MULTI]}
 
 

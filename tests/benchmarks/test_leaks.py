@@ -10,7 +10,8 @@ import pytest
 
 from pyzk.protocol.constants import AddWatchMode, CreateMode
 
-from ..support.world import World, create_op, delete_op, set_op
+from ..support.requests import create_op, delete_op, set_op
+from ..support.world import World
 
 ROUND = 20  # clients
 

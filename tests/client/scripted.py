@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
-from pyzk.client.connection import Credential
+from pyzk.client.machine import SessionMachine
 from pyzk.client.registry import WatchRegistry
 from pyzk.client.request import Request
-from pyzk.client.session import SessionMachine
+from pyzk.client.session_data import Credential, SessionData
 from pyzk.protocol.constants import WATCH_XID, EventType
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
@@ -40,9 +40,7 @@ class Script:
     def __init__(self, *, timeout: float = 9.0, auth: tuple[Credential, ...] = (), **options: Any) -> None:
         self.now = START
         self.watches = WatchRegistry()
-        self.machine = SessionMachine(
-            self.watches, timeout=timeout, connect_budget=3.0, credentials=auth, **options
-        )
+        self.machine = SessionMachine(SessionData(self.watches, timeout, 3.0, auth, **options))
         self._buffer = FrameBuffer(2**24)
         self.zxid = 0
 

@@ -174,7 +174,7 @@ class World:
         if self.held and self.lost_at == math.inf:
             if self.now >= self.limit:
                 self.lost_at = self.limit
-            self.limit = machine.lease_deadline - MARGIN * self.timeout
+            self.limit = machine.data.lease.deadline - MARGIN * self.timeout
 
     def client_ticks(self) -> None:
         self.at(self.now + 0.01, self.client_ticks)
@@ -188,13 +188,13 @@ class World:
     def hold(self) -> None:
         """As after a write that was just answered, which precedes everything that is held."""
         machine = self.script.machine
-        machine.lease.keep(lambda: None)
+        machine.data.lease.keep(lambda: None)
         write = self.script.write()
         write.on_settled(lambda _: self.granted())
 
     def granted(self) -> None:
         self.held = True
-        self.limit = self.script.machine.lease_deadline - MARGIN * self.timeout
+        self.limit = self.script.machine.data.lease.deadline - MARGIN * self.timeout
 
     # --- the fault ---------------------------------------------------------------------------------------
 

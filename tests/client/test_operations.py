@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
+from pyzk.client.batch import Multi, MultiRead
 from pyzk.client.operations import (
-    CONFIG_PATH,
-    GetConfig,
     GetEphemerals,
-    Multi,
-    MultiRead,
     client_path,
     server_path,
 )
@@ -28,7 +25,6 @@ from pyzk.protocol.records import (
     CreateResponse,
     ErrorResponse,
     GetChildrenResponse,
-    GetDataRequest,
     GetDataResponse,
     GetEphemeralsResponse,
     MultiHeader,
@@ -57,12 +53,12 @@ def test_malformed_paths_never_reach_the_chroot(path: str) -> None:
 
 
 def test_a_sequential_name_may_be_nothing_but_its_number() -> None:
-    operation = Create("/queue/", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+    operation = Create("/queue/", sequential=True)
     request = operation.request("/app")
     assert isinstance(request, CreateRequest)
     assert request.path == "/app/queue/"
     with pytest.raises(BadArgumentsError):
-        Create("queue", mode=CreateMode.PERSISTENT_SEQUENTIAL).request("/app")
+        Create("queue", sequential=True).request("/app")
     assert operation.result(Create2Response("/app/queue/0000000003", STAT), "/app") == (
         "/queue/0000000003",
         STAT,
@@ -70,43 +66,34 @@ def test_a_sequential_name_may_be_nothing_but_its_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "opcode"),
-    [(mode, OpCode.CREATE2) for mode in list(CreateMode)[:4]]
-    + [
-        (CreateMode.CONTAINER, OpCode.CREATE_CONTAINER),
-        (CreateMode.PERSISTENT_WITH_TTL, OpCode.CREATE_TTL),
-        (CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, OpCode.CREATE_TTL),
+    ("options", "mode", "opcode"),
+    [
+        ({}, CreateMode.PERSISTENT, OpCode.CREATE2),
+        ({"ephemeral": True}, CreateMode.EPHEMERAL, OpCode.CREATE2),
+        ({"sequential": True}, CreateMode.PERSISTENT_SEQUENTIAL, OpCode.CREATE2),
+        ({"ephemeral": True, "sequential": True}, CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.CREATE2),
+        ({"container": True}, CreateMode.CONTAINER, OpCode.CREATE_CONTAINER),
+        ({"ttl": 1}, CreateMode.PERSISTENT_WITH_TTL, OpCode.CREATE_TTL),
+        ({"ttl": 1, "sequential": True}, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, OpCode.CREATE_TTL),
     ],
 )
-def test_each_mode_has_its_op_code(mode: CreateMode, opcode: OpCode) -> None:
-    assert Create("/a", mode=mode).opcode == opcode
+def test_the_options_of_a_create(options: dict[str, Any], mode: CreateMode, opcode: OpCode) -> None:
+    create = Create("/a", **options)
+    assert (create.mode, create.opcode) == (mode, opcode)
 
 
-def test_modes_from_keywords() -> None:
-    def mode(**given: Any) -> CreateMode:
-        return Create("/a", **given).mode
-
-    assert mode() is CreateMode.PERSISTENT
-    assert mode(ephemeral=True) is CreateMode.EPHEMERAL
-    assert mode(sequential=True) is CreateMode.PERSISTENT_SEQUENTIAL
-    assert mode(ephemeral=True, sequential=True) is CreateMode.EPHEMERAL_SEQUENTIAL
-    assert mode(container=True) is CreateMode.CONTAINER
-    assert mode(ttl=1) is CreateMode.PERSISTENT_WITH_TTL
-    assert mode(ttl=1, sequential=True) is CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
-    for wrong in (
+@pytest.mark.parametrize(
+    "options",
+    [
         {"ephemeral": True, "container": True},
         {"ephemeral": True, "ttl": 1},
         {"container": True, "ttl": 1},
         {"container": True, "sequential": True},
-    ):
-        with pytest.raises(ValueError, match="exclude"):
-            mode(**wrong)
-
-
-def test_the_configuration_lies_outside_every_chroot() -> None:
-    request = GetConfig().request("/app")
-    assert isinstance(request, GetDataRequest)
-    assert request.path == CONFIG_PATH
+    ],
+)
+def test_options_of_a_create_that_exclude_each_other(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="exclude"):
+        Create("/a", **options)
 
 
 def test_ephemerals_outside_the_chroot_are_left_out() -> None:
@@ -133,7 +120,7 @@ def test_what_cannot_be_part_of_a_batch(batch: Multi | MultiRead) -> None:
 
 
 def test_results_of_a_transaction() -> None:
-    multi = Multi([Create("/a"), Create("/b", mode=CreateMode.CONTAINER), Delete("/c")])
+    multi = Multi([Create("/a"), Create("/b", container=True), Delete("/c")])
     reply = encode_results(
         [
             MultiResult(OpCode.CREATE, 0, CreateResponse("/app/a")),

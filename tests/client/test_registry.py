@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyzk.client.events import Missed, WatchEvent
-from pyzk.client.registry import Kind, WatchRegistry
+from pyzk.client.registry import WatchKind, WatchRegistry
 from pyzk.protocol.constants import EventType, WatcherType
 
 
@@ -38,7 +38,7 @@ class Registry(WatchRegistry):
         self.removed: list[tuple[str, WatcherType]] = []
         self.remove = lambda path, type: self.removed.append((path, type))
 
-    def arm(self, path: str, kind: Kind) -> Recorder:
+    def arm(self, path: str, kind: WatchKind) -> Recorder:
         watcher = Recorder(f"{kind.name} {path}")
         self.reserve(path, kind)
         self.settle(path, kind, kind, watcher)
@@ -53,14 +53,14 @@ def registry() -> Registry:
 @pytest.mark.parametrize(
     ("type", "fired"),
     [
-        (EventType.CREATED, {Kind.DATA, Kind.EXIST}),
-        (EventType.CHANGED, {Kind.DATA, Kind.EXIST}),
-        (EventType.DELETED, {Kind.DATA, Kind.EXIST, Kind.CHILD}),
-        (EventType.CHILD, {Kind.CHILD}),
+        (EventType.CREATED, {WatchKind.DATA, WatchKind.EXIST}),
+        (EventType.CHANGED, {WatchKind.DATA, WatchKind.EXIST}),
+        (EventType.DELETED, {WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD}),
+        (EventType.CHILD, {WatchKind.CHILD}),
     ],
 )
-def test_what_an_event_ends(registry: Registry, type: EventType, fired: set[Kind]) -> None:
-    watchers = {kind: registry.arm("/a", kind) for kind in (Kind.DATA, Kind.EXIST, Kind.CHILD)}
+def test_what_an_event_ends(registry: Registry, type: EventType, fired: set[WatchKind]) -> None:
+    watchers = {kind: registry.arm("/a", kind) for kind in (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD)}
     registry.notify(type, "/a", 5)
     registry.notify(type, "/a", 6)
     assert {
@@ -77,7 +77,7 @@ def test_an_event_costs_one_look_up_for_each_length_of_a_recursive_watch(registr
             self.look_ups += 1
             return super().get(key, default)
 
-    watchers = [registry.arm(path, Kind.RECURSIVE) for path in ("/a/a/a", "/b/b/b", "/a", "/")]
+    watchers = [registry.arm(path, WatchKind.RECURSIVE) for path in ("/a/a/a", "/b/b/b", "/a", "/")]
     registry.leave("/b/b/b", watchers.pop(1))
     paths = Counting(registry._paths)
     registry._paths = paths
@@ -92,9 +92,9 @@ def test_an_event_costs_one_look_up_for_each_length_of_a_recursive_watch(registr
 
 def test_a_recursive_watch_sees_everything_below_but_no_child_events(registry: Registry) -> None:
     root, deep, flat = (
-        registry.arm("/", Kind.RECURSIVE),
-        registry.arm("/a/b", Kind.RECURSIVE),
-        registry.arm("/a", Kind.PERSISTENT),
+        registry.arm("/", WatchKind.RECURSIVE),
+        registry.arm("/a/b", WatchKind.RECURSIVE),
+        registry.arm("/a", WatchKind.PERSISTENT),
     )
     for type, path in [
         (EventType.CREATED, "/a/b/c"),
@@ -109,7 +109,7 @@ def test_a_recursive_watch_sees_everything_below_but_no_child_events(registry: R
 
 
 def test_the_last_user_takes_the_servers_watch_along(registry: Registry) -> None:
-    first, second = registry.arm("/a", Kind.DATA), registry.arm("/a", Kind.DATA)
+    first, second = registry.arm("/a", WatchKind.DATA), registry.arm("/a", WatchKind.DATA)
     registry.leave("/a", first)
     assert registry.removed == []
     registry.leave("/a", second)
@@ -119,7 +119,7 @@ def test_the_last_user_takes_the_servers_watch_along(registry: Registry) -> None
 
 
 def test_the_data_and_the_child_watch_go_each_on_its_own(registry: Registry) -> None:
-    data, child = registry.arm("/a", Kind.EXIST), registry.arm("/a", Kind.CHILD)
+    data, child = registry.arm("/a", WatchKind.EXIST), registry.arm("/a", WatchKind.CHILD)
     registry.leave("/a", child)
     assert registry.removed == [("/a", WatcherType.CHILDREN)]
     registry.leave("/a", data)
@@ -127,38 +127,38 @@ def test_the_data_and_the_child_watch_go_each_on_its_own(registry: Registry) -> 
 
 
 def test_a_watch_that_has_fired_needs_no_removal(registry: Registry) -> None:
-    watcher = registry.arm("/a", Kind.DATA)
+    watcher = registry.arm("/a", WatchKind.DATA)
     registry.notify(EventType.CHANGED, "/a", 5)
     registry.leave("/a", watcher)
     assert registry.removed == []
 
 
 def test_a_watch_on_its_way_counts_as_a_user(registry: Registry) -> None:
-    old = registry.arm("/a", Kind.DATA)
-    registry.reserve("/a", Kind.DATA)
+    old = registry.arm("/a", WatchKind.DATA)
+    registry.reserve("/a", WatchKind.DATA)
     registry.leave("/a", old)
     assert registry.removed == [], "it would take the new watch along"
     new = Recorder()
-    registry.settle("/a", Kind.DATA, Kind.DATA, new)
+    registry.settle("/a", WatchKind.DATA, WatchKind.DATA, new)
     registry.leave("/a", new)
     assert registry.removed == [("/a", WatcherType.DATA)]
 
 
 def test_a_refused_watch_leaves_nothing(registry: Registry) -> None:
-    registry.reserve("/a", Kind.DATA)
-    registry.settle("/a", Kind.DATA, None, Recorder())
+    registry.reserve("/a", WatchKind.DATA)
+    registry.settle("/a", WatchKind.DATA, None, Recorder())
     assert registry.removed == []
     assert list(registry.rearm(0, 1000)) == []
 
 
 def test_a_one_shot_watch_rides_on_a_persistent_one(registry: Registry) -> None:
     """It would end the persistent one on servers before 3.9."""
-    lasting = registry.arm("/a", Kind.PERSISTENT)
-    assert not registry.reserve("/a", Kind.DATA)
-    assert not registry.reserve("/a", Kind.CHILD)
+    lasting = registry.arm("/a", WatchKind.PERSISTENT)
+    assert not registry.reserve("/a", WatchKind.DATA)
+    assert not registry.reserve("/a", WatchKind.CHILD)
     data = Recorder()
-    registry.settle("/a", Kind.DATA, Kind.DATA, data)
-    registry.settle("/a", Kind.CHILD, None, Recorder())
+    registry.settle("/a", WatchKind.DATA, WatchKind.DATA, data)
+    registry.settle("/a", WatchKind.CHILD, None, Recorder())
     registry.leave("/a", lasting)
     assert registry.removed == [], "the rider still needs it"
     registry.notify(EventType.CHANGED, "/a", 5)
@@ -168,9 +168,9 @@ def test_a_one_shot_watch_rides_on_a_persistent_one(registry: Registry) -> None:
 
 def test_all_others_ride_on_a_recursive_one(registry: Registry) -> None:
     """Its own CHILD events are made of what it reports of the children."""
-    deep = registry.arm("/a", Kind.RECURSIVE)
+    deep = registry.arm("/a", WatchKind.RECURSIVE)
     watchers = {}
-    for kind in (Kind.CHILD, Kind.DATA, Kind.PERSISTENT):
+    for kind in (WatchKind.CHILD, WatchKind.DATA, WatchKind.PERSISTENT):
         assert not registry.reserve("/a", kind)
         watchers[kind] = Recorder()
         registry.settle("/a", kind, kind, watchers[kind])
@@ -178,11 +178,11 @@ def test_all_others_ride_on_a_recursive_one(registry: Registry) -> None:
     registry.notify(EventType.CHILD, "/a", 5)
     child = WatchEvent(EventType.CHILD, "/a", 5)
     assert deep.events == [WatchEvent(EventType.CREATED, "/a/b", 5)]
-    assert watchers[Kind.CHILD].events == watchers[Kind.PERSISTENT].events == [child], "once"
+    assert watchers[WatchKind.CHILD].events == watchers[WatchKind.PERSISTENT].events == [child], "once"
     registry.leave("/a", deep)
     registry.notify(EventType.DELETED, "/a/b", 6)
-    assert watchers[Kind.PERSISTENT].events == [child, WatchEvent(EventType.CHILD, "/a", 6)]
-    registry.leave("/a", watchers[Kind.PERSISTENT])
+    assert watchers[WatchKind.PERSISTENT].events == [child, WatchEvent(EventType.CHILD, "/a", 6)]
+    registry.leave("/a", watchers[WatchKind.PERSISTENT])
     assert registry.removed == []
     registry.notify(EventType.CHANGED, "/a", 7)
     assert registry.removed == [("/a", WatcherType.ANY)]
@@ -190,8 +190,8 @@ def test_all_others_ride_on_a_recursive_one(registry: Registry) -> None:
 
 def test_the_catch_up_of_what_rides_on_a_recursive_one(registry: Registry) -> None:
     """What has changed while there was no connection is told by the server alone, and once."""
-    registry.arm("/a", Kind.RECURSIVE)
-    child = registry.arm("/a", Kind.CHILD)
+    registry.arm("/a", WatchKind.RECURSIVE)
+    child = registry.arm("/a", WatchKind.CHILD)
     registry.disconnected()
     list(registry.rearm(0, 1000))
     registry.notify(EventType.CHILD, "/a", None, catch_up=True)
@@ -204,12 +204,12 @@ def test_events_arrive_while_watchers_come_and_go(registry: Registry) -> None:
         def deliver(self, event: WatchEvent | Missed) -> None:
             super().deliver(event)
             registry.leave("/a", self)
-            registry.arm("/a", Kind.DATA)
+            registry.arm("/a", WatchKind.DATA)
 
     leavers = [Leaver(), Leaver()]
     for leaver in leavers:
-        registry.reserve("/a", Kind.PERSISTENT)
-        registry.settle("/a", Kind.PERSISTENT, Kind.PERSISTENT, leaver)
+        registry.reserve("/a", WatchKind.PERSISTENT)
+        registry.settle("/a", WatchKind.PERSISTENT, WatchKind.PERSISTENT, leaver)
     registry.notify(EventType.CHANGED, "/a", 5)
     assert [len(leaver.events) for leaver in leavers] == [1, 1]
     assert len(registry) == 2
@@ -232,12 +232,12 @@ class _Server:
         else:
             table.setdefault(path, set()).add(mode)
 
-    def arm(self, kind: Kind, path: str) -> None:
-        if kind in (Kind.DATA, Kind.EXIST):
+    def arm(self, kind: WatchKind, path: str) -> None:
+        if kind in (WatchKind.DATA, WatchKind.EXIST):
             self.add(self.data, path, "standard")
-        elif kind is Kind.CHILD:
+        elif kind is WatchKind.CHILD:
             self.add(self.child, path, "standard")
-        elif kind is Kind.PERSISTENT:
+        elif kind is WatchKind.PERSISTENT:
             self.add(self.data, path, "persistent")
             self.add(self.child, path, "persistent")
         else:
@@ -280,15 +280,15 @@ class Bookkeeping(RuleBasedStateMachine):
         self.registry = WatchRegistry()
         self.server = _Server(self.single)
         self.registry.remove = self.server.remove
-        self.users: list[tuple[str, Kind, Recorder]] = []
+        self.users: list[tuple[str, WatchKind, Recorder]] = []
         self.names = itertools.count()
         self.expected: list[tuple[Recorder, list[WatchEvent]]] = []
 
-    @rule(path=paths, kind=st.sampled_from(Kind))
-    def arm(self, path: str, kind: Kind) -> None:
+    @rule(path=paths, kind=st.sampled_from(WatchKind))
+    def arm(self, path: str, kind: WatchKind) -> None:
         asks = self.registry.reserve(path, kind)
-        if kind in (Kind.PERSISTENT, Kind.RECURSIVE):
-            self.server.arm(kind if asks else Kind.RECURSIVE, path)
+        if kind in (WatchKind.PERSISTENT, WatchKind.RECURSIVE):
+            self.server.arm(kind if asks else WatchKind.RECURSIVE, path)
         elif asks:
             self.server.arm(kind, path)
         watcher = Recorder(f"{kind.name} {path} {next(self.names)}")
@@ -296,8 +296,8 @@ class Bookkeeping(RuleBasedStateMachine):
         self.users.append((path, kind, watcher))
         self.expected.append((watcher, []))
 
-    @rule(path=paths, kind=st.sampled_from([Kind.DATA, Kind.CHILD]))
-    def fail_to_arm(self, path: str, kind: Kind) -> None:
+    @rule(path=paths, kind=st.sampled_from([WatchKind.DATA, WatchKind.CHILD]))
+    def fail_to_arm(self, path: str, kind: WatchKind) -> None:
         self.registry.reserve(path, kind)
         self.registry.settle(path, kind, None, Recorder())
 
@@ -326,16 +326,16 @@ class Bookkeeping(RuleBasedStateMachine):
         still = []
         for watched, kind, watcher in self.users:
             concerned = {
-                Kind.DATA: watched == path and type is not EventType.CHILD,
-                Kind.EXIST: watched == path and type is not EventType.CHILD,
-                Kind.CHILD: watched == path and type in (EventType.CHILD, EventType.DELETED),
-                Kind.PERSISTENT: watched == path,
-                Kind.RECURSIVE: type is not EventType.CHILD
+                WatchKind.DATA: watched == path and type is not EventType.CHILD,
+                WatchKind.EXIST: watched == path and type is not EventType.CHILD,
+                WatchKind.CHILD: watched == path and type in (EventType.CHILD, EventType.DELETED),
+                WatchKind.PERSISTENT: watched == path,
+                WatchKind.RECURSIVE: type is not EventType.CHILD
                 and (watched == path or path.startswith(watched + "/")),
             }[kind]
             if concerned:
                 next(events for one, events in self.expected if one is watcher).append(WatchEvent(type, path))
-            if not concerned or kind in (Kind.PERSISTENT, Kind.RECURSIVE):
+            if not concerned or kind in (WatchKind.PERSISTENT, WatchKind.RECURSIVE):
                 still.append((watched, kind, watcher))
         self.users = still
 
@@ -346,7 +346,7 @@ class Bookkeeping(RuleBasedStateMachine):
         for rearm in self.registry.rearm(0, 10):
             record = rearm.record
             for kind, name in zip(
-                Kind,
+                WatchKind,
                 (
                     "dataWatches",
                     "existWatches",
@@ -380,7 +380,7 @@ def test_many_short_stories_at_one_path(machine: type[Bookkeeping]) -> None:
     """What goes wrong here goes wrong after four or five steps of the right kind, which takes more stories
     than hypothesis can tell in a second."""
     rng = random.Random(1)
-    kinds = [Kind.DATA, Kind.CHILD, Kind.PERSISTENT, Kind.RECURSIVE]
+    kinds = [WatchKind.DATA, WatchKind.CHILD, WatchKind.PERSISTENT, WatchKind.RECURSIVE]
     for _ in range(6000):
         story: list[str] = []
         world = machine()

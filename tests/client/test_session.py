@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import SessionState
-from pyzk.client.connection import Credential
 from pyzk.client.events import Missed, MissedReason, WatchEvent
-from pyzk.client.registry import Kind
+from pyzk.client.registry import WatchKind
 from pyzk.client.request import Request
+from pyzk.client.session_data import Credential
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType
 from pyzk.protocol.errors import (
     AuthFailedError,
@@ -56,7 +56,7 @@ def script() -> Script:
     return script
 
 
-def armed(script: Script, path: str, kind: Kind) -> Recorder:
+def armed(script: Script, path: str, kind: WatchKind) -> Recorder:
     """A watch whose request was answered."""
     watcher = Recorder()
     script.watches.reserve(path, kind)
@@ -75,8 +75,8 @@ def test_a_first_handshake_asks_for_a_new_session() -> None:
     assert script.machine.state is SessionState.CONNECTING
     script.welcome(timeout=4)
     assert script.machine.state is SessionState.CONNECTED
-    assert (script.machine.session_id, script.machine.password) == (SESSION, PASSWORD)
-    assert script.machine.timeout == 4
+    assert (script.machine.data.session_id, script.machine.data.password) == (SESSION, PASSWORD)
+    assert script.machine.data.timeout == 4
 
 
 def test_a_later_handshake_resumes_with_the_highest_zxid_seen(script: Script) -> None:
@@ -98,7 +98,7 @@ def test_zxids_count_from_ordinary_replies_only(script: Script) -> None:
     script.event(EventType.CREATED, "/a", zxid=60)
     script.read()
     script.reply(script.requests()[0], zxid=40)
-    assert script.machine.last_zxid == 40
+    assert script.machine.data.last_zxid == 40
 
 
 @pytest.mark.parametrize("split", [1, 3, 4, 5, 40])
@@ -160,7 +160,7 @@ def test_a_handshake_that_is_too_short_is_refused() -> None:
 
 def test_expiry_is_what_the_server_says_and_settles_everything(script: Script) -> None:
     waiting = script.read()
-    one_shot, lasting = armed(script, "/a", Kind.DATA), armed(script, "/b", Kind.PERSISTENT)
+    one_shot, lasting = armed(script, "/a", WatchKind.DATA), armed(script, "/b", WatchKind.PERSISTENT)
     script.requests()
     script.lose()
     assert not waiting.settled
@@ -177,8 +177,8 @@ def test_expiry_is_what_the_server_says_and_settles_everything(script: Script) -
 
 
 def test_a_new_generation_starts_from_nothing_but_keeps_lasting_watches(script: Script) -> None:
-    lasting = armed(script, "/b", Kind.PERSISTENT)
-    armed(script, "/a", Kind.DATA)
+    lasting = armed(script, "/b", WatchKind.PERSISTENT)
+    armed(script, "/a", WatchKind.DATA)
     script.read()
     script.reply(script.requests()[0], zxid=77)
     script.lose()
@@ -187,7 +187,7 @@ def test_a_new_generation_starts_from_nothing_but_keeps_lasting_watches(script: 
     script.lose()
     script.machine.renew()
     assert (script.machine.generation, script.machine.state) == (2, SessionState.CONNECTING)
-    assert script.machine.lease_deadline == -math.inf
+    assert script.machine.data.lease.deadline == -math.inf
     request = script.open()
     assert (request.sessionId, request.lastZxidSeen) == (0, 0)
     script.welcome(session=99)
@@ -206,7 +206,7 @@ def test_silence_never_makes_a_session_expired(script: Script) -> None:
         script.open()
         script.lose()
     assert script.machine.state is SessionState.SUSPENDED
-    assert script.machine.session_id == SESSION
+    assert script.machine.data.session_id == SESSION
 
 
 def test_a_server_that_closes_without_a_word_is_probed_once_the_lease_is_over(script: Script) -> None:
@@ -454,7 +454,7 @@ def test_reads_and_pings_do_not_move_the_lease(script: Script) -> None:
             script.reply(request)
         script.sleep(1)
     assert not script.machine.should_close
-    assert script.machine.lease_deadline == START + 9
+    assert script.machine.data.lease.deadline == START + 9
 
 
 def test_a_write_vouches_for_what_was_answered_long_before(script: Script) -> None:
@@ -467,9 +467,9 @@ def test_a_write_vouches_for_what_was_answered_long_before(script: Script) -> No
     script.write()
     (write,) = (request for request in script.requests() if request.op == OpCode.SET_DATA)
     script.sleep(1)
-    assert script.machine.lease_deadline == START + 9, "not answered yet"
+    assert script.machine.data.lease.deadline == START + 9, "not answered yet"
     script.reply(write)
-    assert script.machine.lease_deadline == START + 1 + 9
+    assert script.machine.data.lease.deadline == START + 1 + 9
 
 
 def test_a_write_that_is_refused_vouches_for_nothing(script: Script) -> None:
@@ -481,7 +481,7 @@ def test_a_write_that_is_refused_vouches_for_nothing(script: Script) -> None:
     script.write()
     (write,) = script.requests()
     script.reply(write, err=-5)
-    assert script.machine.lease_deadline == START + 9
+    assert script.machine.data.lease.deadline == START + 9
 
 
 def test_a_handshake_begins_it_anew(script: Script) -> None:
@@ -491,7 +491,7 @@ def test_a_handshake_begins_it_anew(script: Script) -> None:
     script.open()
     script.sleep(2)
     script.welcome(timeout=6)
-    assert script.machine.lease_deadline == START + 4.5 + 6, "the shorter timeout counts at once"
+    assert script.machine.data.lease.deadline == START + 4.5 + 6, "the shorter timeout counts at once"
 
 
 def answer_all(script: Script) -> list[int]:
@@ -503,18 +503,18 @@ def answer_all(script: Script) -> list[int]:
 
 
 def test_a_lease_that_is_kept_is_kept_by_syncs_alone(script: Script) -> None:
-    script.machine.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None)
     sent = []
     for _ in range(90 * 10):
         script.sleep(0.1)
         sent += answer_all(script)
-        assert script.machine.lease_deadline - script.now > 9 * 0.4
+        assert script.machine.data.lease.deadline - script.now > 9 * 0.4
     assert set(sent) == {OpCode.SYNC}
     assert 5 * 10 - 1 <= len(sent) <= 8 * 10
 
 
 def test_writes_save_the_syncs(script: Script) -> None:
-    script.machine.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None)
     sent = []
     for _ in range(90):
         script.write()
@@ -524,7 +524,7 @@ def test_writes_save_the_syncs(script: Script) -> None:
 
 
 def test_a_server_that_does_not_reach_the_leader_is_left(script: Script) -> None:
-    script.machine.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None)
     script.sleep(9 / 5)
     assert [request.op for request in script.requests()] == [OpCode.SYNC]
     script.sleep(9 / 4 - 0.1)
@@ -533,14 +533,14 @@ def test_a_server_that_does_not_reach_the_leader_is_left(script: Script) -> None
     assert script.machine.should_close
     script.lose()
     assert "may be cut off from the leader" in script.machine.reason
-    assert script.machine.lease_deadline - script.now > 9 / 4, "there is time to attach to another"
+    assert script.machine.data.lease.deadline - script.now > 9 / 4, "there is time to attach to another"
     script.connect()
     assert script.requests() == []
 
 
 def test_a_server_with_much_to_answer_is_not_left(script: Script) -> None:
     """The sync waits behind what was sent before it."""
-    script.machine.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None)
     for _ in range(8):
         script.read()
     *reads, sync = [request for _ in range(2) for request in (script.sleep(0.9), script.requests())[1]]
@@ -555,8 +555,8 @@ def test_nothing_is_asked_for_a_lease_that_nobody_keeps(script: Script) -> None:
     def moved() -> None:
         pass
 
-    script.machine.lease.keep(moved)
-    script.machine.lease.release(moved)
+    script.machine.data.lease.keep(moved)
+    script.machine.data.lease.release(moved)
     script.sleep(3)
     assert [request.op for request in script.requests()] == [OpCode.PING]
 
@@ -565,9 +565,9 @@ def test_nothing_is_asked_for_a_lease_that_nobody_keeps(script: Script) -> None:
 
 
 def test_watches_are_armed_before_the_first_request(script: Script) -> None:
-    armed(script, "/data", Kind.DATA)
-    armed(script, "/none", Kind.EXIST)
-    armed(script, "/list", Kind.CHILD)
+    armed(script, "/data", WatchKind.DATA)
+    armed(script, "/none", WatchKind.EXIST)
+    armed(script, "/list", WatchKind.CHILD)
     script.read()
     script.reply(script.requests()[0], zxid=77)
     script.read()
@@ -581,8 +581,8 @@ def test_watches_are_armed_before_the_first_request(script: Script) -> None:
 
 
 def test_lasting_watches_tell_that_something_may_be_missing_once_they_are_armed(script: Script) -> None:
-    flat, deep = armed(script, "/a", Kind.PERSISTENT), armed(script, "/b", Kind.RECURSIVE)
-    one_shot = armed(script, "/a", Kind.CHILD)
+    flat, deep = armed(script, "/a", WatchKind.PERSISTENT), armed(script, "/b", WatchKind.RECURSIVE)
+    one_shot = armed(script, "/a", WatchKind.CHILD)
     script.lose()
     script.connect()
     (rearm,) = script.requests()
@@ -601,7 +601,7 @@ def test_lasting_watches_tell_that_something_may_be_missing_once_they_are_armed(
 def test_no_frame_that_arms_watches_passes_the_limit(limit: int) -> None:
     script = Script(request_limit=limit)
     script.connect()
-    paths = {kind: [f"/{kind.name}/{'x' * (i % 60)}é{i}" for i in range(3000)] for kind in Kind}
+    paths = {kind: [f"/{kind.name}/{'x' * (i % 60)}é{i}" for i in range(3000)] for kind in WatchKind}
     for kind, some in paths.items():
         for path in some:
             armed(script, path, kind)
@@ -771,7 +771,7 @@ def test_closing_without_a_connection_waits_for_one(script: Script) -> None:
 
 
 def test_giving_up_closing_answers_everyone(script: Script) -> None:
-    watcher = armed(script, "/a", Kind.DATA)
+    watcher = armed(script, "/a", WatchKind.DATA)
     sent = script.write()
     script.requests()
     unsent = script.write()
@@ -790,8 +790,8 @@ def test_giving_up_closing_answers_everyone(script: Script) -> None:
 
 
 def test_an_event_of_a_relative_path_breaks_the_protocol(script: Script) -> None:
-    script.watches.reserve("/a", Kind.RECURSIVE)
-    script.watches.settle("/a", Kind.RECURSIVE, Kind.RECURSIVE, Recorder())
+    script.watches.reserve("/a", WatchKind.RECURSIVE)
+    script.watches.settle("/a", WatchKind.RECURSIVE, WatchKind.RECURSIVE, Recorder())
     script.event(EventType.DELETED, "no-slash")
     assert script.machine.should_close
     script.lose()
@@ -850,6 +850,6 @@ def test_a_server_that_gives_another_session_is_not_served(script: Script) -> No
     assert script.machine.should_close
     script.lose()
     assert "another session" in script.machine.reason
-    assert script.machine.session_id == SESSION
+    assert script.machine.data.session_id == SESSION
     script.connect()
     assert script.machine.state is SessionState.CONNECTED

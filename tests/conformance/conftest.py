@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 
 from ..support.jvm import missing, scratch
 from ..support.needs import need
+from ..support.wire import ClosedError, WireClient
 from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
-from .wire_client import ClosedError, WireClient
 
 KINDS = ("ours", "real")
 PATIENCE = 10.0
@@ -95,11 +94,3 @@ def delete_tree(admin: WireClient, path: str) -> None:
         for name in children.record.children:
             delete_tree(admin, f"{path}/{name}")
         admin.delete(path)
-
-
-def poll(condition: Callable[[], bool]) -> None:
-    """Wait until something is true that the server does in its own time."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.02)

@@ -18,9 +18,10 @@ from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID
 from pyzk.protocol.jute import Record
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import RESPONSES
+from ..support.wire import Event, Reply, WireClient
 from .known_differences import differs
 from .servers import SUPER_CREDENTIALS, Server
-from .wire_client import RESPONSES, Event, Reply, WireClient
 
 FIXED_XIDS = {
     OpCode.PING: PING_XID,

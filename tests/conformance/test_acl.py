@@ -9,10 +9,11 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, check_op, digest_id, get_op
+from ..support.wire import WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import SUPER_CREDENTIALS, Server
-from .wire_client import WireClient, acl, check_op, digest_id, get_op
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 ME, YOU = digest_id("me:secret"), digest_id("you:secret")

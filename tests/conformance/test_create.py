@@ -8,8 +8,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl
+from ..support.wire import WireClient
 from .servers import SUPER_CREDENTIALS
-from .wire_client import WireClient, acl
 
 PLAIN, CREATE2, CONTAINER, TTL = OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL
 MAX_TTL = 2**40 - 1

@@ -11,9 +11,11 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
-from .conftest import KINDS, poll, running
+from ..support.requests import acl, create_op
+from ..support.waiting import wait_until
+from ..support.wire import ClosedError, Reply, WireClient
+from .conftest import KINDS, running
 from .servers import Server, four_letter_word
-from .wire_client import ClosedError, Reply, WireClient, acl, create_op
 
 # Few connections, few words, no extended types, no enforced quotas.
 PLAIN = {
@@ -173,8 +175,8 @@ def test_surplus_connections_are_closed_at_once(plain: Server) -> None:
                 assert client.is_closed()
             return len(clients) == 8
 
-    poll(exactly_eight)
-    poll(exactly_eight)  # what is closed makes room again
+    wait_until(exactly_eight)
+    wait_until(exactly_eight)  # what is closed makes room again
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -199,7 +201,7 @@ def test_the_size_limit_can_be_set(plain: Server, client: WireClient) -> None:
 
 def test_nobody_is_super_here(client: WireClient) -> None:
     assert client.auth("digest", "super:test").err == 0
-    assert ("super", "") not in client.who_am_i()
+    assert ("super", "") not in client.who_am_i().identities
     assert client.multi(create_op("/n", acl=[acl(0, "world", "anyone")])).err == 0
     assert client.get("/n").err == -102
     assert client.delete("/n").err == 0

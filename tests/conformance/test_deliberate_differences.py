@@ -8,9 +8,9 @@ import pytest
 
 from pyzk.protocol.operations import OpCode
 
+from ..support.wire import Reply, WireClient
 from .conftest import running
 from .servers import CONFIG, Server
-from .wire_client import Reply, WireClient
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,11 @@ import struct
 
 import pytest
 
-from .conftest import Connect, poll
+from ..support.requests import delete_op
+from ..support.waiting import wait_until
+from ..support.wire import WireClient
+from .conftest import Connect
 from .servers import Server, four_letter_word
-from .wire_client import WireClient, delete_op
 
 
 def ask(server: Server, word: str, extra: bytes = b"", *, half_close: bool = False) -> str:
@@ -82,7 +84,7 @@ def test_srvr_counts_znodes_and_connections(server: Server, connect: Connect, to
         return {row[0]: int(row[1]) for row in rows if row[1].isdigit()}
 
     # that of the fixture, this client's and the probe's, once those of earlier tests are gone
-    poll(lambda: numbers()["Connections"] == 3)
+    wait_until(lambda: numbers()["Connections"] == 3)
     before = numbers()
     client.create(f"{top}/n")
     connect().ping()
@@ -117,7 +119,7 @@ def test_cons(server: Server, client: WireClient, top: str) -> None:
     mine = f"sid=0x{client.session_id:x},"
     client.get(top)
     # The real server sends a reply before it counts it, and listens again only after that.
-    poll(
+    wait_until(
         lambda: any("[1](queued=0,recved=2,sent=2," in line for line in lines(server, "cons") if mine in line)
     )
     answer = lines(server, "cons")

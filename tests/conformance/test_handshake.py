@@ -9,9 +9,9 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.wire import ClosedError, Reply, WireClient
 from .conftest import Connect
 from .servers import Server
-from .wire_client import ClosedError, Reply, WireClient
 
 INVALID_SESSION = (0, 0, 0, bytes(16))
 
@@ -149,7 +149,7 @@ def test_reattaching_brings_neither_watches_nor_identities(
     again = connect(session_id=client.session_id, password=client.password)
     again.set(top, b"changed")
     assert again.take_events() == []
-    assert {scheme for scheme, _ in again.who_am_i()} == {"ip"}
+    assert {scheme for scheme, _ in again.who_am_i().identities} == {"ip"}
 
 
 @pytest.mark.parametrize("read_only", [None, False])

@@ -22,9 +22,10 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EventType
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
+from ..support.requests import digest_id
+from ..support.wire import WireClient
 from .kazoo_fixtures import WAIT, Events, MakeKazoo, States, kazoo, make_kazoo
 from .servers import Server
-from .wire_client import WireClient, digest_id
 
 __all__ = ["kazoo", "make_kazoo"]  # fixtures
 

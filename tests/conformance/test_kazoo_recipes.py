@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.recipe.cache import TreeCache, TreeEvent
 
+from ..support.waiting import wait_until
 from .kazoo_fixtures import WAIT, MakeKazoo, Worker, kazoo, make_kazoo
 
 __all__ = ["kazoo", "make_kazoo"]  # fixtures
-
-
-def eventually(condition: Callable[[], Any]) -> None:
-    """Poll for something that nothing announces."""
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Inside:
@@ -71,7 +63,7 @@ def test_a_lock_tells_who_waits(make_kazoo: MakeKazoo) -> None:
     assert not second.Lock("/lock", "impatient").acquire(blocking=False)
     waiter = second.Lock("/lock", "waiter")
     worker = Worker(waiter.acquire, True, WAIT)
-    eventually(lambda: held.contenders() == ["holder", "waiter"])
+    wait_until(lambda: held.contenders() == ["holder", "waiter"])
     held.release()
     assert worker.result() is True
     waiter.release()
@@ -82,7 +74,7 @@ def test_a_lost_holder_lets_go(make_kazoo: MakeKazoo) -> None:
     holder, waiter = make_kazoo(), make_kazoo()
     assert holder.Lock("/lock").acquire(timeout=WAIT)
     worker = Worker(waiter.Lock("/lock").acquire, True, WAIT)
-    eventually(lambda: len(waiter.get_children("/lock")) == 2)
+    wait_until(lambda: len(waiter.get_children("/lock")) == 2)
     holder.stop()
     assert worker.result() is True
 
@@ -95,7 +87,7 @@ def test_read_and_write_locks(make_kazoo: MakeKazoo) -> None:
     writer = third.WriteLock("/lock")
     assert not writer.acquire(blocking=False)
     worker = Worker(writer.acquire, True, WAIT)
-    eventually(lambda: len(first.get_children("/lock")) == 3)
+    wait_until(lambda: len(first.get_children("/lock")) == 3)
     assert not first.ReadLock("/lock").acquire(blocking=False)  # behind the writer
     for reader in readers:
         reader.release()
@@ -169,7 +161,7 @@ def test_a_double_barrier(make_kazoo: MakeKazoo) -> None:
     workers = [Worker(work, client) for client in clients]
     for worker in workers:
         worker.result()
-    eventually(lambda: clients[0].get_children("/double") == [])
+    wait_until(lambda: clients[0].get_children("/double") == [])
 
 
 @pytest.mark.parametrize("kind", ["Party", "ShallowParty"])
@@ -182,7 +174,7 @@ def test_a_party(make_kazoo: MakeKazoo, kind: str) -> None:
     parties[1].leave()
     assert sorted(parties[0]) == ["guest0", "guest2"]
     clients[2].stop()
-    eventually(lambda: len(parties[0]) == 1)
+    wait_until(lambda: len(parties[0]) == 1)
 
 
 # --- queues and counters -----------------------------------------------------------------------------------
@@ -245,13 +237,13 @@ def test_data_watch(make_kazoo: MakeKazoo) -> None:
 
     assert seen == [None]
     writer.create("/n", b"1")
-    eventually(lambda: seen == [None, b"1"])
+    wait_until(lambda: seen == [None, b"1"])
     writer.set("/n", b"2")
-    eventually(lambda: seen == [None, b"1", b"2"])
+    wait_until(lambda: seen == [None, b"1", b"2"])
     writer.delete("/n")
-    eventually(lambda: seen == [None, b"1", b"2", None])
+    wait_until(lambda: seen == [None, b"1", b"2", None])
     writer.create("/n", b"3")
-    eventually(lambda: seen[-1] == b"3")
+    wait_until(lambda: seen[-1] == b"3")
 
 
 def test_children_watch(make_kazoo: MakeKazoo) -> None:
@@ -264,11 +256,11 @@ def test_children_watch(make_kazoo: MakeKazoo) -> None:
         seen.append(sorted(children))
 
     writer.create("/n/a")
-    eventually(lambda: seen == [[], ["a"]])
+    wait_until(lambda: seen == [[], ["a"]])
     writer.create("/n/b")
-    eventually(lambda: seen[-1] == ["a", "b"])
+    wait_until(lambda: seen[-1] == ["a", "b"])
     writer.delete("/n/a")
-    eventually(lambda: seen[-1] == ["b"])
+    wait_until(lambda: seen[-1] == ["b"])
 
 
 def test_watchers_survive_a_lost_connection(make_kazoo: MakeKazoo) -> None:
@@ -278,7 +270,7 @@ def test_watchers_survive_a_lost_connection(make_kazoo: MakeKazoo) -> None:
     watcher.DataWatch("/n", lambda data, stat: seen.append(data) or True)
     watcher._connection._socket.shutdown(2)  # the network takes the connection away
     writer.set("/n", b"2")
-    eventually(lambda: seen[-1] == b"2")
+    wait_until(lambda: seen[-1] == b"2")
 
 
 def test_a_tree_cache(make_kazoo: MakeKazoo) -> None:
@@ -292,8 +284,8 @@ def test_a_tree_cache(make_kazoo: MakeKazoo) -> None:
     assert cache.get_data("/tree/a/b").data == b"1"
     writer.set("/tree/a/b", b"2")
     writer.create("/tree/a/c")
-    eventually(lambda: cache.get_data("/tree/a/b").data == b"2")
-    eventually(lambda: cache.get_children("/tree/a", frozenset()) == frozenset(["b", "c"]))
+    wait_until(lambda: cache.get_data("/tree/a/b").data == b"2")
+    wait_until(lambda: cache.get_children("/tree/a", frozenset()) == frozenset(["b", "c"]))
     writer.delete("/tree/a", recursive=True)
-    eventually(lambda: cache.get_data("/tree/a") is None)
+    wait_until(lambda: cache.get_data("/tree/a") is None)
     cache.close()

@@ -9,18 +9,16 @@ import pytest
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import JUTE_MAXBUFFER
+from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, children_op, get_op
+from ..support.wire import WireClient
 from .conftest import KINDS, Connect, running
 from .servers import CONFIG
-from .wire_client import WireClient, acl, children_op, get_op
 
 CONNECT = r.ConnectRequest(0, 0, 5000, 0, bytes(16)).encode()
-
-
-def frame(payload: bytes) -> bytes:
-    return struct.pack(">i", len(payload)) + payload
 
 
 FIRST_FRAMES = [

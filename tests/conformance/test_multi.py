@@ -10,10 +10,11 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, check_op, children_op, create_op, delete_op, get_op, set_op
+from ..support.wire import WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import Server
-from .wire_client import WireClient, acl, check_op, children_op, create_op, delete_op, get_op, set_op
 
 TERMINATOR = r.MultiHeader(-1, True, -1).encode()
 

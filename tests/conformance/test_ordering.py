@@ -8,10 +8,10 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID
 from pyzk.protocol.operations import OpCode
 
+from ..support.wire import Event, Reply, WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import Server
-from .wire_client import Event, Reply, WireClient
 
 
 def test_replies_come_in_request_order(client: WireClient, top: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from .wire_client import WireClient, create_op, delete_op, set_op
+from ..support.requests import create_op, delete_op, set_op
+from ..support.wire import WireClient
 
 UNLIMITED = b"count=-1,bytes=-1"
 

@@ -7,9 +7,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, children_op, get_op
+from ..support.wire import WireClient
 from .known_differences import differs
 from .servers import Server
-from .wire_client import WireClient, acl, children_op, get_op
 
 UNREADABLE = [acl(30 & ~16, "world", "anyone")]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from ..support.wire import WireClient
 from . import ours
 from .kazoo_fixtures import WAIT, States
 from .servers import CONFIG, Server
-from .wire_client import WireClient
 
 
 class Restartable:

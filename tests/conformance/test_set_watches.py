@@ -7,11 +7,12 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl
+from ..support.wire import Reply, WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import Server
 from .test_watches import register, tell
-from .wire_client import Reply, WireClient, acl
 
 # The tree: /old, /old/child, older than the client's last zxid; /new and /old2 changed after it;
 # /gone deleted after it. Lists of set_watches, what is told at once, and what is told after changes.

@@ -27,10 +27,10 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
 from .conftest import running
 from .lockstep import Lockstep, Twin
 from .servers import CONFIG, Server
-from .wire_client import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 SETTINGS = settings(

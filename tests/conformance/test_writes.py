@@ -10,9 +10,10 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
+from ..support.requests import acl, check_op, create_op, delete_op, set_op
+from ..support.wire import WireClient
 from .conftest import Connect
 from .servers import SUPER_CREDENTIALS
-from .wire_client import WireClient, acl, check_op, create_op, delete_op, set_op
 
 BUILT_IN = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"]
 NOBODY = [acl(0, "world", "anyone")]

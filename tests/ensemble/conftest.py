@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from pyzk.client import ZooKeeper, connect
 
-from ..support import jvm, real
+from ..support import jvm
 from ..support.needs import need
+from ..support.real import Ensemble
 
 SETTINGS = """\
 tickTime=200
@@ -25,9 +25,10 @@ SESSION_TIMEOUT = 30.0
 """Seconds: a machine that stands still under load shall cost nobody his connection."""
 
 
-def ours(folder: Path) -> Iterator[str]:
+@pytest.fixture(scope="package")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Our own command, as a user starts it."""
-    config = folder / "zoo.cfg"
+    config = tmp_path_factory.mktemp("ours") / "zoo.cfg"
     config.write_text(SETTINGS)
     command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(config)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -40,23 +41,36 @@ def ours(folder: Path) -> Iterator[str]:
             process.kill()
 
 
-@pytest.fixture(scope="session", params=["ours", "standalone", "ensemble"])
-def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The connect string of a running service."""
-    if request.param == "ours":
-        yield from ours(tmp_path_factory.mktemp("ours"))
-        return
+def real(size: int) -> Iterator[str]:
     need(jvm.missing())
     # No election when the machine stands still for some seconds: most tests do not expect one.
-    with real.Ensemble(3 if request.param == "ensemble" else 1, sync_limit=50) as ensemble:
+    with Ensemble(size, sync_limit=50) as ensemble:
         yield ensemble.hosts
 
 
+@pytest.fixture(scope="package")
+def standalone() -> Iterator[str]:
+    yield from real(1)
+
+
+@pytest.fixture(scope="package")
+def ensemble_of_three() -> Iterator[str]:
+    yield from real(3)
+
+
+@pytest.fixture(params=["ours", "standalone", "ensemble"])
+def hosts(request: pytest.FixtureRequest) -> str:
+    """The connect string of a running service, which all tests here share."""
+    name = "ensemble_of_three" if request.param == "ensemble" else request.param
+    hosts: str = request.getfixturevalue(name)
+    return hosts
+
+
 @pytest.fixture
-def ensemble() -> Iterator[real.Ensemble]:
+def ensemble() -> Iterator[Ensemble]:
     """A real ensemble of three, for this test alone: it will not be the same afterwards."""
     need(jvm.missing())
-    with real.Ensemble(3) as ensemble:
+    with Ensemble(3) as ensemble:
         yield ensemble
 
 

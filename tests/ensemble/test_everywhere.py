@@ -69,7 +69,7 @@ async def take(stream: WatchStream, count: int) -> list[tuple[EventType, str]]:
 
 
 async def test_znodes(zk: ZooKeeper) -> None:
-    path, created = await zk.create("/a", b"1", include_stat=True)
+    path, created = await zk.create_with_stat("/a", b"1")
     data, stat = await zk.get("/a")
     assert (path, data, stat) == ("/a", b"1", created)
     assert stat.czxid == stat.mzxid == zk.session.last_zxid
@@ -81,7 +81,7 @@ async def test_znodes(zk: ZooKeeper) -> None:
         await zk.set("/a", b"3", version=0)
     await zk.create("/a/b/c", make_parents=True)
     assert await zk.get_children("/a") == ["b"]
-    names, stat = await zk.get_children("/a", include_stat=True)
+    names, stat = await zk.get_children_and_stat("/a")
     assert (names, stat.numChildren) == (["b"], 1)
     assert await zk.get_all_children_number("/a") == 2
     assert await zk.exists("/none") is None
@@ -96,13 +96,13 @@ async def test_znodes(zk: ZooKeeper) -> None:
 async def test_kinds_of_znodes(zk: ZooKeeper) -> None:
     for number in range(3):
         assert await zk.create("/n-", sequential=True) == f"/n-{number:010}"
-    path, stat = await zk.create("/e-", ephemeral=True, sequential=True, include_stat=True)
+    path, stat = await zk.create_with_stat("/e-", ephemeral=True, sequential=True)
     assert (path, stat.ephemeralOwner) == ("/e-0000000003", zk.session.id)
     assert await zk.get_ephemerals() == [path]
     with pytest.raises(NoChildrenForEphemeralsError):
         await zk.create(f"{path}/x")
     await zk.create("/container", container=True)
-    path, stat = await zk.create("/ttl-", sequential=True, ttl=3600, include_stat=True)
+    path, stat = await zk.create_with_stat("/ttl-", sequential=True, ttl=3600)
     assert (path, stat.ephemeralOwner) in [
         ("/ttl-0000000005", 0),
         ("/ttl-0000000005", -(1 << 56) + 3_600_000),
@@ -156,10 +156,10 @@ async def test_batches(zk: ZooKeeper) -> None:
 
 async def test_one_shot_watches(zk: ZooKeeper) -> None:
     await zk.create("/a")
-    _, _, changed = await zk.get("/a", watch=True)
-    _, gone = await zk.exists("/a", watch=True)
-    _, grown = await zk.get_children("/a", watch=True)
-    _, created = await zk.exists("/b", watch=True)
+    _, _, changed = await zk.get_and_watch("/a")
+    _, gone = await zk.exists_and_watch("/a")
+    _, grown = await zk.get_children_and_watch("/a")
+    _, created = await zk.exists_and_watch("/b")
     await zk.set("/a", b"x")
     await zk.create("/a/c")
     await zk.create("/b")
@@ -208,8 +208,8 @@ async def test_all_kinds_of_watches_at_one_path(zk: ZooKeeper, order: str) -> No
     async with zk.watch("/a", recursive=first) as one, zk.watch("/a", recursive=second) as two:
         deep, flat = (one, two) if first else (two, one)
         for _ in range(2):
-            _, _, data = await zk.get("/a", watch=True)
-            _, children = await zk.get_children("/a", watch=True)
+            _, _, data = await zk.get_and_watch("/a")
+            _, children = await zk.get_children_and_watch("/a")
             await zk.create("/a/b")
             await zk.set("/a", b"x")
             await zk.delete("/a/b")
@@ -235,12 +235,12 @@ async def test_a_reconnect_restores_everything(chroot: str) -> None:
         await zk.create("/e", ephemeral=True)
         await zk.create("/a")
         async with zk.watch("/a") as flat, zk.watch("/", recursive=True) as deep:
-            _, _, data = await zk.get("/a", watch=True)
+            _, _, data = await zk.get_and_watch("/a")
             (
                 _,
                 same,
-            ) = await zk.get_children("/a", watch=True)
-            _, created = await zk.exists("/new", watch=True)
+            ) = await zk.get_children_and_watch("/a")
+            _, created = await zk.exists_and_watch("/new")
             session_id = zk.session.id
             for turn in range(3):
                 lines.cut()
@@ -270,7 +270,7 @@ async def test_more_watches_than_fit_a_frame_are_armed_again(chroot: str) -> Non
         async with trio.open_nursery() as nursery:
 
             async def arm(path: str) -> None:
-                _, watch = await zk.exists(path, watch=True)
+                _, watch = await zk.exists_and_watch(path)
                 watches.append(watch)
 
             for path in paths:
@@ -313,7 +313,7 @@ async def test_expiry(chroot: str, zk: ZooKeeper) -> None:
 
     async with connect(chroot, on_expired="new_session") as zk2:
         await zk2.create("/e", ephemeral=True)
-        _, watch = await zk2.exists("/none", watch=True)
+        _, watch = await zk2.exists_and_watch("/none")
         async with zk2.watch("/", recursive=True) as events:
             await end_session(chroot, zk2)
             assert await watch.wait() == Missed("/none", MissedReason.EXPIRED)
@@ -338,7 +338,7 @@ async def test_expiry_by_silence(chroot: str, zk: ZooKeeper) -> None:
     async with connect(chroot, connector=connector, session_timeout=2, close_grace=0) as doomed:
         await doomed.create("/e", ephemeral=True)
         await zk.sync("/e")
-        _, watch = await zk.exists("/e", watch=True)
+        _, watch = await zk.exists_and_watch("/e")
         away = True
         lines.cut()
         event = await watch.wait()

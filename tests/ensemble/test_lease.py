@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import attrs
@@ -20,10 +20,12 @@ from pyzk.recipes import Lock, LockLost
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import HOST, Ensemble, Node
+from ..support.waiting import until
 
 TICK = 2.0
 """Seconds; as in the sample configuration of the real server, and ``syncLimit`` likewise."""
 SYNC_LIMIT = 5
+PATIENCE = 90.0  # seconds; for a lock to be passed on
 TIMEOUTS = (4.0, 6.0, 10.0)
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 HOLDERS = 20
@@ -96,12 +98,6 @@ async def holders(
         nursery.cancel_scope.cancel()
 
 
-async def until(condition: Callable[[], bool], patience: float = 90) -> None:
-    with trio.fail_after(patience):
-        while not condition():
-            await trio.sleep(0.05)
-
-
 def judge(locks: list[Held], fault: float, title: str) -> None:
     """No lock had two holders. Prints, for each timeout, when holders were cancelled and others granted."""
     print(f"\n{title}")
@@ -135,7 +131,7 @@ async def test_a_follower_cut_off_from_its_leader(servers: Ensemble, round: int)
         fault = trio.current_time()
         servers.cut(follower, leader)
         try:
-            await until(lambda: passed_on(locks))
+            await until(lambda: passed_on(locks), PATIENCE)
         finally:
             servers.heal(follower, leader)
     judge(locks, fault, "a follower is cut off from its leader")
@@ -148,7 +144,7 @@ async def test_a_follower_killed(servers: Ensemble, round: int) -> None:
         fault = trio.current_time()
         follower.kill()
         try:
-            await until(lambda: passed_on(locks))
+            await until(lambda: passed_on(locks), PATIENCE)
         finally:
             follower.start()
     judge(locks, fault, "a follower is killed")
@@ -220,7 +216,7 @@ async def test_a_leader_killed(servers: Ensemble, round: int) -> None:
         fault = trio.current_time()
         leader.kill()
         try:
-            await until(lambda: passed_on(locks))
+            await until(lambda: passed_on(locks), PATIENCE)
         finally:
             leader.start()
     judge(locks, fault, "the leader is killed")

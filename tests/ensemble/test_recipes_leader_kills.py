@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 import attrs
+import pytest
 import trio
 
 from pyzk.client import UNANSWERED, NodeExistsError, NoNodeError, NotEmptyError, ZooKeeper, connect
@@ -32,7 +33,10 @@ from pyzk.recipes import (
 )
 
 from ..support.real import Ensemble
+from ..support.waiting import until
 from .lines import cut
+
+pytestmark = pytest.mark.row("F12", "F13")
 
 KILLS = 3
 PROGRESS = 5
@@ -145,12 +149,6 @@ class Run:
         for scope in self._at_work.values():
             scope.cancel()
         await self.until_none(lambda: list(self._at_work))
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    with trio.fail_after(PATIENCE):
-        while not await condition():
-            await trio.sleep(0.01)  # nothing announces it
 
 
 # --- what is written --------------------------------------------------------------------------------------
@@ -277,7 +275,7 @@ class Flow:
             await judge.sync(queue.path)
             return await queue.size() == 0
 
-        await eventually(drained)
+        await until(drained, PATIENCE)
         await self.run.until_none(lambda: set(self.put) - self.taken.keys())
         assert self.taken.keys() <= {*self.put, *self.ambiguous}
         assert set(self.taken.values()) == {1}, "although no claim was lost"
@@ -342,7 +340,7 @@ class Tree:
             copy = {path: (node.data, node.stat.czxid, node.stat.mzxid) for path, node in nodes.items()}
             return copy == tree and self.told == {path: data for path, (data, _, _) in tree.items()}
 
-        await eventually(equal)
+        await until(equal, PATIENCE)
 
 
 async def children(zk: ZooKeeper, path: str) -> list[str]:
@@ -528,7 +526,7 @@ async def test_nobody_loses_his_place(ensemble: Ensemble) -> None:
             await judge.sync()
             return (await judge.get("/kept/node"))[0] == kept.data
 
-        await eventually(written)
+        await until(written, PATIENCE)
         await run.stop()
         left = {
             path: await children(judge, path) for path in ("/terms", "/reign", "/rounds", "/party", "/kept")

@@ -45,7 +45,7 @@ ACTIONS = (
 class Step:
     """
     :ivar who: number of the client, or of the ephemeral znode that an operator deletes.
-    :ivar holder: it befalls one who holds something instead.
+    :ivar holder: take a client that holds something, instead of ``who``.
     :ivar pause: seconds until the next step.
     """
 
@@ -136,12 +136,12 @@ class Scene:
             case "operator delete":
                 await self._delete(step.who)
             case "expire":
-                if self.trouble.befall(zk, "expire"):
+                if self.trouble.inject(zk, "expire"):
                     self._excuse(lambda tenure: tenure.who == who)
             case "pass time":
                 pass
             case trouble:
-                self.trouble.befall(zk, trouble)
+                self.trouble.inject(zk, trouble)
         await trio.sleep(step.pause)
 
     def start(self, who: int) -> None:

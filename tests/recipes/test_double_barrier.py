@@ -205,11 +205,11 @@ async def test_what_it_costs(autojump_clock: MockClock, lab: Lab, names_in_order
 # --- ready that was left behind, ready that is gone ---------------------------------------------------------
 
 
+@pytest.mark.row("E-21")
 @pytest.mark.parametrize("n", [2, 3])
 async def test_a_ready_of_the_past_lets_nobody_in(
     autojump_clock: MockClock, lab: Lab, round_: Round, n: int
 ) -> None:
-    """Trap E-21."""
     lab.server.load({f"{PATH}/{READY}": b""})
     for _ in range(n - 1):
         await round_.join(n)
@@ -330,10 +330,11 @@ async def test_who_is_slow_to_leave_does_not_wait_for_the_next_round(
     await nothing_is_left(lab)
 
 
+@pytest.mark.row("E-20")
 async def test_the_lowest_dies_while_others_leave(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None
 ) -> None:
-    """Trap E-20: who has taken its name off the list already goes on waiting for the others."""
+    """Who has taken its name off the list already goes on waiting for the others."""
     lowest, leaving, working = [await round_.join(3) for _ in range(3)]
     leaving.finish()
     await trio.sleep(1)
@@ -378,10 +379,11 @@ async def test_the_lowest_dies_and_a_late_one_is_left(
     assert late.done
 
 
+@pytest.mark.row("F8")
 async def test_a_member_that_dies_before_the_beginning_does_not_count(
     autojump_clock: MockClock, lab: Lab, round_: Round
 ) -> None:
-    """F8: the others see its znode vanish."""
+    """The others see its znode vanish."""
     dead = await round_.join(2)
     lab.server.expire(dead.zk.session.id)
     await round_.join(2)
@@ -390,11 +392,12 @@ async def test_a_member_that_dies_before_the_beginning_does_not_count(
     assert round_.working == [False, True, True]
 
 
+@pytest.mark.row("F7", "F8", "F9")
 @pytest.mark.parametrize("stage", ["waiting", "working", "leaving"])
 async def test_the_end_of_the_session_breaks_it(
     autojump_clock: MockClock, lab: Lab, round_: Round, names_in_order: None, stage: str
 ) -> None:
-    """F7, F8, F9. Nothing is sent on behalf of it in the next session."""
+    """Nothing is sent on behalf of it in the next session."""
     member = await round_.join(2)
     if stage != "waiting":
         await round_.join(2)
@@ -411,10 +414,10 @@ async def test_the_end_of_the_session_breaks_it(
     assert member.zk.watch_count == 0
 
 
+@pytest.mark.row("F6")
 async def test_the_session_ends_while_it_registers(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round
 ) -> None:
-    """F6."""
     with lab.server.fault(op="create", path=f"{PATH}/*", when="before", action="delay", seconds=5):
         member = await round_.join(2, zk)
         lab.server.expire(zk.session.id)
@@ -423,10 +426,10 @@ async def test_the_session_ends_while_it_registers(
     assert members_of(lab) == []
 
 
+@pytest.mark.row("F14", "F19")
 async def test_a_partition_breaks_it_once_the_server_says_so(
     autojump_clock: MockClock, lab: Lab, round_: Round
 ) -> None:
-    """F14, F19."""
     away, other = await round_.join(2), await round_.join(2)
     lab.cut_off(away.zk)
     other.finish()
@@ -438,9 +441,9 @@ async def test_a_partition_breaks_it_once_the_server_says_so(
     assert isinstance(away.error, BarrierBroken)
 
 
+@pytest.mark.row("F10")
 @pytest.mark.parametrize("stage", ["waiting", "working", "leaving"])
 async def test_a_restart_is_no_matter(autojump_clock: MockClock, lab: Lab, round_: Round, stage: str) -> None:
-    """F10."""
     await round_.join(2)
     if stage != "waiting":
         await round_.join(2)
@@ -458,21 +461,21 @@ async def test_a_restart_is_no_matter(autojump_clock: MockClock, lab: Lab, round
     assert round_.done == [True, True]
 
 
+@pytest.mark.row("F11")
 async def test_a_server_that_has_lost_everything_breaks_it(
     autojump_clock: MockClock, lab: Lab, round_: Round
 ) -> None:
-    """F11."""
     members = [await round_.join(3), *[await round_.join(2, path="/other") for _ in range(2)]]
     lab.server.restart(keep_data=False)
     await trio.sleep(60)
     assert all(isinstance(member.error, BarrierBroken) for member in members)
 
 
+@pytest.mark.row("F15", "F17")
 @pytest.mark.parametrize("everything", [False, True])
 async def test_a_znode_deleted_while_waiting_is_made_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round, everything: bool
 ) -> None:
-    """F15, F17."""
     waiting = await round_.join(2)
     await zk.delete(PATH if everything else members_of(lab)[0], recursive=True)
     await trio.sleep(1)
@@ -481,10 +484,11 @@ async def test_a_znode_deleted_while_waiting_is_made_again(
     assert waiting.working
 
 
+@pytest.mark.row("F15")
 async def test_nobody_begins_unregistered(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round
 ) -> None:
-    """F15: the znode is deleted between the create and the list, which shows others enough."""
+    """The znode is deleted between the create and the list, which shows others enough."""
     other = await lab.client()
     await other.ensure_path(PATH)
     for name in ("a", "b"):
@@ -498,11 +502,11 @@ async def test_nobody_begins_unregistered(
     assert member.path in lab.server.dump()
 
 
+@pytest.mark.row("F15", "F17")
 @pytest.mark.parametrize("everything", [False, True])
 async def test_a_znode_deleted_later_counts_as_gone(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round, everything: bool
 ) -> None:
-    """F15, F17."""
     victim, other = await round_.join(2), await round_.join(2)
     await zk.delete(PATH if everything else victim.path, recursive=True)
     await trio.sleep(1)
@@ -516,10 +520,10 @@ async def test_a_znode_deleted_later_counts_as_gone(
     await nothing_is_left(lab, victim.zk, other.zk)
 
 
+@pytest.mark.row("F18")
 async def test_members_of_any_name_count(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round
 ) -> None:
-    """F18."""
     await round_.join(3)
     assert not any(round_.working)
     await zk.create(f"{PATH}/9f0c1d3a5b7e4f60a1b2c3d4e5f60718", ephemeral=True)
@@ -548,12 +552,12 @@ FAULTS = [
 ]
 
 
+@pytest.mark.row("F1", "F2", "F4", "F5", "E-18")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("op", "path"), FAULTS)
 async def test_lost_connections(
     autojump_clock: MockClock, lab: Lab, round_: Round, op: str, path: str, when: str
 ) -> None:
-    """F1, F2, F4, F5; trap E-18."""
     with lab.server.fault(op=op, path=path, when=when, times=2, action="disconnect"):  # type: ignore[arg-type]
         for _ in range(3):
             await round_.join(3)
@@ -569,8 +573,8 @@ async def test_lost_connections(
     assert f"{PATH}/{READY}" not in lab.server.dump()
 
 
+@pytest.mark.row("E-23")
 async def test_a_lost_connection_lets_nobody_in(autojump_clock: MockClock, lab: Lab, round_: Round) -> None:
-    """Trap E-23."""
     await round_.join(2)
     for _ in range(5):
         lab.server.disconnect_all()
@@ -580,11 +584,12 @@ async def test_a_lost_connection_lets_nobody_in(autojump_clock: MockClock, lab: 
     assert round_.working == [True, True]
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("seconds", [number / 2 for number in range(1, 40)])
 async def test_who_is_cancelled_leaves_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, round_: Round, seconds: float
 ) -> None:
-    """F20: in the middle of each request, and between them. The other has been let in or not."""
+    """In the middle of each request, and between them. The other has been let in or not."""
     other = await round_.join(2)
     slow = lab.server.fault(
         session=zk.session.id, when="after", action="delay", seconds=1, times=None, required=False
@@ -607,8 +612,8 @@ async def test_who_is_cancelled_leaves_nothing(
     await nothing_is_left(lab, zk, other.zk)
 
 
+@pytest.mark.row("E-23")
 async def test_who_gives_up_may_come_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Trap E-23."""
     barrier = DoubleBarrier(zk, PATH, 2)
     for _ in range(3):
         with trio.move_on_after(5) as scope:
@@ -645,11 +650,12 @@ async def test_what_the_body_raises_is_not_hidden_by_the_break(
     assert any("expired" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("allowed", [Perms.READ, Perms.READ | Perms.CREATE | Perms.DELETE])
 async def test_what_is_not_allowed_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, allowed: Perms
 ) -> None:
-    """F21: it can neither be entered without CREATE nor ended without WRITE."""
+    """It can neither be entered without CREATE nor ended without WRITE."""
     await zk.create("/barriers")
     await zk.create(PATH, acl=[ACL(allowed, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):

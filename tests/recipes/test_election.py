@@ -25,12 +25,12 @@ from pyzk.recipes import (
     SequenceExhausted,
     revoke,
 )
-from pyzk.recipes.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
 
 U36 = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-NAMES: dict[Layout, str] = {
+NAMES: dict[ElectionLayout, str] = {
     "curator-latch": rf"_c_{U36}-latch-\d{{10}}",
     "curator-selector": rf"_c_{U36}-lock-\d{{10}}",
     "kazoo": r"[0-9a-f]{32}__lock__\d{10}",
@@ -69,7 +69,7 @@ async def lead_for_ever(election: LeaderElection, log: list[Term]) -> None:
 
 
 @layouts
-async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layout: Layout) -> None:
+async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layout: ElectionLayout) -> None:
     clients = [await lab.client() for _ in range(3)]
     log: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -109,7 +109,7 @@ async def test_candidates_of_every_layout_wait_for_each_other(autojump_clock: Mo
     log: list[int] = []
     async with trio.open_nursery() as nursery:
         # Each layout once behind each.
-        order: list[Layout] = ["curator-latch", "curator-selector", "kazoo"] * 2
+        order: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"] * 2
         order += ["kazoo", "curator-selector", "curator-latch"]
         for number, (zk, layout) in enumerate(zip(clients, order, strict=True)):
             nursery.start_soon(lead_for, LeaderElection(zk, "/leader", layout=layout), 1, log, number)
@@ -229,10 +229,11 @@ async def test_run_is_not_ended_by_the_calls_of_a_leader_whose_session_ends(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.row("E-31")
 async def test_a_leader_asked_to_go_before_it_leads(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """An interrupt that comes too early is not lost, and neither is the candidacy (trap E-31)."""
+    """An interrupt that comes too early is not lost, and neither is the candidacy."""
     other = await lab.client()
     terms: list[Term] = []
 
@@ -378,7 +379,8 @@ async def test_a_candidate_that_goes_while_it_is_looked_at(
 # --- D.13, E: deposed ---------------------------------------------------------------------------------------
 
 
-async def test_f8_the_session_expires(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F8")
+async def test_the_session_of_the_leader_expires(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     with pytest.raises(LockLost) as caught:
         async with LeaderElection(zk, "/leader").lead() as term:
             lab.server.expire(zk.session.id)
@@ -389,9 +391,10 @@ async def test_f8_the_session_expires(autojump_clock: MockClock, lab: Lab, zk: Z
     assert "delete" not in lab.requests(zk)
 
 
+@pytest.mark.row("F15", "E-32")
 @layouts
-async def test_f15_e32_an_operator_deletes_the_leaders_znode(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+async def test_an_operator_deletes_the_leaders_znode(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     """Two latches of Curator believe to lead then."""
     other = await lab.client()
@@ -411,9 +414,8 @@ async def test_f15_e32_an_operator_deletes_the_leaders_znode(
     await nothing_left(lab, zk, other)
 
 
-async def test_f10_e29_a_reconnect_changes_nothing(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F10", "E-29")
+async def test_a_reconnect_changes_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """The leader keeps its znode and its term, and so does who waits."""
     other = await lab.client()
     terms: list[Term] = []
@@ -438,7 +440,8 @@ async def test_f10_e29_a_reconnect_changes_nothing(
     await nothing_left(lab, zk, other)
 
 
-async def test_f11_the_server_forgets_everything(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F11")
+async def test_the_server_forgets_everything(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     election = LeaderElection(zk, "/a/leader")
     with pytest.raises(LockLost):
         async with election.lead():
@@ -449,17 +452,21 @@ async def test_f11_the_server_forgets_everything(autojump_clock: MockClock, lab:
         assert (term.number, term.sequence) == (2, 0)
 
 
-async def test_f19_a_process_that_was_stopped(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F19")
+async def test_a_leader_that_was_stopped_learns_of_the_loss_at_the_first_checkpoint(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     await lose_while_stopped(autojump_clock, LeaderElection(zk, "/leader").lead())
 
 
 # --- D.13, E: becoming a candidate, waiting, resigning ------------------------------------------------------
 
 
+@pytest.mark.row("F1", "F2", "F3")
 @layouts
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f1_f2_f3_the_connection_is_lost_with_the_create(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, when: Any
+async def test_the_connection_is_lost_with_the_create(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout, when: Any
 ) -> None:
     await zk.create("/leader")
     with lab.server.fault(op="create", path="/leader/*", when=when, action="disconnect"):
@@ -473,8 +480,9 @@ async def test_f1_f2_f3_the_connection_is_lost_with_the_create(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F4", "F5")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f4_f5_the_connection_is_lost_with_the_delete(
+async def test_the_connection_is_lost_with_the_delete(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any
 ) -> None:
     with lab.server.fault(op="delete", path="/leader/*", when=when, action="disconnect"):
@@ -484,9 +492,14 @@ async def test_f4_f5_the_connection_is_lost_with_the_delete(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("E-04")
 @layouts
-async def test_e04_a_znode_of_another_session_is_never_taken_for_our_own(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout, monkeypatch: pytest.MonkeyPatch
+async def test_a_znode_of_another_session_is_never_taken_for_our_own(
+    autojump_clock: MockClock,
+    lab: Lab,
+    zk: ZooKeeper,
+    layout: ElectionLayout,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a session of ours that has ended has left, and a server that lags may still show."""
     await zk.create("/leader")
@@ -510,9 +523,10 @@ async def test_e04_a_znode_of_another_session_is_never_taken_for_our_own(
             assert term.token == stat.czxid
 
 
+@pytest.mark.row("E-04")
 @layouts
-async def test_e04_a_former_session_that_lives_on_leads_nobody(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+async def test_a_former_session_that_lives_on_leads_nobody(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     terms: list[Term] = []
 
@@ -533,7 +547,8 @@ async def test_e04_a_former_session_that_lives_on_leads_nobody(
     await nothing_left(lab, zk)
 
 
-async def test_f6_the_session_expires_while_the_candidate_is_created(
+@pytest.mark.row("F6")
+async def test_the_session_expires_while_the_candidate_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/leader")
@@ -551,8 +566,9 @@ async def test_f6_the_session_expires_while_the_candidate_is_created(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F7")
 @pytest.mark.parametrize("on_session_loss", ["requeue", "raise"])
-async def test_f7_the_session_expires_while_waiting(
+async def test_the_session_expires_while_waiting(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, on_session_loss: Any
 ) -> None:
     other = await lab.client()
@@ -576,7 +592,8 @@ async def test_f7_the_session_expires_while_waiting(
     await nothing_left(lab, zk, other)
 
 
-async def test_f9_the_session_expires_while_resigning(
+@pytest.mark.row("F9")
+async def test_the_session_expires_while_resigning(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     with lab.server.fault(op="delete", when="before", action="delay", seconds=30):
@@ -588,7 +605,8 @@ async def test_f9_the_session_expires_while_resigning(
     await nothing_left(lab, zk)
 
 
-async def test_f15_f16_an_operator_deletes_those_who_wait(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("F15", "F16")
+async def test_an_operator_deletes_those_who_wait(autojump_clock: MockClock, lab: Lab) -> None:
     clients = [await lab.client() for _ in range(4)]
     log: list[int] = []
     async with trio.open_nursery() as nursery:
@@ -601,7 +619,8 @@ async def test_f15_f16_an_operator_deletes_those_who_wait(autojump_clock: MockCl
     await nothing_left(lab, *clients)
 
 
-async def test_f17_the_path_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F17")
+async def test_the_path_is_deleted(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     election = LeaderElection(zk, "/leader")
     await zk.create("/leader")
     with lab.server.fault(op="create", path="/leader/*", action="error", error=NoNodeError, times=3):
@@ -614,7 +633,8 @@ async def test_f17_the_path_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKee
     assert second.number == 2
 
 
-async def test_f18_foreign_children_are_no_candidates(
+@pytest.mark.row("F18")
+async def test_foreign_children_are_no_candidates(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab.server.load({f"/leader/{name}": b"" for name in ("0", "-x", "config", "junk-latch-1")})
@@ -627,8 +647,9 @@ async def test_f18_foreign_children_are_no_candidates(
     assert len([record for record in caplog.records if "no contender's name" in record.message]) == 1
 
 
+@pytest.mark.row("F20")
 @layouts
-async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: Layout) -> None:
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: ElectionLayout) -> None:
     """Every reply takes a second, and the caller has had enough after 0.4 s, 1.4 s, ..."""
     zk, other = await lab.client(), await lab.client()
     await zk.create("/leader")
@@ -651,7 +672,8 @@ async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, 
     assert led >= 2
 
 
-async def test_f20_run_cancelled_at_every_instant(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("F20")
+async def test_run_cancelled_at_every_instant(autojump_clock: MockClock, lab: Lab) -> None:
     zk, other = await lab.client(), await lab.client()
     for tenths in range(1, 40, 3):
         with lab.server.fault(
@@ -665,8 +687,9 @@ async def test_f20_run_cancelled_at_every_instant(autojump_clock: MockClock, lab
         await nothing_left(lab, zk, other)
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("denied", [Perms.CREATE, Perms.DELETE, Perms.READ])
-async def test_f21_what_is_denied_is_said_at_once(
+async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, denied: Perms, caplog: pytest.LogCaptureFixture
 ) -> None:
     await zk.create("/leader", acl=[ACL(Perms.ALL & ~denied, Id("world", "anyone"))])
@@ -677,7 +700,8 @@ async def test_f21_what_is_denied_is_said_at_once(
     assert len(candidates(lab)) == (denied is Perms.DELETE)
 
 
-async def test_f23_a_leader_whose_data_change_and_change(
+@pytest.mark.row("F23")
+async def test_a_leader_whose_data_keep_changing_is_waited_for(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -698,9 +722,10 @@ async def test_f23_a_leader_whose_data_change_and_change(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.row("F24")
 @layouts
-async def test_f24_numbers_run_out(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout
+async def test_numbers_run_out(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     lab.count_children("/leader", 2147483646)
     election = LeaderElection(zk, "/leader", layout=layout)

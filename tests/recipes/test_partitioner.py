@@ -248,7 +248,8 @@ async def test_an_item_is_free_before_another_has_it(autojump_clock: MockClock, 
     assert 20 < times["stopped"] <= times["granted"]
 
 
-async def test_f14_a_member_that_is_cut_off_stops_before_its_items_are_given_away(
+@pytest.mark.row("F14")
+async def test_a_member_that_is_cut_off_stops_before_its_items_are_given_away(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -271,7 +272,8 @@ async def test_f14_a_member_that_is_cut_off_stops_before_its_items_are_given_awa
     await nothing_left(lab, zk, other)
 
 
-async def test_e46_a_newcomer_while_items_are_being_taken(
+@pytest.mark.row("E-46")
+async def test_a_newcomer_while_items_are_being_taken(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """Nobody sits on items that are no longer its own while it waits for others."""
@@ -293,8 +295,9 @@ async def test_e46_a_newcomer_while_items_are_being_taken(
     await nothing_left(lab, zk, *clients)
 
 
+@pytest.mark.row("E-46")
 @pytest.mark.parametrize("how", ["disconnect", "restart", "cut off"])
-async def test_e46_a_change_that_is_missed(autojump_clock: MockClock, lab: Lab, how: str) -> None:
+async def test_a_change_that_is_missed(autojump_clock: MockClock, lab: Lab, how: str) -> None:
     """The members change while one is without a connection: it learns it when it is back."""
     clients = [await lab.client() for _ in range(3)]
     x, y, z = (partitioner(zk, id) for zk, id in zip(clients, "xyz", strict=True))
@@ -321,7 +324,8 @@ async def test_e46_a_change_that_is_missed(autojump_clock: MockClock, lab: Lab, 
 # --- the same id twice --------------------------------------------------------------------------------------
 
 
-async def test_e46_who_comes_second_by_an_id_is_refused(
+@pytest.mark.row("E-46")
+async def test_the_second_member_of_an_id_is_refused(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -337,7 +341,8 @@ async def test_e46_who_comes_second_by_an_id_is_refused(
     await nothing_left(lab, zk, other)
 
 
-async def test_e46_of_many_at_once_one_may_stay(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("E-46")
+async def test_of_many_at_once_one_may_stay(autojump_clock: MockClock, lab: Lab) -> None:
     clients = [await lab.client() for _ in range(4)]
     refused = 0
     stayed: list[list[str]] = []
@@ -357,7 +362,8 @@ async def test_e46_of_many_at_once_one_may_stay(autojump_clock: MockClock, lab: 
     await nothing_left(lab, *clients)
 
 
-async def test_e46_an_id_that_was_taken_while_we_were_away(
+@pytest.mark.row("E-46")
+async def test_an_id_that_was_taken_while_we_were_away(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -377,7 +383,8 @@ async def test_e46_an_id_that_was_taken_while_we_were_away(
             nursery.cancel_scope.cancel()
 
 
-async def test_e04_the_znode_of_our_former_session_is_not_ours(
+@pytest.mark.row("E-04")
+async def test_the_znode_of_our_former_session_is_not_ours(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -402,9 +409,10 @@ async def test_e04_the_znode_of_our_former_session_is_not_ours(
 # --- D.13 ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("F1", "F2", "F3", "F4", "F5")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("op", ["create", "delete", "get_children", "exists"])
-async def test_f1_to_f5_lost_connections(
+async def test_a_connection_lost_with_any_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str, when: Any
 ) -> None:
     async with partitioner(zk, "y"):
@@ -417,8 +425,9 @@ async def test_f1_to_f5_lost_connections(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F3")
 @pytest.mark.parametrize(("path", "look"), [("/work/party/*", "exists"), ("/work/locks/**", "get_children")])
-async def test_f3_a_create_without_an_answer_is_looked_for_behind_a_sync(
+async def test_a_create_without_an_answer_is_looked_for_behind_a_sync(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str, look: str
 ) -> None:
     async with partitioner(zk, "y") as member, member.share():
@@ -437,9 +446,8 @@ async def test_f3_a_create_without_an_answer_is_looked_for_behind_a_sync(
     await nothing_left(lab, zk)
 
 
-async def test_f6_the_session_expires_while_joining(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F6")
+async def test_the_session_expires_while_joining(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.ensure_path("/work/party")
     async with trio.open_nursery() as nursery:
 
@@ -456,7 +464,8 @@ async def test_f6_the_session_expires_while_joining(
     await nothing_left(lab, zk)
 
 
-async def test_f7_the_session_expires_while_waiting_for_an_item(
+@pytest.mark.row("F7")
+async def test_the_session_expires_while_waiting_for_an_item(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -475,7 +484,8 @@ async def test_f7_the_session_expires_while_waiting_for_an_item(
     await nothing_left(lab, zk, other)
 
 
-async def test_f8_the_session_expires(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F8")
+async def test_the_session_of_a_member_expires(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with trio.open_nursery() as nursery:
         [worker] = await start(nursery, partitioner(zk, "x"))
         for number in (1, 2, 3):
@@ -490,7 +500,8 @@ async def test_f8_the_session_expires(autojump_clock: MockClock, lab: Lab, zk: Z
     await nothing_left(lab, zk)
 
 
-async def test_f9_the_session_expires_while_a_share_is_given_back(
+@pytest.mark.row("F9")
+async def test_the_session_expires_while_a_share_is_given_back(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     session = zk.session.id
@@ -509,8 +520,9 @@ async def test_f9_the_session_expires_while_a_share_is_given_back(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F10", "F11")
 @pytest.mark.parametrize("keep_data", [True, False])
-async def test_f10_f11_the_server_restarts(
+async def test_the_server_restarts(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, keep_data: bool
 ) -> None:
     other = await lab.client()
@@ -524,7 +536,8 @@ async def test_f10_f11_the_server_restarts(
     await nothing_left(lab, zk, other)
 
 
-async def test_f15_an_operator_deletes_a_member(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_a_member(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     async with trio.open_nursery() as nursery:
         wx, wy = await start(nursery, partitioner(zk, "x"), partitioner(other, "y"))
@@ -537,7 +550,8 @@ async def test_f15_an_operator_deletes_a_member(autojump_clock: MockClock, lab: 
     await nothing_left(lab, zk, other)
 
 
-async def test_f15_nothing_is_divided_while_our_znode_is_missing(
+@pytest.mark.row("F15")
+async def test_nothing_is_divided_while_our_znode_is_missing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -553,7 +567,8 @@ async def test_f15_nothing_is_divided_while_our_znode_is_missing(
     await nothing_left(lab, zk, other)
 
 
-async def test_f15_an_operator_deletes_a_lock(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_a_lock(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with trio.open_nursery() as nursery:
         [worker] = await start(nursery, partitioner(zk, "x"))
         [name] = await zk.get_children("/work/locks/b")
@@ -567,8 +582,9 @@ async def test_f15_an_operator_deletes_a_lock(autojump_clock: MockClock, lab: La
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F17")
 @pytest.mark.parametrize("path", ["/work", "/work/party", "/work/locks"])
-async def test_f17_a_directory_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str) -> None:
+async def test_a_directory_is_deleted(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str) -> None:
     other = await lab.client()
     async with trio.open_nursery() as nursery:
         wx, wy = await start(nursery, partitioner(zk, "x"), partitioner(other, "y"))
@@ -580,7 +596,8 @@ async def test_f17_a_directory_goes(autojump_clock: MockClock, lab: Lab, zk: Zoo
     await nothing_left(lab, zk, other)
 
 
-async def test_f18_foreign_children_are_no_members(
+@pytest.mark.row("F18")
+async def test_foreign_children_are_no_members(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab.server.load({"/work/party/junk": b"", "/work/party/0-x": b""})
@@ -593,7 +610,8 @@ async def test_f18_foreign_children_are_no_members(
     assert "0-x" in record.getMessage()
 
 
-async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
+@pytest.mark.row("F19")
+async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with partitioner(zk, "x") as member:
@@ -604,7 +622,8 @@ async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
     await nothing_left(lab, zk)
 
 
-async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("F20")
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab) -> None:
     """Every reply takes a second, and the caller has had enough after 0.4 s, 1.4 s, ... The session lasts for
     long: a lease cannot be kept where answers take a fifth of the session timeout."""
     zk = await lab.client(session_timeout=3 * SESSION_TIMEOUT)
@@ -623,8 +642,9 @@ async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab) 
     assert 5 < shared < 20
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("path", ["/work/party", "/work/locks/c"])
-async def test_f21_what_is_denied_is_said_at_once(
+async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str
 ) -> None:
     await zk.ensure_path(path)

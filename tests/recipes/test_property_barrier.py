@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import attrs
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
 from ..support.lab import Lab, open_lab
+
+pytestmark = pytest.mark.row("I-11")
 
 PATH = "/barrier"
 READY_PATH = f"{PATH}/{READY}"

@@ -55,7 +55,7 @@ async def follow(zk: ZooKeeper) -> None:
 
 WAITS: dict[str, Wait] = {
     "lock": lambda zk: hold(Lock(zk, PATH)),
-    "bridge": lambda zk: hold(Lock(zk, PATH, naming="both")),
+    "bridge": lambda zk: hold(Lock(zk, PATH, layout="both")),
     "lock without monitor": lambda zk: hold(Lock(zk, PATH, monitor=False)),
     "lock that watches the parent": lambda zk: hold(Lock(zk, PATH, strategy=PARENT)),
     "reader": lambda zk: hold(RWLock(zk, PATH).read()),

@@ -1,57 +1,23 @@
-"""For tests of our recipes beside those of other libraries, in real time: states to wait for."""
+"""What tests of our recipes beside those of Curator and kazoo have in common."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import trio
 from kazoo.client import KazooClient
 
-from pyzk.client import NoNodeError, ZooKeeper
+from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import WouldBlock
 from pyzk.recipes.locks.grant import Grant
 from pyzk.recipes.locks.lock import Lock
-from pyzk.recipes.locks.names import Naming
-from pyzk.server.testing import EmbeddedServer
+from pyzk.recipes.locks.names import LockLayout
 
-PATIENCE = 10.0
-"""Seconds that anything may take that is expected to happen."""
+from .waiting import until
 
-SEEN: list[Naming] = ["curator", "both"]
+SEEN: list[LockLayout] = ["curator", "both"]
 """The namings that Curator sees."""
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    """Wait for what nothing announces. Returns what the condition, which may be async, comes to."""
-    with trio.move_on_after(PATIENCE):
-        while True:
-            value = condition()
-            if inspect.isawaitable(value):
-                value = await value
-            if value:
-                return value
-            await trio.sleep(0.002)
-    raise AssertionError(f"it did not come to pass within {PATIENCE} s")
-
-
-async def when_there_are(count: int, zk: ZooKeeper, path: str) -> None:
-    """Wait until a znode has so many children."""
-
-    async def enough() -> bool:
-        try:
-            return len(await zk.get_children(path)) == count
-        except NoNodeError:
-            return count == 0
-
-    await until(enough)
-
-
-async def waits_for(server: EmbeddedServer, session: int, path: str) -> None:
-    """Wait until a session watches a path."""
-    await until(lambda: any(s.id == session and path in s.watches for s in server.sessions()))
 
 
 class Holder:
@@ -77,7 +43,7 @@ class Holder:
 
     async def waits(self) -> None:
         """Wait until it waits: it watches its own znode, both of a bridge, and the one before."""
-        own = 2 if self._lock._terms.naming == "both" else 1
+        own = 2 if self._lock._contest.role.layout == "both" else 1
         await until(lambda: self._zk.watch_count == own + 1)
         assert not self.granted.is_set()
 

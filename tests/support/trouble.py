@@ -1,4 +1,4 @@
-"""What befalls clients in a random schedule, and its end (recipe-rules.md D.14)."""
+"""Faults in a random schedule, and their end (recipe-rules.md D.14)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 @attrs.define(eq=False)
 class Trouble:
-    """What befalls, and how it ends.
+    """Injects faults, and ends them.
 
-    :ivar oracle: to be told of restarts.
+    :ivar oracle: is told of restarts.
     """
 
     lab: Lab
     oracle: Oracle
     _faults: ExitStack = attrs.Factory(ExitStack)
 
-    def befall(self, zk: ZooKeeper, what: str) -> bool:
+    def inject(self, zk: ZooKeeper, what: str) -> bool:
         """Carry out one step: ``restart``, ``let through``, ``expire``, ``cut off`` or one of :data:`FAULTS`.
 
-        Returns False if there is no session that it could befall."""
+        Returns False if the client has no session on the server."""
         match what:
             case "restart":
                 self.lab.server.restart(keep_data=True)

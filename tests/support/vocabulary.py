@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyzk.protocol.operations import CLIENTS, CREDENTIALS, OpCode
 
-from .world import acl, digest_id
+from .requests import acl, digest_id
 
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/e", "/p-", "/a/", "/zookeeper", "/zookeeper/config"]
 PATHS += ["/zookeeper/quota/q", "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"]

@@ -9,67 +9,26 @@ alice.take_events()
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import attrs
-
+from benchmarks.wire import hello
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, KeeperState
-from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
-from pyzk.protocol.multi import MultiResult, decode_results
-from pyzk.protocol.operations import OpCode
 from pyzk.protocol.paths import join, name
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
+from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
 
-from .requests import RESPONSES, Requests
-from .requests import check_op as check_op
-from .requests import children_op as children_op
-from .requests import create_op as create_op
-from .requests import delete_op as delete_op
-from .requests import get_op as get_op
-from .requests import set_op as set_op
+from .wire import Event, Handshake, Reply, Wire
 
 START = 1000.0
 """Where the monotonic clock of a world starts, in seconds: a multiple of every tick and bucket."""
 EPOCH = 1_700_000_000.0  # the same moment in seconds since the epoch
-
-
-@attrs.frozen
-class Reply:
-    """An ordinary reply; ``op`` is the op code of the request it answers."""
-
-    xid: int
-    zxid: int
-    err: int
-    body: bytes
-    op: int = attrs.field(eq=False)
-
-    @property
-    def record(self) -> Any:
-        """The decoded body, which must be nothing but the record of the operation."""
-        record, end = RESPONSES[self.op].read(self.body)
-        assert end == len(self.body)
-        return record
-
-    @property
-    def results(self) -> list[MultiResult]:
-        return decode_results(self.body)
-
-
-@attrs.frozen
-class Event:
-    zxid: int
-    type: int
-    path: str | None
 
 
 class World:
@@ -94,6 +53,7 @@ class World:
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
+            answer_word=answer,
         )
         self.engine = self.service.engine
         self.tree = self.engine.tree
@@ -125,26 +85,22 @@ class World:
         return peer
 
 
-class Peer(Requests[Reply]):
+class Peer(Wire[Reply]):
     """A client at the far end of one connection.
 
     :ivar connection: the server's end.
-    :ivar handshake: the server's answer to the ConnectRequest.
     :ivar wakes: how often the connection has asked for its output to be taken.
     """
 
     def __init__(self, world: World, host: str, identities: Iterable[r.Id] = ()) -> None:
+        super().__init__()
         self.world = world
         self.wakes = 0
         connection = world.service.accept((host, 40_000), world.now, self._wake, identities)
         assert connection is not None, "the service has refused the connection"
         self.connection = connection
-        self.handshake: r.ConnectResponse | None = None
-        self._incoming = FrameBuffer(2**31 - 1)
         self._inbox: deque[Reply | Event] = deque()
         self._events: list[Event] = []
-        self._pending: deque[tuple[int, int]] = deque()  # (xid, op) of requests without a reply
-        self._xids = itertools.count(1)
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -175,64 +131,28 @@ class Peer(Requests[Reply]):
 
     def feed(self, data: bytes = b"") -> None:
         """Send bytes, and decode what the server answers."""
-        self._incoming.feed(self.exchange(data))
-        while payloads := self._incoming.take(1):
-            if self.handshake is None:
-                self.handshake = r.ConnectResponse.decode(payloads[0])
-            else:
-                self._inbox.append(self._decode(payloads[0]))
-
-    def _decode(self, payload: bytes) -> Reply | Event:
-        header, end = r.ReplyHeader.read(payload)
-        if header.xid == WATCH_XID and not (self._pending and self._pending[0][0] == WATCH_XID):
-            event = r.WatcherEvent.decode(payload, end)
-            assert (header.err, event.state) == (0, KeeperState.SYNC_CONNECTED)
-            return Event(header.zxid, event.type, event.path)
-        _, op = self._pending.popleft()
-        return Reply(header.xid, header.zxid, header.err, payload[end:], op)
+        self.receive_data(self.exchange(data))
+        while (payload := self.take_frame()) is not None:
+            if not isinstance(arrival := self.decode(payload), Handshake):
+                self._inbox.append(arrival)
 
     # --- handshake, requests, replies, events --------------------------------------------------------------
 
-    def connect(
-        self,
-        *,
-        timeout: int = 10_000,
-        session_id: int = 0,
-        password: bytes | None = bytes(16),
-        last_zxid: int = 0,
-    ) -> None:
-        """Open or resume a session."""
-        request = r.ConnectRequest(0, last_zxid, timeout, session_id, password).encode()
-        self.feed(frame(request + b"\0"))
+    def connect(self, *, timeout: int = 10_000, **handshake: Any) -> None:
+        """Open or resume a session; the keywords of :func:`benchmarks.wire.hello`."""
+        self.feed(hello(timeout, **handshake))
 
     def reconnect(self, host: str = "127.0.0.1") -> Peer:
         """Resume this session from another connection."""
         return self.world.connect(host, session_id=self.session_id, password=self.password)
 
-    @property
-    def session_id(self) -> int:
-        assert self.handshake is not None
-        return self.handshake.sessionId
-
-    @property
-    def password(self) -> bytes:
-        assert self.handshake is not None
-        assert self.handshake.passwd is not None
-        return self.handshake.passwd
-
-    def encode(self, op: int, request: Record | bytes = b"", xid: int | None = None) -> bytes:
-        """The frame of a request whose reply will be expected."""
-        xid = next(self._xids) if xid is None else xid
-        self._pending.append((xid, op))
-        return request_frame(xid, op, request)
-
-    def send(self, op: int, request: Record | bytes = b"", xid: int | None = None) -> None:
+    def send(self, op: int, body: Record | bytes = b"", xid: int | None = None) -> None:
         """Send a request without looking for its reply."""
-        self.feed(self.encode(op, request, xid))
+        self.feed(self.encode(op, body, xid))
 
-    def request(self, op: int, request: Record | bytes = b"", xid: int | None = None) -> Reply:
+    def request(self, op: int, body: Record | bytes = b"", xid: int | None = None) -> Reply:
         """Send a request; gives back its reply, which must have come. Events before it are kept."""
-        self.send(op, request, xid)
+        self.send(op, body, xid)
         return self.reply()
 
     def reply(self) -> Reply:
@@ -259,33 +179,8 @@ class Peer(Requests[Reply]):
         assert events == arrivals
         return events
 
-    # --- the operations ------------------------------------------------------------------------------------
 
-    def auth(self, scheme: str | None, auth: bytes | None) -> Reply:
-        return self.request(OpCode.AUTH, r.AuthPacket(0, scheme, auth), xid=AUTH_XID)
-
-    def who_am_i(self) -> list[tuple[str | None, str | None]]:
-        reply = self.request(OpCode.WHO_AM_I)
-        return [(info.authScheme, info.user) for info in reply.record.clientInfo]
-
-    def set_watches(self, zxid: int, *lists: Sequence[str | None] | None) -> Reply:
-        """Data, exist and child watches; op 105 where persistent and recursive ones follow."""
-        if len(lists) == 3:
-            return self.request(OpCode.SET_WATCHES, r.SetWatches(zxid, *lists), xid=SET_WATCHES_XID)
-        return self.request(OpCode.SET_WATCHES2, r.SetWatches2(zxid, *lists), xid=SET_WATCHES_XID)
-
-
-def kinds(events: Sequence[Event]) -> list[tuple[int, str | None]]:
-    """What the events are, and of what."""
-    return [(event.type, event.path) for event in events]
-
-
-def request_frame(xid: int, op: int, request: Record | bytes = b"") -> bytes:
-    body = request if isinstance(request, bytes) else request.encode()
-    return frame(r.RequestHeader(xid, op).encode() + body)
-
-
-# --- effects, parts of a multi, ACLs -----------------------------------------------------------------------
+# --- effects -----------------------------------------------------------------------------------------------
 
 
 def creation(
@@ -307,13 +202,3 @@ def set_create_counter(tree: DataTree, path: str, created: int) -> None:
     assert node.children is not None
     node.children.created = created
     tree.apply(deletion(child), 1, 1)
-
-
-def acl(perms: int, scheme: str | None = "world", identity: str | None = "anyone") -> r.ACL:
-    return r.ACL(perms, r.Id(scheme, identity))
-
-
-def digest_id(credentials: str, algorithm: str = "sha1") -> str:
-    """The identity that ``user:password`` earns by digest (semantics.md section 8.4)."""
-    digest = hashlib.new(algorithm, credentials.encode()).digest()
-    return f"{credentials.partition(':')[0]}:{base64.b64encode(digest).decode()}"

@@ -8,11 +8,9 @@ from trio.testing import MockClock
 
 from pyzk.client import NodeExistsError, ZooKeeper
 from pyzk.recipes.base.bound import Bound
-from pyzk.recipes.base.creating import Parents, create_ephemeral, create_identified
+from pyzk.recipes.base.creating import create_ephemeral, create_identified
 
 from ...support.lab import Lab
-
-PARENTS = Parents()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -20,7 +18,7 @@ async def test_a_lost_connection_makes_no_second_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str
 ) -> None:
     with lab.server.fault(op="create", path="/lock/*", when=when, action="disconnect"):  # type: ignore[arg-type]
-        created = await create_identified(Bound(zk), "/lock", ["id-lock-"], parents=PARENTS)
+        created = await create_identified(Bound(zk), "/lock", ["id-lock-"])
     assert [f"/lock/{name}" for name in await zk.get_children("/lock")] == list(created.paths)
     stat = await zk.exists(created.paths[0])
     assert created.stat is not None
@@ -32,7 +30,7 @@ async def test_a_lost_connection_makes_no_second_znode(
 async def test_a_pair_stays_a_pair(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str) -> None:
     await zk.create("/lock")
     with lab.server.fault(op="multi", when=when, action="disconnect"):  # type: ignore[arg-type]
-        created = await create_identified(Bound(zk), "/lock", ["_c_id-lock-", "zid__lock__"], parents=PARENTS)
+        created = await create_identified(Bound(zk), "/lock", ["_c_id-lock-", "zid__lock__"])
     assert sorted(f"/lock/{name}" for name in await zk.get_children("/lock")) == sorted(created.paths)
     assert len(created.paths) == 2
 
@@ -46,7 +44,7 @@ async def test_a_cancelled_caller_leaves_nothing(
         op="create", path="/lock/*", when="after", action="delay", seconds=2, required=False
     )
     with fault, trio.move_on_after(seconds):
-        await create_identified(Bound(zk), "/lock", ["id-lock-"], parents=PARENTS)
+        await create_identified(Bound(zk), "/lock", ["id-lock-"])
         await trio.sleep_forever()
     await trio.sleep(5)
     await zk.janitor.idle()
@@ -59,10 +57,10 @@ async def test_a_fixed_name_is_recognised_as_our_own(
 ) -> None:
     other = await lab.client()
     with lab.server.fault(op="create", path="/party/me", when="after", action="disconnect"):
-        stat = await create_ephemeral(Bound(zk), "/party/me", parents=PARENTS)
+        stat = await create_ephemeral(Bound(zk), "/party/me")
     assert stat.ephemeralOwner == zk.session.id
     with pytest.raises(NodeExistsError):
-        await create_ephemeral(Bound(other), "/party/me", parents=PARENTS)
+        await create_ephemeral(Bound(other), "/party/me")
 
 
 async def test_a_cancelled_create_of_a_fixed_name_deletes_no_other_s(
@@ -75,10 +73,10 @@ async def test_a_cancelled_create_of_a_fixed_name_deletes_no_other_s(
         lab.server.fault(op="create", path="/party/me", when="after", action="delay", seconds=1),
         trio.move_on_after(0.5),
     ):
-        await create_ephemeral(Bound(zk), "/party/me", parents=PARENTS)
+        await create_ephemeral(Bound(zk), "/party/me")
     with lab.server.fault(op="delete", when="after", action="disconnect") as fault:
         while not fault.fired:
             await trio.sleep(0.01)
-        await create_ephemeral(Bound(other), "/party/me", parents=PARENTS)
+        await create_ephemeral(Bound(other), "/party/me")
     await zk.janitor.idle()
     assert await other.exists("/party/me") is not None

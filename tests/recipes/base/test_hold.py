@@ -19,7 +19,7 @@ from ...support.lab import SESSION_TIMEOUT, Lab
 
 async def hold_of(zk: ZooKeeper, *, guard: bool = True, **options: object) -> Hold:
     await zk.create("/mine", b"", ephemeral=True)
-    _, _, node = await zk.get("/mine", watch=True)
+    _, _, node = await zk.get_and_watch("/mine")
     hold = Hold(Bound(zk), "/mine", **options)  # type: ignore[arg-type]
     if guard:
         hold.guard(node)

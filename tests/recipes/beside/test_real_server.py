@@ -15,7 +15,7 @@ from pyzk.recipes.caches.cache import TreeCache
 from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 
-from ...support.interop import until
+from ...support.waiting import until
 
 
 async def test_a_cache_follows(hosts: str) -> None:

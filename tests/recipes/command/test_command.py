@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -26,20 +25,21 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 from trio.testing import MockClock
 
+from pyzk.cli.lock import main, running
+from pyzk.cli.lock.arguments import Options, parse
+from pyzk.cli.lock.listing import Entry, Survey, age, as_json, entries, table
+from pyzk.cli.lock.running import Job, contend, grace
+from pyzk.cli.status import Failure, Status
 from pyzk.client import Stat, ZooKeeper
 from pyzk.protocol.version import __version__
-from pyzk.recipes import Contender, Grant, Kind, LockLost
-from pyzk.recipes.command import main, running
-from pyzk.recipes.command.arguments import Options, parse
-from pyzk.recipes.command.listing import Entry, Survey, age, as_json, entries, table
-from pyzk.recipes.command.running import Job, contend, grace
-from pyzk.recipes.command.status import Failure, Status
+from pyzk.recipes import Contender, ContenderKind, Grant, LockLost
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.lab import SESSION_TIMEOUT, Lab
+from ...support.waiting import wait_until
 
 PATIENCE = 30.0
-COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.recipes.command"]
+COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli.lock"]
 BUSY_WAIT = "while :; do sleep 0.02; done"
 SHELL_REPORTS = re.compile(r"^.*\b(Terminated|Killed)\b.*\n", re.MULTILINE)
 """What a shell may say of its children's deaths."""
@@ -149,13 +149,6 @@ def start(server: EmbeddedServer) -> Iterator[Start]:
         process.kill()
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.005)
-
-
 def contenders(server: EmbeddedServer, path: str = "/x") -> list[str]:
     return [znode for znode in server.dump() if znode.startswith(f"{path}/")]
 
@@ -255,7 +248,7 @@ def test_it_waits_for_its_turn(server: EmbeddedServer, start: Start, other: Kazo
     other.delete(held)
     status, output, complaints = process.end()
     assert (status, output) == (0, "mine\n")
-    assert re.fullmatch(r"pyzk-lock: /x is ours, token \d+\npyzk-lock: /x was released\n", complaints)
+    assert re.fullmatch(r"pyzk-lock: /x was granted, token \d+\npyzk-lock: /x was released\n", complaints)
 
 
 def test_it_does_not_wait_if_told_so(server: EmbeddedServer, start: Start, other: KazooClient) -> None:
@@ -273,9 +266,9 @@ def test_it_does_not_wait_if_told_so(server: EmbeddedServer, start: Start, other
 def test_a_wait_outlives_the_session(server: EmbeddedServer, start: Start, other: KazooClient) -> None:
     held = occupy(other)
     process = start("/x", "--", "echo", "mine")
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     server.expire(next(s for s in server.sessions() if held not in s.ephemerals))
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     other.delete(held)
     assert process.end() == (0, "mine\n", "")
 
@@ -286,7 +279,7 @@ def test_a_signal_ends_the_wait(
 ) -> None:
     held = occupy(other)
     process = start("/x", "--", "echo", "mine")
-    until(lambda: len(contenders(server)) == 2)
+    wait_until(lambda: len(contenders(server)) == 2)
     process.popen.send_signal(number)
     assert process.end() == (128 + number, "", "")
     assert contenders(server) == [held]
@@ -308,9 +301,9 @@ def test_readers_hold_it_side_by_side(start: Start, other: KazooClient) -> None:
     )
 
 
-def take_slot(other: KazooClient, naming: str) -> Callable[[], object]:
+def take_slot(other: KazooClient, layout: str) -> Callable[[], object]:
     """Let somebody else have one of two slots; returns what gives it back."""
-    if naming == "kazoo":
+    if layout == "kazoo":
         semaphore = other.Semaphore("/x", max_leases=2)
         semaphore.acquire()
         return semaphore.release  # type: ignore[no-any-return]
@@ -318,18 +311,18 @@ def take_slot(other: KazooClient, naming: str) -> Callable[[], object]:
     return partial(other.delete, other.create(name, ephemeral=True, sequence=True, makepath=True))
 
 
-@pytest.mark.parametrize("naming", ["curator", "kazoo"])
-def test_slots(naming: str, server: EmbeddedServer, start: Start, other: KazooClient) -> None:
-    options = ["--naming", naming, "--slots", "2", "/x"]
-    give_back = take_slot(other, naming)
+@pytest.mark.parametrize("layout", ["curator", "kazoo"])
+def test_slots(layout: str, server: EmbeddedServer, start: Start, other: KazooClient) -> None:
+    options = ["--layout", layout, "--slots", "2", "/x"]
+    give_back = take_slot(other, layout)
     holding(start, *options)
     waiting = start(*options, "--", "echo", "mine")
-    until(lambda: any(re.search(r"lock(-|__)\d{10}$", path) for path in server.dump()))
+    wait_until(lambda: any(re.search(r"lock(-|__)\d{10}$", path) for path in server.dump()))
     found = json.loads(start("--list", "--json", "/x").end()[1])
     assert [(c["holds"], c["position"], c["kind"], c["libraries"]) for c in found["contenders"]] == [
-        (True, 0, "lease", [naming]),
-        (True, 0, "lease", [naming]),
-        (False, 1, "lock", [naming]),
+        (True, 0, "lease", [layout]),
+        (True, 0, "lease", [layout]),
+        (False, 1, "lock", [layout]),
     ]
     give_back()
     assert waiting.end() == (0, "mine\n", "")
@@ -345,15 +338,15 @@ def test_no_slot(start: Start, other: KazooClient) -> None:
 
 def test_a_semaphore_has_one_limit(start: Start, other: KazooClient) -> None:
     take_slot(other, "kazoo")
-    status, _, complaint = start("--slots", "3", "--naming", "kazoo", "/x", "--", "true").end()
+    status, _, complaint = start("--slots", "3", "--layout", "kazoo", "/x", "--", "true").end()
     assert (status, complaint) == (70, "pyzk-lock: /x allows 2 leases, not 3\n")
 
 
 def test_kazoo_and_we_wait_for_each_other(server: EmbeddedServer, start: Start, other: KazooClient) -> None:
     lock = other.Lock("/x", "kazoo")
     lock.acquire()
-    process = start("--naming", "both", "/x", "--", "sh", "-c", "echo mine; read line")
-    until(lambda: len(contenders(server)) == 3)
+    process = start("--layout", "both", "/x", "--", "sh", "-c", "echo mine; read line")
+    wait_until(lambda: len(contenders(server)) == 3)
     assert select.select([process.popen.stdout], [], [], 0)[0] == []
     lock.release()
     assert process.line() == "mine"
@@ -364,7 +357,7 @@ def test_kazoo_and_we_wait_for_each_other(server: EmbeddedServer, start: Start, 
 
 
 def test_a_command_is_told_of_both_znodes_of_a_bridge(start: Start) -> None:
-    status, output, _ = start("--naming", "both", "/x", "--", "sh", "-c", 'echo "$PYZK_LOCK_NODE"').end()
+    status, output, _ = start("--layout", "both", "/x", "--", "sh", "-c", 'echo "$PYZK_LOCK_NODE"').end()
     curator, kazoo = output.splitlines()
     assert status == 0
     assert curator.startswith("/x/_c_")
@@ -440,7 +433,7 @@ def test_who_does_not_go_in_time_is_killed(server: EmbeddedServer, start: Start)
 def test_a_short_loss_of_connection_does_not_matter(server: EmbeddedServer, start: Start) -> None:
     process, session = holding(start, "/x")
     server.disconnect(session)
-    until(lambda: server.sessions()[0].connected)
+    wait_until(lambda: server.sessions()[0].connected)
     process.write("\n")
     assert process.end() == (0, "", "")
 
@@ -469,7 +462,7 @@ async def test_the_time_to_go_is_over_before_the_lease_if_another_server_has_gra
 ) -> None:
     async def rely() -> None:
         async with contend(zk, options("/x", "--", "true")) as grant:
-            zk._machine._data.timeout = 4 * SESSION_TIMEOUT
+            zk._machine.data.timeout = 4 * SESSION_TIMEOUT
             lab.cut_off(zk)
             with trio.CancelScope(shield=True):
                 await grant.lost.wait()
@@ -723,7 +716,7 @@ def test_a_shell_with_its_jobs(terminal: Callable[..., Terminal], server: Embedd
     it.type("echo token=$PYZK_LOCK_TOKEN\n")
     it.expect("token=")
     it.type("sleep 1000\n")
-    until(lambda: "sleep 1000" in it.foreground())
+    wait_until(lambda: "sleep 1000" in it.foreground())
     it.type("\x1a")
     it.expect("Stopped")
     it.type("exit 4\n")
@@ -778,9 +771,9 @@ def test_the_file_of_identities_wins(tmp_path: Path) -> None:
         ("/x --", "no command to run: pyzk-lock /x -- COMMAND"),
         ("/x make all", "put -- before the command: pyzk-lock /x -- make all"),
         ("/x --wait -- true", "no such option: --wait"),
-        ("/x /y -- true", "only one PATH is wanted, not also: /y"),
-        ("--list /x -- true", "--list runs no command"),
-        ("--json /x -- true", "--json goes with --list"),
+        ("/x /y -- true", "there must be only one PATH; put -- before the command, or leave out: /y"),
+        ("--list /x -- true", "--list runs no command; leave out -- and the command"),
+        ("--json /x -- true", "--json needs --list"),
         ("x -- true", "a path must start with /: x"),
         ("/x/ -- true", "a path must not end with / nor hold an empty component: /x/"),
         ("--hosts : /x -- true", "':' is not host:port"),
@@ -792,8 +785,8 @@ def test_the_file_of_identities_wins(tmp_path: Path) -> None:
         ("-n -w 1 /x -- true", "argument -w/--timeout: not allowed with argument -n/--try"),
         ("--slots 2 --shared /x -- true", "argument -s/--shared: not allowed with argument --slots"),
         (
-            "--slots 2 --naming both /x -- true",
-            "a semaphore is Curator's or kazoo's: --slots does not go with --naming both",
+            "--slots 2 --layout both /x -- true",
+            "--slots does not go with --layout both: the znodes of a semaphore are Curator's or kazoo's",
         ),
         ("--auth-file /nowhere /x -- true", "cannot read --auth-file /nowhere: No such file or directory"),
     ],
@@ -861,7 +854,7 @@ def test_the_table() -> None:
     ("data", "shown"),
     [
         (b"ann", "ann"),
-        (b"", "one without data"),
+        (b"", "a contender without data"),
         (b"x" * 200, "x" * 200),
         (b"x" * 900_000, "x" * 200 + "… (900,000 bytes)"),
         (b"\x1b[2J\n", r"b'\x1b[2J\n'"),
@@ -907,16 +900,16 @@ def test_ages(seconds: float, text: str) -> None:
 
 
 def test_one_with_two_names_is_one() -> None:
-    def contender(name: str, kind: Kind, session: int, zxid: int) -> Contender:
+    def contender(name: str, kind: ContenderKind, session: int, zxid: int) -> Contender:
         stat = Stat(zxid, zxid, 5000, 5000, 0, 0, 0, session, 0, 0, zxid)
         return Contender(f"/x/{name}", name, kind, 0, b"d", stat)
 
     found = entries(
         [
-            contender("a", Kind.CURATOR_LOCK, 1, 10),
-            contender("b", Kind.KAZOO_LOCK, 1, 10),
-            contender("c", Kind.KAZOO_READ, 1, 11),
-            contender("d", Kind.AIOZK_WRITE, 2, 11),
+            contender("a", ContenderKind.CURATOR_LOCK, 1, 10),
+            contender("b", ContenderKind.KAZOO_LOCK, 1, 10),
+            contender("c", ContenderKind.KAZOO_READ, 1, 11),
+            contender("d", ContenderKind.AIOZK_WRITE, 2, 11),
         ]
     )
     assert [(one.kind, one.libraries, one.paths) for one in found] == [

@@ -147,12 +147,12 @@ class Run:
             case "foreign create":  # a name that Go's contenders can read, and need not wait for
                 self.lab.server.load({f"{PATH}/junk-__{2**40 + step.who}": b""})
             case "expire":
-                if self.trouble.befall(zk, "expire"):
+                if self.trouble.inject(zk, "expire"):
                     self._excuse(own)
             case "pass time":
                 pass
             case trouble:
-                self.trouble.befall(zk, trouble)
+                self.trouble.inject(zk, trouble)
         await trio.sleep(step.pause)
         self._check_watches()
 
@@ -213,13 +213,13 @@ def run_schedule(schedule: Sequence[Step], namings: Sequence[str]) -> Grants:
             await clients[-1].create(PATH)
             locks: list[dict[str, Lock | SimulatedLock]] = []
             of_clients: list[Any] = [namings[number % len(namings)] for number in range(len(clients))]
-            for naming, zk in zip(of_clients, clients, strict=True):
-                if naming in LIBRARIES:
-                    simulated = SimulatedLock(zk, PATH, naming)
+            for layout, zk in zip(of_clients, clients, strict=True):
+                if layout in LIBRARIES:
+                    simulated = SimulatedLock(zk, PATH, layout)
                     locks.append({"lock": simulated})
                     continue
-                rw = RWLock(zk, PATH, naming=naming)
-                locks.append({"lock": Lock(zk, PATH, naming=naming), "read": rw.read(), "write": rw.write()})
+                rw = RWLock(zk, PATH, layout=layout)
+                locks.append({"lock": Lock(zk, PATH, layout=layout), "read": rw.read(), "write": rw.write()})
             oracle = Oracle(lab)
             async with trio.open_nursery() as nursery:
                 run = Run(lab, clients, of_clients, locks, Trouble(lab, oracle), Grants(oracle), nursery)

@@ -21,7 +21,7 @@ from pyzk.recipes.queues.items import (
     KAZOO,
     NATIVE,
     SIMPLE,
-    Layout,
+    ItemLayout,
     QueueEmpty,
 )
 from pyzk.recipes.queues.priority_queue import PriorityQueue
@@ -77,7 +77,7 @@ async def nothing_left(lab: Lab, zk: ZooKeeper) -> None:
         (CURATOR_ID, "queue-0000000003", None),
     ],
 )
-def test_positions(layout: Layout, name: str, expected: tuple[int, int] | None) -> None:
+def test_positions(layout: ItemLayout, name: str, expected: tuple[int, int] | None) -> None:
     assert layout.position(name) == expected
 
 
@@ -237,7 +237,7 @@ async def test_an_item_that_is_claimed_at_the_last_moment_is_not_removed_either(
     async def remove() -> None:
         removed.append(await other.remove("id"))
 
-    slow = {"op": "multi", "session": other._zk.session.id, "when": "before", "action": "delay"}
+    slow = {"op": "multi", "session": other.zk.session.id, "when": "before", "action": "delay"}
     async with trio.open_nursery() as nursery:
         with lab.server.fault(seconds=2, **slow):
             nursery.start_soon(remove)

@@ -41,7 +41,7 @@ async def prepare(*queues: Queue) -> None:
     for queue in queues:
         await queue.put(b"first")
         assert await contents(queue) == [b"first"]
-        await queue._zk.janitor.idle()
+        await queue.zk.janitor.idle()
 
 
 def left(lab: Lab) -> list[str]:
@@ -270,8 +270,9 @@ async def test_a_long_queue_is_not_listed_for_each_item(
 # --- faults (recipe-rules.md D.13) --------------------------------------------------------------------------
 
 
+@pytest.mark.row("F1")
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_f1_a_put_that_never_arrived_is_repeated(
+async def test_a_put_that_never_arrived_is_repeated(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: QueueLayout
 ) -> None:
     """With a connection that is known to be lost, the request never leaves."""
@@ -286,9 +287,10 @@ async def test_f1_a_put_that_never_arrived_is_repeated(
     assert await contents(queue) == [b"x"]
 
 
+@pytest.mark.row("F2", "F3")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("size", [1, 3])
-async def test_f2_f3_a_lost_reply_makes_no_second_item(
+async def test_a_lost_reply_makes_no_second_item(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, size: int
 ) -> None:
     queue = Queue(zk, "/q")
@@ -300,7 +302,8 @@ async def test_f2_f3_a_lost_reply_makes_no_second_item(
     await nothing_left(lab, zk)
 
 
-async def test_f2_nor_does_it_if_the_item_is_gone_before_anybody_looks(
+@pytest.mark.row("F2")
+async def test_a_lost_reply_makes_no_second_item_if_the_first_is_taken_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """An id in the name is not enough for that."""
@@ -316,8 +319,9 @@ async def test_f2_nor_does_it_if_the_item_is_gone_before_anybody_looks(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F6")
 @pytest.mark.parametrize("taken", [False, True])
-async def test_f6_if_the_session_ends_too_the_item_itself_has_to_tell(
+async def test_a_put_in_doubt_whose_session_ends_is_looked_for_in_the_queue(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, taken: bool
 ) -> None:
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
@@ -342,8 +346,9 @@ async def test_f6_if_the_session_ends_too_the_item_itself_has_to_tell(
     assert await contents(other) == ([] if taken else [b"x"])
 
 
+@pytest.mark.row("F2")
 @pytest.mark.parametrize("layout", ["simple", "kazoo"])
-async def test_f2_without_ids_nobody_can_know(
+async def test_a_lost_reply_to_a_put_without_an_id_is_ambiguous(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: QueueLayout
 ) -> None:
     queue, stubborn = Queue(zk, "/q", layout=layout), Queue(zk, "/q", layout=layout, retry=True)
@@ -356,10 +361,11 @@ async def test_f2_without_ids_nobody_can_know(
     assert await contents(queue) == [b"1", b"2", b"2"]
 
 
+@pytest.mark.row("F4", "F5", "E-40")
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("action", ["disconnect", "drop_reply"])
-async def test_f4_f5_e40_a_lost_reply_loses_and_doubles_nothing(
+async def test_a_lost_reply_loses_and_doubles_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, nth: int, action: Any
 ) -> None:
     """To the claim (the first multi) and to the deletion (the second)."""
@@ -391,7 +397,8 @@ async def test_at_most_once_says_when_it_does_not_know(
     await nothing_left(lab, zk)
 
 
-async def test_f7_waiting_goes_on_in_the_next_session(
+@pytest.mark.row("F7")
+async def test_waiting_goes_on_in_the_next_session(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
@@ -406,7 +413,8 @@ async def test_f7_waiting_goes_on_in_the_next_session(
     await nothing_left(lab, zk)
 
 
-async def test_f7_without_a_next_session_the_waiting_ends(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("F7")
+async def test_without_a_next_session_the_waiting_ends(autojump_clock: MockClock, lab: Lab) -> None:
     async with trio.open_nursery() as nursery:
 
         async def expire(zk: ZooKeeper) -> None:
@@ -419,8 +427,9 @@ async def test_f7_without_a_next_session_the_waiting_ends(autojump_clock: MockCl
                 await Queue(zk, "/q").get()
 
 
+@pytest.mark.row("F6")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f6_the_session_ends_while_an_item_is_claimed(
+async def test_the_session_ends_while_an_item_is_claimed(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any
 ) -> None:
     """The claim has gone with the session, and the item is taken in the next."""
@@ -436,8 +445,9 @@ async def test_f6_the_session_ends_while_an_item_is_claimed(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F9")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f9_the_session_ends_while_an_item_is_deleted(
+async def test_the_session_ends_while_an_item_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any
 ) -> None:
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
@@ -463,8 +473,9 @@ async def test_f9_the_session_ends_while_an_item_is_deleted(
     assert await contents(other) == []
 
 
+@pytest.mark.row("F10", "F11")
 @pytest.mark.parametrize("keep_data", [True, False])
-async def test_f10_f11_the_server_is_restarted(
+async def test_the_server_is_restarted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, keep_data: bool
 ) -> None:
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
@@ -478,7 +489,8 @@ async def test_f10_f11_the_server_is_restarted(
     await nothing_left(lab, zk)
 
 
-async def test_f14_a_partition_longer_than_the_session(
+@pytest.mark.row("F14")
+async def test_a_partition_longer_than_the_session(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
@@ -493,7 +505,8 @@ async def test_f14_a_partition_longer_than_the_session(
     assert found == [b"x"]
 
 
-async def test_f17_directories_are_created_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F17")
+async def test_directories_are_created_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue, other = Queue(zk, "/a/q"), await lab.client()
     found: list[bytes] = []
     async with trio.open_nursery() as nursery:
@@ -508,7 +521,8 @@ async def test_f17_directories_are_created_again(autojump_clock: MockClock, lab:
     assert [*found, (await queue.get()).data] == [b"x", b"y"]
 
 
-async def test_f18_foreign_children_are_skipped_and_reported_once(
+@pytest.mark.row("F18")
+async def test_foreign_children_are_skipped_and_reported_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = Queue(zk, "/q", layout="simple")
@@ -522,8 +536,9 @@ async def test_f18_foreign_children_are_skipped_and_reported_once(
     assert "qn-1" in caplog.text
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
-async def test_f20_cancelled_at_any_time(
+async def test_cancelled_at_any_time(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, seconds: float
 ) -> None:
     """Every reply takes a second: the list, the claim, the data, the deletion. What was not returned is still
@@ -544,7 +559,8 @@ async def test_f20_cancelled_at_any_time(
     await nothing_left(lab, zk)
 
 
-async def test_f20_cancelled_while_cut_off(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F20")
+async def test_cancelled_while_cut_off(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """What has not left the client is withdrawn, without waiting for a connection."""
     queue = Queue(zk, "/q")
     await prepare(queue)
@@ -560,7 +576,8 @@ async def test_f20_cancelled_while_cut_off(autojump_clock: MockClock, lab: Lab, 
     assert await contents(queue) == [b"x"]
 
 
-async def test_f20_cancelled_while_the_deletion_has_to_be_repeated(
+@pytest.mark.row("F20")
+async def test_cancelled_while_the_deletion_has_to_be_repeated(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """It is not: the item stays."""
@@ -584,8 +601,9 @@ async def test_f20_cancelled_while_the_deletion_has_to_be_repeated(
     await nothing_left(lab, zk)
 
 
+@pytest.mark.row("F15", "F17")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f15_f17_what_others_do_before_a_lost_reply_is_cleared_up(
+async def test_what_others_do_before_a_lost_reply_is_cleared_up(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any
 ) -> None:
     """Somebody deletes the claim of an item that is still there; or another item gets the same name."""
@@ -598,9 +616,9 @@ async def test_f15_f17_what_others_do_before_a_lost_reply_is_cleared_up(
             lab._cut_off.add(lab._numbers[zk])  # from the next connection on
             await waiter(queue, nursery, found)
         if when == "before":
-            await other._zk.delete("/q.claims/qn-0000000000")
+            await other.zk.delete("/q.claims/qn-0000000000")
         else:
-            await other._zk.delete("/q")
+            await other.zk.delete("/q")
             await other.put(b"y")
         lab.let_through(zk)
     assert await zk.get_children("/q") == (["qn-0000000000"] if when == "after" else [])
@@ -608,9 +626,8 @@ async def test_f15_f17_what_others_do_before_a_lost_reply_is_cleared_up(
     await nothing_left(lab, zk)
 
 
-async def test_f20_cancelled_while_nobody_can_know(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F20")
+async def test_cancelled_while_nobody_can_know(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """The deletion is on its way and the connection is dead: the caller is told, once the lease is over."""
     queue, other = Queue(zk, "/q"), Queue(await lab.client(), "/q")
     await prepare(other)
@@ -624,7 +641,8 @@ async def test_f20_cancelled_while_nobody_can_know(
     lab.let_through(zk)
 
 
-async def test_f20_cancelled_by_a_client_that_has_long_only_pinged(
+@pytest.mark.row("F20")
+async def test_cancelled_by_a_client_that_has_long_only_pinged(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """Its lease is over, as nothing has kept it, but the answer is on its way."""
@@ -639,9 +657,8 @@ async def test_f20_cancelled_by_a_client_that_has_long_only_pinged(
     raise AssertionError("it was taken")
 
 
-async def test_f20_a_cancelled_put_leaves_no_marker(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F20")
+async def test_a_cancelled_put_leaves_no_marker(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue = Queue(zk, "/q")
     await prepare(queue)
     with lab.server.fault(op="multi", when="after", action="delay", seconds=1), trio.move_on_after(0.5):
@@ -669,10 +686,9 @@ async def test_a_put_of_a_process_that_is_killed_leaves_no_marker(
     assert (await Queue(zk, "/q").get()).data == b"x"
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("protected", ["/q", "/q.claims"])
-async def test_f21_access_is_denied(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, protected: str
-) -> None:
+async def test_access_is_denied(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, protected: str) -> None:
     queue = Queue(zk, "/q")
     await queue.put(b"x")
     await contents(queue)
@@ -688,7 +704,8 @@ async def test_f21_access_is_denied(
     assert lab.watch_count == 0
 
 
-async def test_f24_the_numbers_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F24")
+async def test_the_numbers_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue = Queue(zk, "/q", layout="simple")
     await zk.create("/q")
     lab.count_children("/q", 2**31 - 2)
@@ -699,7 +716,8 @@ async def test_f24_the_numbers_run_out(autojump_clock: MockClock, lab: Lab, zk: 
     assert await contents(queue) == [b"last"]
 
 
-async def test_e59_a_closed_client_gives_nothing(autojump_clock: MockClock, lab: Lab) -> None:
+@pytest.mark.row("E-59")
+async def test_a_closed_client_gives_nothing(autojump_clock: MockClock, lab: Lab) -> None:
     errors: list[Exception] = []
 
     async def get(queue: Queue, started: Callable[[], None]) -> None:

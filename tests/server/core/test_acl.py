@@ -20,7 +20,8 @@ from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, Acc
 from pyzk.server.net.service import java_address
 
 from ...benchmarks.test_cost import count_instructions
-from ...support.world import World, acl, digest_id
+from ...support.requests import acl, digest_id
+from ...support.world import World
 
 PEER = "10.1.2.3"
 IP = Id("ip", PEER)

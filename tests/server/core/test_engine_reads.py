@@ -9,7 +9,9 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
-from ...support.world import Peer, Reply, World, acl, digest_id
+from ...support.requests import acl, digest_id
+from ...support.wire import Reply
+from ...support.world import Peer, World
 
 
 @pytest.fixture
@@ -136,10 +138,10 @@ def test_sync_echoes_high_characters_as_java_writes_them(client: Peer) -> None:
 
 def test_who_am_i_shows_users_and_no_digests(world: World) -> None:
     client = world.connect("::1")
-    assert client.who_am_i() == [("ip", "0:0:0:0:0:0:0:1")]
+    assert client.who_am_i().identities == [("ip", "0:0:0:0:0:0:0:1")]
     client.auth("digest", b"u:p:q")
     client.auth("digest", b"nocolon")
-    assert client.who_am_i() == [("ip", "0:0:0:0:0:0:0:1"), ("digest", "u"), ("digest", "nocolon")]
+    assert client.who_am_i().identities == [("ip", "0:0:0:0:0:0:0:1"), ("digest", "u"), ("digest", "nocolon")]
 
 
 def test_a_ping_has_no_body(world: World, client: Peer) -> None:

@@ -10,7 +10,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.operations import OpCode
 
-from ...support.world import Event, Peer, Reply, World, acl, create_op, delete_op, digest_id, kinds, set_op
+from ...support.requests import acl, create_op, delete_op, digest_id, set_op
+from ...support.wire import Event, Reply, kinds
+from ...support.world import Peer, World
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 PERSISTENT, RECURSIVE = AddWatchMode.PERSISTENT, AddWatchMode.PERSISTENT_RECURSIVE

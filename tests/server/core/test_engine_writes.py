@@ -9,7 +9,8 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import Refused, SetACL, SetData
 
 from ...support.invariants import check_tree_invariants
-from ...support.world import Peer, World, acl, creation, deletion
+from ...support.requests import acl
+from ...support.world import Peer, World, creation, deletion
 
 SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 

@@ -7,21 +7,13 @@ from typing import TypeAlias
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
-from ...support.world import (
-    Peer,
-    Reply,
-    World,
-    acl,
-    check_op,
-    create_op,
-    delete_op,
-    get_op,
-    request_frame,
-    set_op,
-)
+from ...support.requests import acl, check_op, create_op, delete_op, get_op, set_op
+from ...support.wire import Reply
+from ...support.world import Peer, World
 
 Call: TypeAlias = Callable[[Peer], Reply]
 READ_ONLY = [acl(1)]
@@ -185,13 +177,13 @@ def test_any_xid_is_echoed(op: OpCode, xid: int) -> None:
 @pytest.mark.parametrize("xid", [0, 7, -2, -8])
 def test_the_reply_to_a_ping_always_carries_minus_two(xid: int) -> None:
     _, client = prepared()
-    output = client.exchange(request_frame(xid, OpCode.PING))
+    output = client.exchange(wire.request(OpCode.PING, xid=xid))
     assert r.ReplyHeader.decode(output, 4).xid == -2
 
 
 def test_the_xid_never_decides_what_is_asked() -> None:
     # wire.md, trap 25
     _, client = prepared()
-    output = client.exchange(request_frame(-2, OpCode.EXISTS, r.ExistsRequest("/old", False)))
+    output = client.exchange(wire.request(OpCode.EXISTS, r.ExistsRequest("/old", False), -2))
     assert r.ReplyHeader.decode(output, 4).xid == -2
     assert len(output) == 4 + 16 + 68

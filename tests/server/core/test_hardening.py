@@ -6,12 +6,14 @@ import logging
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_tree_invariants
-from ...support.world import Peer, World, request_frame
+from ...support.wire import Handshake
+from ...support.world import Peer, World
 
 QUOTA = "/zookeeper/quota"
 
@@ -156,7 +158,7 @@ def test_the_servers_own_operations_are_not_for_clients(
 ) -> None:
     client.create("/c", op=OpCode.CREATE_CONTAINER)
     sessions, zxid = len(world.engine.sessions), world.zxid
-    output = client.exchange(request_frame(7, op, body))
+    output = client.exchange(wire.request(op, body, 7))
     assert output == frame(r.ReplyHeader(7, -1, -6).encode())
     assert client.closed
     assert ("/c" in world.tree.nodes, world.zxid, len(world.engine.sessions)) == (True, zxid, sessions)
@@ -176,7 +178,7 @@ def test_a_wrong_password_does_not_cost_the_owner_its_connection(
     deadline = world.service.next_deadline()
     world.pass_time(5)
     thief = world.connect("10.6.6.6", session_id=client.session_id, password=password)
-    assert thief.handshake == r.ConnectResponse(0, 0, 0, bytes(16))
+    assert thief.handshake == Handshake(0, 0, 0, bytes(16), b"\0")
     assert thief.closed
     assert world.service.next_deadline() == deadline, "nor is it a sign of life"
     assert not client.closed

@@ -16,22 +16,9 @@ from pyzk.server.core.txn import Check, Effect, Multi, Refused, SetData
 
 from ...benchmarks.test_cost import count_instructions
 from ...support.invariants import check_tree_invariants, snapshot
-from ...support.world import (
-    START,
-    Peer,
-    Reply,
-    World,
-    acl,
-    check_op,
-    children_op,
-    create_op,
-    creation,
-    delete_op,
-    deletion,
-    digest_id,
-    get_op,
-    set_op,
-)
+from ...support.requests import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
+from ...support.wire import Reply
+from ...support.world import START, Peer, World, creation, deletion
 
 CREATE2, CONTAINER, TTL = OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL
 TERMINATOR = bytes.fromhex("ffffffff 01 ffffffff")

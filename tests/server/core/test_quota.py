@@ -18,7 +18,9 @@ from pyzk.server.testing.snapshots import Snapshot
 
 from ...benchmarks.test_cost import count_instructions
 from ...support.invariants import check_tree_invariants
-from ...support.world import Peer, Reply, World, create_op, delete_op, set_op
+from ...support.requests import create_op, delete_op, set_op
+from ...support.wire import Reply
+from ...support.world import Peer, World
 
 ROOT = "/zookeeper/quota"
 

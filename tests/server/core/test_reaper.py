@@ -18,7 +18,8 @@ from pyzk.server.core.txn import Refused
 from pyzk.server.core.znode import CONTAINER_OWNER, ttl_owner
 
 from ...support.invariants import check_tree_invariants
-from ...support.world import START, Event, Peer, World, creation, deletion, set_create_counter
+from ...support.wire import Event
+from ...support.world import START, Peer, World, creation, deletion, set_create_counter
 
 CONTAINER = OpCode.CREATE_CONTAINER
 INTERVAL = 60_000  # ms, the default

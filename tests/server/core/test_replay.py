@@ -16,8 +16,8 @@ from pyzk.server.core.tree import DataTree
 from pyzk.server.testing.snapshots import Snapshot
 
 from ...support.invariants import check_tree_invariants, check_world_invariants
-from ...support.requests import check_op, create_op, delete_op, set_op
-from ...support.world import Peer, World, acl
+from ...support.requests import acl, check_op, create_op, delete_op, set_op
+from ...support.world import Peer, World
 
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/q/x/y", "/e", "/c", "/c/x", "/t"]
 QUOTA_PATHS = [

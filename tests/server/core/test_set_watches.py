@@ -10,7 +10,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.operations import OpCode
 
-from ...support.world import Event, Peer, Reply, World, acl, kinds
+from ...support.requests import acl
+from ...support.wire import Event, Reply, kinds
+from ...support.world import Peer, World
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 FORBIDDEN = [acl(31 & ~1)]

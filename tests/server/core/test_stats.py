@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core import stats
 from pyzk.server.core.stats import ServerStats
 
-from ...support.world import Peer, World, request_frame
+from ...support.world import Peer, World
 
 
 def sizes(world: World) -> tuple[int, int, int]:
@@ -19,7 +20,7 @@ def sizes(world: World) -> tuple[int, int, int]:
 
 
 def get(path: str) -> bytes:
-    return request_frame(1, OpCode.GET_DATA, r.GetDataRequest(path, False))
+    return wire.request(OpCode.GET_DATA, r.GetDataRequest(path, False), 1)
 
 
 SMALL, LARGE = 16 + 4 + 68, 16 + 4 + 100 + 68
@@ -49,7 +50,7 @@ def test_events_and_what_the_connection_answers_itself_count_and_handshakes_do_n
     world.engine.stats.reset()
     other = world.connect()
     assert sizes(world) == (-1, -1, -1)
-    other.exchange(request_frame(1, OpCode.CREATE, r.CreateRequest(path, b"", r.OPEN_ACL, 0)))
+    other.exchange(wire.request(OpCode.CREATE, r.CreateRequest(path, b"", r.OPEN_ACL, 0), 1))
     created, event = 16 + 4 + len(path), 16 + 12 + len(path)
     assert sizes(world) == (created, created, event)
     world.engine.stats.reset()

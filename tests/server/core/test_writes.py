@@ -16,7 +16,8 @@ from pyzk.server.core.txn import Check, Create, Delete, Effect, SetACL, SetData
 from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from ...support.invariants import snapshot
-from ...support.world import World, acl, creation, deletion, set_create_counter
+from ...support.requests import acl
+from ...support.world import World, creation, deletion, set_create_counter
 
 SESSION = 0x0100000000000001
 OPEN = r.OPEN_ACL

@@ -9,14 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 
-from ...support.world import Peer, Reply, World, acl, request_frame
+from ...support.requests import acl
+from ...support.wire import Reply
+from ...support.world import Peer, World
 
-PING = request_frame(-2, OpCode.PING)
+PING = wire.request(OpCode.PING, xid=-2)
 CREATE = r.CreateRequest("/x", b"", r.OPEN_ACL, 0)
 AUTH = r.AuthPacket(0, "digest", b"u:p")
 BAD_AUTH = r.AuthPacket(0, "nope", b"u:p")
@@ -45,9 +48,9 @@ def test_requests_may_arrive_byte_by_byte(client: Peer) -> None:
 
 @given(cuts=st.lists(st.integers(1, 60), max_size=30))
 def test_replies_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
-    stream = request_frame(1, OpCode.CREATE, CREATE) + PING + request_frame(2, OpCode.CREATE, CREATE)
-    stream += request_frame(3, OpCode.SYNC, r.SyncRequest("/a")) + PING + request_frame(4, OpCode.EXISTS)
-    stream += request_frame(5, OpCode.CLOSE_SESSION)
+    stream = wire.request(OpCode.CREATE, CREATE, 1) + PING + wire.request(OpCode.CREATE, CREATE, 2)
+    stream += wire.request(OpCode.SYNC, r.SyncRequest("/a"), 3) + PING + wire.request(OpCode.EXISTS, xid=4)
+    stream += wire.request(OpCode.CLOSE_SESSION, xid=5)
     whole, pieces = World().connect(), World().connect()
     output, start = b"", 0
     for size in [*cuts, len(stream)]:
@@ -100,8 +103,8 @@ def test_a_message_over_the_limit_names_size_limit_and_setting(
     client: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     overhead = len(CREATE.encode()) + 8
-    request = request_frame(
-        1, OpCode.CREATE, r.CreateRequest("/x", bytes(JUTE_MAXBUFFER - overhead + 1), r.OPEN_ACL, 0)
+    request = wire.request(
+        OpCode.CREATE, r.CreateRequest("/x", bytes(JUTE_MAXBUFFER - overhead + 1), r.OPEN_ACL, 0), 1
     )
     with caplog.at_level(logging.INFO, "pyzk"):
         assert client.exchange(request) == b""
@@ -113,8 +116,8 @@ def test_a_message_over_the_limit_names_size_limit_and_setting(
 
 def test_the_limit_can_be_set() -> None:
     client = World(max_buffer=100).connect()
-    assert client.exchange(frame(r.RequestHeader(1, 11).encode() + bytes(92))) != b""
-    assert client.exchange(frame(r.RequestHeader(1, 11).encode() + bytes(93))) == b""
+    assert client.exchange(wire.request(11, bytes(92), 1)) != b""
+    assert client.exchange(wire.request(11, bytes(93), 1)) == b""
     assert client.closed
 
 
@@ -139,7 +142,7 @@ def test_replies_come_in_the_order_of_the_requests(client: Peer) -> None:
 def test_nothing_is_done_behind_close_session(world: World, client: Peer) -> None:
     # wire.md section 7, rule 7
     output = client.exchange(
-        request_frame(7, OpCode.CLOSE_SESSION) + request_frame(8, OpCode.CREATE, CREATE) + PING
+        wire.request(OpCode.CLOSE_SESSION, xid=7) + wire.request(OpCode.CREATE, CREATE, 8) + PING
     )
     assert headers(output) == [(7, 2, 0)]
     assert client.closed
@@ -159,7 +162,7 @@ def test_a_closing_client_receives_the_events_it_causes_and_then_its_reply(clien
 @pytest.mark.parametrize("op", [0, 13, 20, 999, -10])
 def test_nothing_is_done_behind_an_unknown_op(world: World, client: Peer, op: int) -> None:
     # wire.md section 7, rule 8
-    output = client.exchange(PING + request_frame(5, op) + request_frame(6, OpCode.CREATE, CREATE) + PING)
+    output = client.exchange(PING + wire.request(op, xid=5) + wire.request(OpCode.CREATE, CREATE, 6) + PING)
     assert headers(output) == [(-2, 1, 0), (5, -1, -6)]
     assert client.closed
     assert (world.zxid, "/x" in world.tree.nodes) == (1, False)
@@ -177,7 +180,7 @@ def test_the_end_of_the_stream_leaves_the_session_and_what_was_answered(world: W
 def test_a_connection_that_is_over_takes_nothing_more(world: World, client: Peer) -> None:
     client.close_session()
     connection = client.connection
-    connection.receive_data(PING + request_frame(1, OpCode.CREATE, CREATE), world.now)
+    connection.receive_data(PING + wire.request(OpCode.CREATE, CREATE, 1), world.now)
     connection.receive_eof()
     connection.abort("once more")
     assert (connection.has_work, connection.data_to_send()) == (False, b"")
@@ -217,7 +220,7 @@ def test_auth_accumulates_and_repeats_are_no_second_identity(client: Peer) -> No
     replies = [client.auth("digest", b"u:p"), client.auth("digest", b"u:p"), client.auth("digest", b"u:q")]
     replies.append(client.auth("ip", None))
     assert [(reply.xid, reply.zxid, reply.err, reply.body) for reply in replies] == [(-4, 0, 0, b"")] * 4
-    assert client.who_am_i() == [("ip", "127.0.0.1"), ("digest", "u"), ("digest", "u")]
+    assert client.who_am_i().identities == [("ip", "127.0.0.1"), ("digest", "u"), ("digest", "u")]
 
 
 @pytest.mark.parametrize("xid", [-4, 1, 0, -1])
@@ -251,12 +254,12 @@ def test_a_refused_auth_ends_the_connection_and_not_the_session(
 @pytest.mark.parametrize(
     "behind",
     [
-        request_frame(8, OpCode.CREATE, CREATE),
-        request_frame(8, OpCode.EXISTS, r.ExistsRequest("/x", True)),
-        request_frame(8, OpCode.AUTH, AUTH),
-        request_frame(8, OpCode.SASL, r.GetSASLRequest(b"")),
-        request_frame(8, OpCode.CLOSE_SESSION),
-        request_frame(8, 999),
+        wire.request(OpCode.CREATE, CREATE, 8),
+        wire.request(OpCode.EXISTS, r.ExistsRequest("/x", True), 8),
+        wire.request(OpCode.AUTH, AUTH, 8),
+        wire.request(OpCode.SASL, r.GetSASLRequest(b""), 8),
+        wire.request(OpCode.CLOSE_SESSION, xid=8),
+        wire.request(999, xid=8),
         PING,
     ],
     ids=["create", "exists", "auth", "sasl", "closeSession", "unknown op", "ping"],
@@ -276,23 +279,23 @@ def test_nothing_is_done_behind_a_refused_auth(
 ) -> None:
     # wire.md section 12.1: reading stops at once, so pipelined requests are lost
     answered = refused[1] is BAD_AUTH
-    output = client.exchange(request_frame(7, *refused) + behind)
+    output = client.exchange(wire.request(*refused, 7) + behind)
     assert headers(output) == [(7, 0, -115)] * answered
     assert client.closed
     assert (world.zxid, "/x" in world.tree.nodes, world.engine.watches.count()) == (1, False, 0)
-    assert client.reconnect().who_am_i() == [("ip", "127.0.0.1")]
+    assert client.reconnect().who_am_i().identities == [("ip", "127.0.0.1")]
 
 
 def test_identities_belong_to_the_connection(client: Peer) -> None:
     # semantics.md section 8.5
     client.auth("digest", b"u:p")
-    assert client.reconnect().who_am_i() == [("ip", "127.0.0.1")]
+    assert client.reconnect().who_am_i().identities == [("ip", "127.0.0.1")]
 
 
 def test_other_identities_may_be_known_from_the_start(world: World) -> None:
     peer = world.open(identities=[r.Id("x509", "CN=anne")])
     peer.connect()
-    assert peer.who_am_i() == [("ip", "127.0.0.1"), ("x509", "CN=anne")]
+    assert peer.who_am_i().identities == [("ip", "127.0.0.1"), ("x509", "CN=anne")]
 
 
 # --- checks that are off by default ------------------------------------------------------------------------
@@ -305,7 +308,7 @@ def test_where_authentication_is_enforced_every_request_needs_it(op: int) -> Non
     # semantics.md section 8.5, wire.md section 6
     world = World(required_auth_schemes=frozenset({"digest"}))
     client = world.connect()
-    output = client.exchange(request_frame(7, op, CREATE) + request_frame(8, OpCode.CREATE, CREATE))
+    output = client.exchange(wire.request(op, CREATE, 7) + wire.request(OpCode.CREATE, CREATE, 8))
     assert [header[1:] for header in headers(output)] == [(0, -124)]
     assert client.closed
     assert (world.zxid, "/x" in world.tree.nodes) == (1, False)
@@ -315,7 +318,7 @@ def test_a_lone_request_must_pass_these_checks_too() -> None:
     for settings in ({"required_auth_schemes": frozenset({"digest"})}, LARGE_MEANS_50):
         world = World(**settings)
         client = world.connect()
-        client.exchange(request_frame(7, OpCode.CREATE, r.CreateRequest("/x", bytes(100), r.OPEN_ACL, 0)))
+        client.exchange(wire.request(OpCode.CREATE, r.CreateRequest("/x", bytes(100), r.OPEN_ACL, 0), 7))
         assert client.closed
         assert (world.zxid, "/x" in world.tree.nodes) == (1, False)
 
@@ -343,7 +346,7 @@ LARGE = [
 @pytest.mark.parametrize(("threshold", "budget", "size", "passes"), LARGE)
 def test_large_requests_share_a_budget(threshold: int, budget: int, size: int, passes: bool) -> None:
     client = World(large_request_threshold=threshold, large_request_max_bytes=budget).connect()
-    output = client.exchange(frame(r.RequestHeader(-2, OpCode.PING).encode() + bytes(size - 8)))
+    output = client.exchange(wire.request(OpCode.PING, bytes(size - 8), -2))
     assert (bool(output), client.closed) == (passes, not passes)
 
 
@@ -354,7 +357,7 @@ def test_operations_that_waited_too_long_are_throttled(op: OpCode, err: int) -> 
     # semantics.md section 14: ping and closeSession are exempt
     world = World(throttled_op_wait_time=100)
     client = world.connect()
-    stream = PING * 100 + request_frame(5, op, CREATE if op == OpCode.CREATE else r.SyncRequest("/a"))
+    stream = PING * 100 + wire.request(op, CREATE if op == OpCode.CREATE else r.SyncRequest("/a"), 5)
     client.connection.receive_data(stream, world.now)
     client.connection.data_to_send()
     assert client.connection.has_work

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.framing import frame
@@ -13,13 +14,15 @@ from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
 
-from ...support.world import Event, Peer, World, get_op, request_frame
+from ...support.requests import get_op
+from ...support.wire import Event
+from ...support.world import Peer, World
 
-PING = request_frame(-2, OpCode.PING)
+PING = wire.request(OpCode.PING, xid=-2)
 PONG = 20
 """The bytes of a ping's reply."""
 BIG = 64 * 1024
-GET_BIG = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/big", False))
+GET_BIG = wire.request(OpCode.GET_DATA, r.GetDataRequest("/big", False), 1)
 MOST = 1024 * 1024
 """More than one connection may ever have waiting, replies and all, unless it is events."""
 
@@ -59,7 +62,7 @@ def test_input_that_comes_although_some_is_left_over_keeps_its_place(client: Pee
 
 
 def test_a_frame_that_trickles_in_behind_a_flood_is_not_lost(client: Peer) -> None:
-    stream = PING * 1000 + request_frame(9, OpCode.SYNC, r.SyncRequest("/end"))
+    stream = PING * 1000 + wire.request(OpCode.SYNC, r.SyncRequest("/end"), 9)
     output = b"".join(client.exchange(stream[i : i + 999]) for i in range(0, len(stream), 999))
     assert len(output) == 1000 * PONG + 20 + 8
     assert output.endswith(r.SyncResponse("/end").encode())
@@ -68,7 +71,7 @@ def test_a_frame_that_trickles_in_behind_a_flood_is_not_lost(client: Peer) -> No
 def test_requests_of_others_are_handled_between_the_turns(world: World, client: Peer) -> None:
     other = world.connect()
     creates = [
-        request_frame(i, OpCode.CREATE, r.CreateRequest(f"/n{i}", b"", r.OPEN_ACL, 0)) for i in range(500)
+        wire.request(OpCode.CREATE, r.CreateRequest(f"/n{i}", b"", r.OPEN_ACL, 0), i) for i in range(500)
     ]
     client.connection.receive_data(b"".join(creates), world.now)
     assert client.connection.has_work
@@ -101,7 +104,7 @@ def test_replies_stop_above_the_high_water_mark_and_go_on_once_they_are_taken(
 
 def test_nothing_is_handled_while_output_waits_to_be_taken(world: World, client: Peer) -> None:
     connection = client.connection
-    create = request_frame(2, OpCode.CREATE, r.CreateRequest("/later", b"", r.OPEN_ACL, 0))
+    create = wire.request(OpCode.CREATE, r.CreateRequest("/later", b"", r.OPEN_ACL, 0), 2)
     connection.receive_data(GET_BIG * 20 + create, world.now)
     for _ in range(5):
         connection.proceed(world.now)
@@ -172,7 +175,7 @@ def test_who_causes_more_events_for_himself_than_he_may_have_waiting_is_disconne
     for i in range(5):
         client.create(f"/{'n' * 200}{i}", flags=1)
     client.take_events()
-    output = client.exchange(request_frame(9, OpCode.CLOSE_SESSION) + PING)
+    output = client.exchange(wire.request(OpCode.CLOSE_SESSION, xid=9) + PING)
     assert (output, client.closed) == (b"", True)
     assert world.tree.ephemerals == {}, "the request is carried out to its end"
     assert len(world.engine.sessions) == 0
@@ -223,5 +226,5 @@ def test_a_lone_request_does_not_overtake_what_is_left_over(world: World, client
     connection.receive_data(GET_BIG * 10, world.now)
     connection.data_to_send()
     assert connection.has_work
-    assert connection.exchange(request_frame(9, OpCode.SYNC, r.SyncRequest("/end")), world.now) == b""
+    assert connection.exchange(wire.request(OpCode.SYNC, r.SyncRequest("/end"), 9), world.now) == b""
     assert client.exchange().endswith(r.SyncResponse("/end").encode())

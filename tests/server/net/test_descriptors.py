@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import trio
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import FOUR_LETTER_WORDS
 from pyzk.protocol.framing import frame
@@ -28,7 +29,7 @@ from pyzk.server.net import descriptors, hub, listening
 from pyzk.server.net.listening import serve_clients
 
 from ...support.network import served, talk
-from ...support.world import Peer, World, request_frame
+from ...support.world import Peer, World
 
 PATIENCE = 30  # seconds
 HELLO = r.ConnectRequest(0, 0, 30_000, 0, bytes(16))
@@ -95,7 +96,7 @@ def test_what_is_asked_for_the_first_time_works_when_clients_have_all_descriptor
         resumed = hello(asking[0], r.ConnectRequest(0, 0, 30_000, first.sessionId, first.passwd))
         assert resumed.sessionId == first.sessionId
         hello(asking[1])
-        asking[1].sendall(request_frame(-4, OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b")))
+        asking[1].sendall(wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b"), -4))
         assert r.ReplyHeader.decode(asking[1].recv(1000)[4:]).err == 0
         assert ask(asking[2], b"envi").startswith(b"Environment:")
         assert b"zk_max_file_descriptor_count\t100\n" in ask(asking[3], b"mntr")
@@ -260,7 +261,7 @@ print(*sorted(set(sys.modules) - before))
             first = hello(stack.enter_context(connect(port)))
             client = stack.enter_context(connect(port))
             hello(client, r.ConnectRequest(0, 0, 30_000, first.sessionId, first.passwd))
-            client.sendall(request_frame(-4, OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b")))
+            client.sendall(wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b"), -4))
             assert client.recv(100)
         server.terminate()
         assert set(server.stdout.read().split()) <= {"_hashlib", "_blake2", "hashlib", "hmac"}

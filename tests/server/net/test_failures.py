@@ -16,25 +16,26 @@ import pytest
 import trio
 import trio.testing
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode
-from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.monitoring import words
 from pyzk.server.net.connection import Connection
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.hub import Hub
 from pyzk.server.net.listening import serve_clients
-from pyzk.server.net.service import Observer, Service
+from pyzk.server.net.service import Service
 from pyzk.server.serve import Server
 
 from ...support.network import served, talk
 from ...support.requests import create_op, set_op
-from ...support.world import Peer, World, request_frame
+from ...support.world import Peer, World
 
-HELLO = frame(r.ConnectRequest(0, 0, 30_000, 0, bytes(16)).encode())
-PING = request_frame(-2, OpCode.PING)
+HELLO = wire.hello(30_000, read_only=None)
+PING = wire.request(OpCode.PING, xid=-2)
 WELCOME, PONG = 40, 20  # bytes
 PATIENCE = 30  # seconds
 
@@ -121,11 +122,11 @@ async def test_it_ends_the_connection_that_is_told_and_not_the_one_that_is_serve
     """While the answers of a turn go out, any connection may be the one that fails."""
     async with served() as server:
         watcher, writer = await connected(server), await connected(server)
-        watch = request_frame(1, OpCode.ADD_WATCH, r.AddWatchRequest("/", AddWatchMode.PERSISTENT_RECURSIVE))
+        watch = wire.request(OpCode.ADD_WATCH, r.AddWatchRequest("/", AddWatchMode.PERSISTENT_RECURSIVE), 1)
         await watcher.send_all(watch)
         await receive(watcher, PONG + 4)
         monkeypatch.setattr(connections(server)[0], "data_to_send", raises(RuntimeError("a bug")))
-        await writer.send_all(request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0)))
+        await writer.send_all(wire.request(OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0), 1))
         await receive(writer, PONG + 6)
         await is_closed(watcher)
         await is_served(writer)
@@ -170,7 +171,7 @@ async def test_a_write_that_fails_has_no_answer(
     async with served() as server:
         first, other = await connected(server), await connected(server)
         monkeypatch.setattr(server.service.engine.tree, "change", raises(error))
-        create = request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0))
+        create = wire.request(OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0), 1)
         await first.send_all(create if alone else create * 2)
         with trio.fail_after(PATIENCE):
             assert await first.receive_some(1000) == b""
@@ -320,12 +321,12 @@ async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(
 async def test_what_goes_wrong_while_it_is_ended_goes_no_further(
     connected: Connect, tracebacks: list[str]
 ) -> None:
-    class Broken(Observer):
+    class Broken(Gate):
         def closed(self, connection: Connection, reason: str) -> None:
             raise RuntimeError("another bug")
 
     async with served() as server:
-        server.service.observer = Broken()
+        server.service.gate = Broken()
         first, other = await connected(server), await connected(server)
         await first.aclose()
         await is_served(other)
@@ -515,12 +516,12 @@ def test_a_request_that_gets_no_memory_ends_its_own_connection(tmp_path: Path) -
         for number in range(1000):
             request = r.CreateRequest(f"/{number}", bytes(1_000_000), r.OPEN_ACL, 0)
             try:
-                greedy.sendall(request_frame(1, OpCode.CREATE, request))
+                greedy.sendall(wire.request(OpCode.CREATE, request, 1))
                 if not greedy.recv(1000):
                     break
             except ConnectionError:
                 break
-        other.sendall(request_frame(1, OpCode.DELETE, r.DeleteRequest("/1", -1)))
+        other.sendall(wire.request(OpCode.DELETE, r.DeleteRequest("/1", -1), 1))
         reply = other.recv(1000)
         assert r.ReplyHeader.decode(reply[4:]).err == 0
         stack.enter_context(connect(port)).sendall(PING)

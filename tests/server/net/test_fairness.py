@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import Service
-
-from ...support.world import request_frame
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
 
@@ -31,12 +31,12 @@ TURN = 32
 PATIENCE = 10.0  # seconds; for what the kernel does, as a rule at once
 QUIET = 0.2  # seconds without anything to do, after which nothing is on its way any more
 FLOOD = 16_000  # bytes: many more than the turns of a test handle
-HELLO = frame(r.ConnectRequest(0, 0, 40_000, 0, bytes(16)).encode() + b"\0")
-GET = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", False))
-SET = request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"x" * 100, -1))
-GET_LARGE = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/large", False))
-CLOSE = request_frame(99, OpCode.CLOSE_SESSION)
-CREATE_LARGE = request_frame(1, OpCode.CREATE, r.CreateRequest("/large", b"x" * 500_000, r.OPEN_ACL, 0))
+HELLO = wire.hello(40_000)
+GET = wire.request(OpCode.GET_DATA, r.GetDataRequest("/", False), 1)
+SET = wire.request(OpCode.SET_DATA, r.SetDataRequest("/", b"x" * 100, -1), 1)
+GET_LARGE = wire.request(OpCode.GET_DATA, r.GetDataRequest("/large", False), 1)
+CLOSE = wire.request(OpCode.CLOSE_SESSION, xid=99)
+CREATE_LARGE = wire.request(OpCode.CREATE, r.CreateRequest("/large", b"x" * 500_000, r.OPEN_ACL, 0), 1)
 
 
 class Listener(socket.socket):
@@ -128,8 +128,7 @@ class Scene:
             self.handled.append(client.session_id)
             return handle(client, *arguments)
 
-        engine.handle = self.service.handle = counting  # type: ignore[method-assign]
-        assert self.service.direct
+        engine.handle = counting  # type: ignore[method-assign]
 
     def connect(self) -> Client:
         near = socket.create_connection(self.listener.getsockname(), timeout=PATIENCE)
@@ -246,7 +245,7 @@ def test_all_who_are_ready_are_served_in_one_turn(scene: Scene, count: int) -> N
 
 # --- a crowd that watches -----------------------------------------------------------------------------------
 
-WATCH = request_frame(1, OpCode.GET_DATA, r.GetDataRequest("/", True))
+WATCH = wire.request(OpCode.GET_DATA, r.GetDataRequest("/", True), 1)
 CROWDS = [1, 31, 32, 63, 64, 100]
 
 
@@ -291,9 +290,9 @@ def test_a_crowd_is_told_although_the_writer_is_gone(scene: Scene, count: int) -
 @pytest.mark.parametrize("count", CROWDS)
 def test_a_crowd_that_watches_the_ephemeral_of_a_session_that_closes(scene: Scene, count: int) -> None:
     owner = scene.connect()
-    owner.ask(request_frame(1, OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, 1)))
+    owner.ask(wire.request(OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, 1), 1))
     read_on(scene, owner, until=1)
-    watchers = watching(scene, count, request_frame(1, OpCode.EXISTS, r.ExistsRequest("/e", True)))
+    watchers = watching(scene, count, wire.request(OpCode.EXISTS, r.ExistsRequest("/e", True), 1))
     owner.ask(CLOSE)
     scene.hub.turn()
     assert read_on(scene, owner, until=99) == [99]
@@ -305,14 +304,14 @@ def test_a_crowd_that_watches_the_ephemeral_of_a_session_that_closes(scene: Scen
 def test_a_client_that_is_found_to_be_gone_within_its_own_request(scene: Scene, count: int) -> None:
     """Faults send what was said before, in the middle of a request."""
     doomed, other = scene.connect(), scene.connect()
-    handle = scene.service.handle
 
-    def sending(client: Any, *arguments: Any) -> Any:
-        client.settle()
-        scene.hub.flush()
-        return handle(client, *arguments)
+    class Sending(Gate):
+        def handle(self, client: Any, *arguments: Any) -> Any:
+            client.wake()
+            scene.hub.flush()
+            return super().handle(client, *arguments)
 
-    scene.service.handle = sending
+    scene.service.gate = Sending()
     doomed.ask(GET * count)
     reset(doomed)
     other.ask(LAST)
@@ -323,7 +322,7 @@ def test_a_client_that_is_found_to_be_gone_within_its_own_request(scene: Scene, 
 # --- who does not read, and then does: everything is still there, in its order ------------------------------
 
 LARGE_PATH = "/" + "n" * 9000
-LAST = request_frame(99, OpCode.GET_DATA, r.GetDataRequest("/", False))
+LAST = wire.request(OpCode.GET_DATA, r.GetDataRequest("/", False), 99)
 
 
 def read_on(scene: Scene, client: Client, until: int, say: bytes = b"") -> list[int]:
@@ -355,14 +354,14 @@ def read_on(scene: Scene, client: Client, until: int, say: bytes = b"") -> list[
 @pytest.mark.parametrize("last", [CLOSE, LAST], ids=["close", "get"])
 def test_a_request_beside_events_that_do_not_fit(scene: Scene, last: bytes) -> None:
     writer, watcher = scene.connect(), scene.connect()
-    writer.ask(request_frame(1, OpCode.CREATE, r.CreateRequest(LARGE_PATH, b"", r.OPEN_ACL, 0)))
+    writer.ask(wire.request(OpCode.CREATE, r.CreateRequest(LARGE_PATH, b"", r.OPEN_ACL, 0), 1))
     read_on(scene, writer, until=1)
-    watcher.ask(request_frame(1, OpCode.ADD_WATCH, r.AddWatchRequest(LARGE_PATH, 0)))
+    watcher.ask(wire.request(OpCode.ADD_WATCH, r.AddWatchRequest(LARGE_PATH, 0), 1))
     read_on(scene, watcher, until=1)
     watcher.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
     while scene.hub.turn():  # until the poller has forgotten who was ready before: the writer shall be first
         pass
-    writer.ask(request_frame(1, OpCode.SET_DATA, r.SetDataRequest(LARGE_PATH, b"", -1)) * 5)
+    writer.ask(wire.request(OpCode.SET_DATA, r.SetDataRequest(LARGE_PATH, b"", -1), 1) * 5)
     watcher.ask(last)
     assert read_on(scene, watcher, until=99) == [-1] * 5 + [99]
 
@@ -393,7 +392,7 @@ def test_a_session_that_is_closed_while_replies_wait(scene: Scene) -> None:
 def test_one_turn_reads_a_request_of_any_usual_size(scene: Scene, size: int) -> None:
     """What has arrived counts as a sign of life before anybody's time is up."""
     client = scene.connect()
-    client.ask(request_frame(1, OpCode.CREATE, r.CreateRequest("/a", b"x" * size, r.OPEN_ACL, 0)))
+    client.ask(wire.request(OpCode.CREATE, r.CreateRequest("/a", b"x" * size, r.OPEN_ACL, 0), 1))
     scene.hub.turn()
     assert scene.handled == [client.session_id]
 

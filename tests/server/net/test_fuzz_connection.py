@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
@@ -16,8 +17,10 @@ from pyzk.protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 
 from ...support.invariants import check_world_invariants
+from ...support.requests import acl
 from ...support.vocabulary import BUFFERS, ENTRIES, INTS, LONGS, ODD_PATHS, PATHS, SCHEMES, SINGLE
-from ...support.world import Event, Peer, World, acl, request_frame
+from ...support.wire import Event
+from ...support.world import Peer, World
 
 # --- requests that make sense, more or less ----------------------------------------------------------------
 
@@ -223,7 +226,7 @@ def test_whatever_op_with_whatever_body(ops: list[int], body: bytes) -> None:
     scene = Scene()
     victim = scene.world.connect()
     for op in ops:
-        check_replies(victim.exchange(request_frame(1, op, body)))
+        check_replies(victim.exchange(wire.request(op, body, 1)))
     scene.check()
 
 
@@ -233,7 +236,7 @@ WORDS = (b"mntr", b"cons", b"stat", b"dump", b"wchc")
 arrivals = st.tuples(
     st.integers(0, 2),
     frames | frames.map(frame),
-    st.sampled_from(["whole", "whole", "in two", "behind its length", "held"]),
+    st.sampled_from(["whole", "whole", "in two", "behind its length", "frozen"]),
     st.sampled_from([0.0, 0.0, 3.0]),
     st.booleans(),
 )
@@ -255,13 +258,13 @@ def test_the_short_way_leads_where_the_long_one_does(
         for number, data, how, pause, others_read in steps:
             peer = peers[number]
             cut = {"in two": len(data) // 2, "behind its length": 4}.get(how, len(data))
-            if how == "held":
-                peer.connection.hold()
+            if how == "frozen":
+                peer.connection.freeze()
             pieces = filter(None, (data[:cut], data[cut:]))
             sent += [(number, "asked", peer.exchange(piece, short=short)) for piece in pieces]
-            if how == "held":
-                peer.connection.release(scene.world.now)
-                sent.append((number, "released", peer.exchange()))
+            if how == "frozen":
+                peer.connection.thaw(scene.world.now)
+                sent.append((number, "thawed", peer.exchange()))
             if others_read:
                 sent += [(n, "told", other.exchange()) for n, other in enumerate(peers)]
             scene.world.pass_time(pause)

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.jute import Record
@@ -263,7 +264,7 @@ BAD_BEGINNINGS: list[tuple[str, bytes]] = [
     ("ssh", b"SSH-2.0-x\r\n"),
     ("a word in capitals", b"RUOK"),
     ("an unknown word", b"xxxx"),
-    ("a request", frame(r.RequestHeader(1, 11).encode())),
+    ("a request", wire.request(11, xid=1)),
     ("one byte short", frame(connect_frame(read_only=b"")[4:-1])),
     ("a password that is cut", frame(connect_frame(read_only=b"")[4:-16])),
     ("a password of negative length", frame(bytes(24) + b"\xff\xff\xff\xfe")),

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import trio
 
+from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.framing import frame
 from pyzk.server.net import http
 from pyzk.server.net.http import Answer, Request, Response, serve_http
 from pyzk.server.net.unread import UnreadOutput
@@ -95,7 +95,7 @@ async def test_shedding_reaches_the_clients_at_once() -> None:
         server.service.engine.tree.nodes["/"].acl = OPERATORS
         with trio.fail_after(10):
             async with await trio.open_tcp_stream(*server.address) as client:
-                await client.send_all(frame(r.ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode() + b"\0"))
+                await client.send_all(wire.hello(10_000))
                 await client.receive_some()
                 body = b"POST /commands/shed HTTP/1.1\r\nauthorization: ip\r\ncontent-length: 19\r\n" + CLOSE
                 assert b'"connections_shed" : 1' in await talk(

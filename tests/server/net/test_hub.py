@@ -12,17 +12,17 @@ import pytest
 import trio
 import trio.testing
 
+from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.serve import Server
 
-from ...support.world import creation, request_frame
+from ...support.world import creation
 
-HELLO = frame(r.ConnectRequest(0, 0, 30_000, 0, bytes(16)).encode())
-PING = request_frame(-2, OpCode.PING)
+HELLO = wire.hello(30_000, read_only=None)
+PING = wire.request(OpCode.PING, xid=-2)
 PONG = 20
 MANY = 1000
 PATIENCE = 30  # seconds
@@ -66,18 +66,18 @@ async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
-async def test_what_was_held_goes_on_after_its_release() -> None:
+async def test_what_was_frozen_goes_on_once_it_is_thawed() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
             (connection,) = server.service.connections
-            connection.hold()
+            connection.freeze()
             server.flush()
             client.setblocking(True)
             client.sendall(PING * MANY)
             for _ in range(3):
                 await trio.testing.wait_all_tasks_blocked()
-            connection.release(server.clock.now())
+            connection.thaw(server.clock.now())
             server.flush()
             assert await receive(client, MANY * PONG) == MANY * PONG
 
@@ -110,7 +110,7 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
 ) -> None:
     """Closing while input is left unread would destroy it (wire.md, trap 13)."""
     monkeypatch.setattr("pyzk.server.net.hub._LINGER", 1000.0)  # that it gives up must not help
-    close = request_frame(1, OpCode.CLOSE_SESSION)
+    close = wire.request(OpCode.CLOSE_SESSION, xid=1)
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
@@ -134,7 +134,7 @@ async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened
         service = server.service
         connection = service.accept(("127.0.0.1", 1), server.clock.now(), lambda: None)
         assert connection is not None
-        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        hello = wire.hello(4000, read_only=None)
         connection.receive_data(hello, server.clock.now())
         [session] = service.engine.sessions
         look, looks = server._hub.look, 0
@@ -160,7 +160,7 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
     async with running(min_session_timeout=4000, max_client_connections=0) as server:
         service = server.service
         service.stopwatch = itertools.count(0.0, 1.0).__next__
-        hello = frame(r.ConnectRequest(0, 0, 4000, 0, bytes(16)).encode())
+        hello = wire.hello(4000, read_only=None)
         for port in range(100):
             connection = service.accept(("127.0.0.1", port), server.clock.now(), lambda: None)
             assert connection is not None
@@ -190,9 +190,9 @@ async def test_long_requests_and_answers_arrive_whole(monkeypatch: pytest.Monkey
             client.setblocking(True)
             paths = [f"/watched{number}" for number in range(5000)]
             client.sendall(
-                request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
-                + request_frame(-8, OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))
-                + request_frame(2, OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"))
+                wire.request(OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"), 1)
+                + wire.request(OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []), -8)
+                + wire.request(OpCode.GET_ALL_CHILDREN_NUMBER, r.GetAllChildrenNumberRequest("/t"), 2)
             )
             assert await receive(client, 24 + 20 + 24) == 24 + 20 + 24
             with socket.create_connection(server.address) as asker:

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.monitoring.words import in_pieces
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import SLICE
 
 from ...support.invariants import check_world_invariants
-from ...support.world import (
-    Peer,
-    World,
-    acl,
-    children_op,
-    create_op,
-    delete_op,
-    get_op,
-    kinds,
-    request_frame,
-    set_op,
-)
+from ...support.requests import acl, children_op, create_op, delete_op, get_op, set_op
+from ...support.wire import kinds
+from ...support.world import Peer, World
 
-PING = request_frame(-2, OpCode.PING)
+PING = wire.request(OpCode.PING, xid=-2)
 PONG = 20
 """The bytes of a ping's reply."""
 MANY = 5000
@@ -74,7 +68,7 @@ def turns(peer: Peer, data: bytes, between: Callable[[], object] = lambda: None)
 def ask(peer: Peer, op: int, request: r.Record | bytes, between: Callable[[], object] = lambda: None) -> int:
     """Have one request handled, and its reply kept for the peer; gives back the number of turns."""
     found = turns(peer, peer.encode(op, request), between)
-    peer._incoming.feed(b"".join(found))
+    peer.receive_data(b"".join(found))
     peer.feed()
     return len(found)
 
@@ -86,12 +80,12 @@ def slow_requests(world: World) -> dict[str, bytes]:
     """Requests that may take long for reasons that neither they nor their replies show."""
     watches = r.SetWatches(world.zxid, [], [], [])
     return {
-        "descendants": request_frame(1, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/")),
-        "ephemerals": request_frame(1, OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none")),
-        "multi": request_frame(1, OpCode.MULTI, encode_multi([set_op("/", b"")])),
-        "reads": request_frame(1, OpCode.MULTI_READ, encode_multi([get_op("/none")])),
-        "watches": request_frame(1, OpCode.SET_WATCHES, watches),
-        "set": request_frame(1, OpCode.SET_DATA, r.SetDataRequest("/", b"", -1)),
+        "descendants": wire.request(OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/"), 1),
+        "ephemerals": wire.request(OpCode.GET_EPHEMERALS, r.GetEphemeralsRequest("/none"), 1),
+        "multi": wire.request(OpCode.MULTI, encode_multi([set_op("/", b"")]), 1),
+        "reads": wire.request(OpCode.MULTI_READ, encode_multi([get_op("/none")]), 1),
+        "watches": wire.request(OpCode.SET_WATCHES, watches, 1),
+        "set": wire.request(OpCode.SET_DATA, r.SetDataRequest("/", b"", -1), 1),
     }
 
 
@@ -252,7 +246,7 @@ def test_what_comes_behind_a_long_request_waits_for_it(slow: World) -> None:
 def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect(timeout=4000)
-    received = client.connection.received
+    received = client.connection.figures.received
 
     def pause() -> None:
         slow.pass_time(3)
@@ -264,8 +258,8 @@ def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) 
         pause()
     client.feed()
     assert client.reply().record.totalNumber == MANY
-    assert connection.received == received + 1
-    assert connection.latency.maximum > 3000
+    assert connection.figures.received == received + 1
+    assert connection.figures.latency.maximum > 3000
 
 
 def test_a_long_request_that_was_admitted_is_not_refused_half_way() -> None:
@@ -305,28 +299,29 @@ def test_a_connection_that_ends_in_the_midst_of_a_long_request(slow: World, how:
     check_world_invariants(slow)
 
 
-def test_a_long_request_of_a_connection_that_is_held_goes_on_after_its_release(slow: World) -> None:
+def test_a_long_request_of_a_connection_that_is_frozen_goes_on_once_it_is_thawed(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     connection = client.connection
     connection.receive_data(client.encode(OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")), slow.now)
-    connection.hold()
+    connection.freeze()
     assert not connection.has_work
-    connection.release(slow.now)
+    connection.thaw(slow.now)
     client.feed()
     assert client.reply().record.totalNumber == MANY
 
 
-def test_who_stands_before_the_engine_gets_whole_replies(slow: World) -> None:
+def test_a_gate_sees_whole_replies(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     seen = []
 
-    def watching(*arguments: object) -> tuple[int, int, bytes]:
-        seen.append(slow.engine.handle(*arguments))  # type: ignore[arg-type]
-        return seen[-1]
+    class Watching(Gate):
+        def handle(self, *arguments: Any) -> tuple[int, int, bytes]:
+            seen.append(super().handle(*arguments))
+            return seen[-1]
 
-    slow.service.handle = watching
+    slow.service.gate = Watching()
     assert ask(client, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")) == 1
     assert seen == [(slow.zxid, 0, MANY.to_bytes(4))]
 
@@ -370,7 +365,7 @@ def test_watches_are_armed_in_steps_and_miss_nothing_in_between(slow: World) -> 
     output = turns(client, client.encode(OpCode.SET_WATCHES, request, xid=-8), change)
     count = next(numbers)
     assert len(output) > 3
-    client._incoming.feed(b"".join(output))
+    client.receive_data(b"".join(output))
     client.feed()
     assert client.reply().err == 0
     told = [path for _, path in kinds(client.take_events())]
@@ -571,7 +566,7 @@ def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
     monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
     writer.multi(*[set_op("/", b"")] * 10, create_op("/a"), delete_op("/a"))
     assert len(encoded) == 2, "the same event of the same transaction is the same bytes"
-    queued = [watcher.connection._output for watcher in watchers]
+    queued = [watcher.connection.output for watcher in watchers]
     assert all(len(output) == 1 and output[0] is queued[0][0] for output in queued)
     assert world.engine.stats.more_sent == sent + 50 * 12
     assert world.engine.stats.watch_bytes == size + 50 * len(queued[0][0])

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
@@ -14,9 +15,10 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import CloseSession, CreateSession
 
 from ...support.invariants import check_tree_invariants
-from ...support.world import START, Event, Peer, World, request_frame
+from ...support.wire import Event
+from ...support.world import START, Peer, World
 
-PING = request_frame(-2, OpCode.PING)
+PING = wire.request(OpCode.PING, xid=-2)
 
 
 def has_room(world: World, host: str) -> bool:
@@ -160,15 +162,15 @@ def test_a_session_expires_in_steps_of_a_tick(timeout: int, touch: float, gone: 
     ("request_", "keeps_alive"),
     [
         (PING, True),
-        (request_frame(1, OpCode.EXISTS, r.ExistsRequest("/", False)), True),
-        (request_frame(1, OpCode.EXISTS, b""), True),
-        (request_frame(1, OpCode.SYNC, r.SyncRequest("/")), True),
-        (request_frame(1, OpCode.CREATE, r.CreateRequest("/x", b"", (), 0)), True),
-        (request_frame(1, OpCode.SET_WATCHES, r.SetWatches(0, (), (), ())), True),
-        (request_frame(1, 999), True),
-        (request_frame(1, OpCode.AUTH, r.AuthPacket(0, "digest", b"u:p")), False),
-        (request_frame(1, OpCode.AUTH, r.AuthPacket(0, "nope", b"")), False),
-        (request_frame(1, OpCode.SASL, r.GetSASLRequest(b"")), False),
+        (wire.request(OpCode.EXISTS, r.ExistsRequest("/", False), 1), True),
+        (wire.request(OpCode.EXISTS, b"", 1), True),
+        (wire.request(OpCode.SYNC, r.SyncRequest("/"), 1), True),
+        (wire.request(OpCode.CREATE, r.CreateRequest("/x", b"", (), 0), 1), True),
+        (wire.request(OpCode.SET_WATCHES, r.SetWatches(0, (), (), ()), 1), True),
+        (wire.request(999, xid=1), True),
+        (wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"u:p"), 1), False),
+        (wire.request(OpCode.AUTH, r.AuthPacket(0, "nope", b""), 1), False),
+        (wire.request(OpCode.SASL, r.GetSASLRequest(b""), 1), False),
         (PING[:-1], False),
         (PING[:3], False),
     ],
@@ -191,7 +193,7 @@ def test_auth_among_other_requests_does_not_hide_their_sign_of_life() -> None:
     world = World()
     client = world.connect(timeout=4000)
     world.pass_time(5)
-    auth = request_frame(1, OpCode.AUTH, r.AuthPacket(0, "digest", b"u:p"))
+    auth = wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"u:p"), 1)
     client.exchange(auth + PING + auth)
     world.pass_time(2)
     assert len(world.engine.sessions) == 1
@@ -243,7 +245,7 @@ def test_requests_of_an_expired_session_are_not_answered() -> None:
     world = World()
     client = world.connect(timeout=4000)
     world.pass_time(6)
-    assert client.exchange(request_frame(1, OpCode.CREATE, r.CreateRequest("/x", b"", r.OPEN_ACL, 0))) == b""
+    assert client.exchange(wire.request(OpCode.CREATE, r.CreateRequest("/x", b"", r.OPEN_ACL, 0), 1)) == b""
     assert "/x" not in world.tree.nodes
 
 
@@ -300,7 +302,7 @@ def test_a_session_is_resumed_with_everything_but_watches_and_identities() -> No
     again = client.reconnect("10.0.0.9")
     assert (again.session_id, again.password) == (client.session_id, client.password)
     assert again.ephemerals().record.ephemerals == ("/e",)
-    assert again.who_am_i() == [("ip", "10.0.0.9")]
+    assert again.who_am_i().identities == [("ip", "10.0.0.9")]
     assert world.engine.watches.count() == 0
     assert again.create("/f", flags=1).err == 0
     assert world.zxid == 3
@@ -324,7 +326,7 @@ def test_what_the_old_connection_was_asked_before_was_carried_out() -> None:
     world = World()
     client = world.connect()
     client.connection.receive_data(
-        request_frame(1, OpCode.CREATE, r.CreateRequest("/x", b"", r.OPEN_ACL, 0)), world.now
+        wire.request(OpCode.CREATE, r.CreateRequest("/x", b"", r.OPEN_ACL, 0), 1), world.now
     )
     again = client.reconnect()
     assert again.exists("/x").err == 0
@@ -337,7 +339,7 @@ def test_a_reconnect_negotiates_anew_and_counts_as_a_sign_of_life() -> None:
     world.pass_time(10)
     again = world.connect(session_id=client.session_id, password=client.password, timeout=4000)
     assert again.handshake is not None
-    assert again.handshake.timeOut == 4000
+    assert again.handshake.timeout == 4000
     assert world.service.next_deadline() == START + 16
     world.pass_time(5)
     last = world.connect(session_id=client.session_id, password=client.password, timeout=8000)
@@ -402,7 +404,7 @@ def test_what_ends_one_connection_leaves_the_others_alone() -> None:
     bystander = world.connect(timeout=40_000)
     bystander.create("/e", flags=1)
     bystander.exists("/x", watch=True)
-    for bad in (b"\xff" * 8, frame(b"abc"), request_frame(1, 999), request_frame(1, OpCode.AUTH, b"")):
+    for bad in (b"\xff" * 8, frame(b"abc"), wire.request(999, xid=1), wire.request(OpCode.AUTH, b"", 1)):
         world.connect().exchange(bad)
     for bad in (b"GET /", frame(b""), b"RUOK"):
         world.open().exchange(bad)

@@ -19,20 +19,18 @@ import trio
 import trio.testing
 import trustme
 
-from pyzk.protocol import records as r
+from benchmarks import wire
 from pyzk.protocol.constants import EventType, Perms
 from pyzk.protocol.errors import NoAuthError
-from pyzk.protocol.framing import FrameBuffer, frame
-from pyzk.protocol.jute import Record
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import ACL, OPEN_ACL, Id
+from pyzk.protocol.records import ACL, Id
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.streams import _StreamLink
 from pyzk.server.serve import Server
 from pyzk.server.testing.clock import JumpingClock
 
 from ...support.network import served
-from ...support.world import request_frame
+from ...support.wire import ClosedError, StreamClient, kinds
 
 pytestmark = pytest.mark.trio
 
@@ -85,56 +83,13 @@ def secure_address(server: Server) -> tuple[str, int]:
     return server.secure_address
 
 
-class Client:
-    """One session over TLS; what is not read yet waits in the socket."""
-
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
-        self._stream = stream
-        self._incoming = FrameBuffer(2**20)
-
-    async def next(self) -> bytes:
-        """The next frame."""
-        while not (frames := self._incoming.take(1)):
-            data = await self._stream.receive_some()
-            assert data, "closed by the server"
-            self._incoming.feed(bytes(data))
-        return frames[0]
-
-    async def open(self, timeout: int = 10_000) -> r.ConnectResponse:
-        await self._stream.send_all(frame(r.ConnectRequest(0, 0, timeout, 0, bytes(16)).encode() + b"\0"))
-        return r.ConnectResponse.decode(await self.next())
-
-    async def request(self, op: int, request: Record | bytes = b"") -> tuple[int, bytes]:
-        """The error and the body of the reply, which must be what comes next."""
-        await self._stream.send_all(request_frame(7, op, request))
-        header, end = r.ReplyHeader.read(payload := await self.next())
-        assert header.xid == 7
-        return header.err, payload[end:]
-
-    async def create(self, path: str, acl: Any = OPEN_ACL, flags: int = 0) -> int:
-        return (await self.request(OpCode.CREATE, r.CreateRequest(path, b"data", acl, flags)))[0]
-
-    async def get(self, path: str, watch: bool = False) -> tuple[int, bytes]:
-        return await self.request(OpCode.GET_DATA, r.GetDataRequest(path, watch))
-
-    async def event(self) -> tuple[int, str | None]:
-        header, end = r.ReplyHeader.read(payload := await self.next())
-        assert header.xid == -1
-        event = r.WatcherEvent.decode(payload, end)
-        return event.type, event.path
-
-    async def who_am_i(self) -> list[tuple[str | None, str | None]]:
-        _, body = await self.request(OpCode.WHO_AM_I)
-        return [(info.authScheme, info.user) for info in r.WhoAmIResponse.decode(body).clientInfo or ()]
-
-
 @asynccontextmanager
-async def connected(server: Server, context: ssl.SSLContext) -> AsyncIterator[Client]:
+async def connected(server: Server, context: ssl.SSLContext) -> AsyncIterator[StreamClient]:
     host, port = secure_address(server)
     with trio.fail_after(10):
         stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context)
         try:
-            yield Client(stream)
+            yield StreamClient(stream)
         finally:
             await trio.aclose_forcefully(stream)
 
@@ -148,15 +103,14 @@ async def test_the_protocol(secured: Any, trusting: ssl.SSLContext) -> None:
         connected(server, trusting) as client,
         connected(server, trusting) as other,
     ):
-        await client.open()
-        await other.open()
-        assert await client.create("/a") == 0
-        err, body = await other.get("/a", watch=True)
-        assert (err, r.GetDataResponse.decode(body).data) == (0, b"data")
+        await client.connect()
+        await other.connect()
+        assert (await client.create("/a", b"data")).err == 0
+        assert (await other.get("/a", watch=True)).record.data == b"data"
         large = bytes(500_000)  # many TLS records
-        assert (await client.request(OpCode.SET_DATA, r.SetDataRequest("/a", large, 0)))[0] == 0
-        assert await other.event() == (EventType.CHANGED, "/a")
-        assert r.GetDataResponse.decode((await other.get("/a"))[1]).data == large
+        assert (await client.set("/a", large, 0)).err == 0
+        assert kinds([await other.next()]) == [(EventType.CHANGED, "/a")]
+        assert (await other.get("/a")).record.data == large
         assert len(server.service.secure) == 2
 
 
@@ -167,14 +121,15 @@ async def test_a_session_expires(secured: Any, trusting: ssl.SSLContext) -> None
         connected(server, trusting) as client,
         connected(server, trusting) as other,
     ):
-        assert (await client.open(timeout=1)).timeOut == 50
+        await client.connect(timeout=1)
+        assert client.handshake.timeout == 50
         await client.create("/e", flags=1)
-        await other.open()
-        assert (await other.get("/e", watch=True))[0] == 0
+        await other.connect()
+        assert (await other.get("/e", watch=True)).err == 0
         clock.jump(0.2)
         clock.wake()
-        assert await other.event() == (EventType.DELETED, "/e")
-        with pytest.raises((AssertionError, trio.BrokenResourceError)):
+        assert kinds([await other.next()]) == [(EventType.DELETED, "/e")]
+        with pytest.raises((ClosedError, trio.BrokenResourceError)):
             await client.next()
 
 
@@ -197,7 +152,7 @@ async def test_the_port_speaks_tls_on_all_interfaces_too(secured: Any, trusting:
         with trio.fail_after(10):
             port = secure_address(server)[1]
             stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", port, ssl_context=trusting)
-            await Client(stream).open()
+            await StreamClient(stream).connect()
             await trio.aclose_forcefully(stream)
 
 
@@ -212,30 +167,30 @@ async def test_a_certificate_is_an_identity(secured: Any, named: Any, trusting: 
         connected(server, trusting) as nobody,
     ):
         for each in (client, other, nobody):
-            await each.open()
-        (_, address), (scheme, subject) = await client.who_am_i()
+            await each.connect()
+        (_, address), (scheme, subject) = (await client.who_am_i()).identities
         assert (address, scheme) == ("127.0.0.1", "x509")
         assert subject is not None
         assert re.fullmatch(r"CN=alice,OU=[^,]+,O=pyzk", subject)
-        assert [found[0] for found in await nobody.who_am_i()] == ["ip"]
-        assert await client.create("/a", [ACL(Perms.ALL, Id("x509", subject))]) == 0
-        assert await client.create("/b", [ACL(Perms.ALL, Id("auth", ""))]) == 0
+        assert [found[0] for found in (await nobody.who_am_i()).identities] == ["ip"]
+        assert (await client.create("/a", acl=[ACL(Perms.ALL, Id("x509", subject))])).err == 0
+        assert (await client.create("/b", acl=[ACL(Perms.ALL, Id("auth", ""))])).err == 0
         for path in ("/a", "/b"):
-            assert (await client.get(path))[0] == 0
-            assert (await other.get(path))[0] == NoAuthError.code
-            assert (await nobody.get(path))[0] == NoAuthError.code
+            assert (await client.get(path)).err == 0
+            assert (await other.get(path)).err == NoAuthError.code
+            assert (await nobody.get(path)).err == NoAuthError.code
 
 
 async def test_a_certificate_can_be_the_super_users(secured: Any, named: Any) -> None:
     context = named("root")
     async with secured() as server, connected(server, context) as client:
-        await client.open()
-        subject = dict(await client.who_am_i())["x509"]
+        await client.connect()
+        subject = dict((await client.who_am_i()).identities)["x509"]
     async with secured(x509_super_user=subject) as server, connected(server, context) as client:
-        await client.open()
-        assert [found[0] for found in await client.who_am_i()] == ["ip", "x509", "super"]
-        assert await client.create("/a", [ACL(Perms.ALL, Id("ip", "10.0.0.1"))]) == 0
-        assert (await client.get("/a"))[0] == 0
+        await client.connect()
+        assert [found[0] for found in (await client.who_am_i()).identities] == ["ip", "x509", "super"]
+        assert (await client.create("/a", acl=[ACL(Perms.ALL, Id("ip", "10.0.0.1"))])).err == 0
+        assert (await client.get("/a")).err == 0
 
 
 # --- clients that misbehave -------------------------------------------------------------------------------
@@ -257,12 +212,12 @@ async def nobody_is_harmed(
     caplog.set_level(logging.INFO, "pyzk.server")
     # The clock's task gives up on the silent too, tick by tick: it must not be there first.
     async with secured(tick_time=3_600_000) as server, connected(server, trusting) as other:
-        await other.open()
+        await other.connect()
         if impatient:  # not before: the other may need longer
             service = server.service
             service.settings = attrs.evolve(service.settings, sessionless_timeout=200)
         yield server
-        assert await other.create("/still-here") == 0
+        assert (await other.create("/still-here")).err == 0
         assert len(server.service.connections) == 1
     told = [record.message for record in caplog.records if "closed, " in record.message]
     assert len(told) == 1
@@ -330,7 +285,7 @@ async def test_reset_before_it_is_let_in(secured: Any, trusting: ssl.SSLContext)
         with socket.create_connection(secure_address(server)) as client:  # no other task runs meanwhile
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         async with connected(server, trusting) as other:
-            await other.open()
+            await other.connect()
 
 
 async def test_no_certificate_where_one_is_needed(
@@ -344,9 +299,9 @@ async def test_no_certificate_where_one_is_needed(
     monkeypatch.setattr(server_context, "verify_mode", ssl.CERT_REQUIRED)
     line = "its TLS handshake failed: PEER_DID_NOT_RETURN_A_CERTIFICATE"
     async with nobody_is_harmed(secured, named("alice"), caplog, line) as server:
-        with pytest.raises((AssertionError, trio.BrokenResourceError)):
+        with pytest.raises((ClosedError, trio.BrokenResourceError)):
             async with connected(server, trusting) as client:
-                await client.open()
+                await client.connect()
 
 
 # --- what a stall of the server must not cost -------------------------------------------------------------
@@ -371,7 +326,7 @@ class BlockingClient:
 
     async def open(self, timeout: int) -> None:
         await self.call(self._tls.do_handshake)
-        self.send(frame(r.ConnectRequest(0, 0, timeout, 0, bytes(16)).encode()))
+        self.send(wire.hello(timeout, read_only=None))
         assert len(await self.call(self._tls.read, 100)) == 40
 
     def send(self, data: bytes) -> None:
@@ -384,7 +339,7 @@ async def test_signs_of_life_that_have_arrived_count_after_a_stall(
     secured: Any, trusting: ssl.SSLContext, size: int
 ) -> None:
     clock = JumpingClock(frozen=True)
-    sign = request_frame(-2, OpCode.PING, bytes(size - 8))
+    sign = wire.request(OpCode.PING, bytes(size - 8), -2)
     async with secured(clock=clock, tick_time=100) as server:
         with trio.fail_after(10), ExitStack() as sockets:
             clients = []
@@ -429,10 +384,10 @@ async def test_nothing_of_a_client_is_left_to_the_garbage_collector(
                     pass
             else:
                 with trusting.wrap_socket(plain, server_hostname="localhost") as tls:
-                    tls.sendall(frame(r.ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+                    tls.sendall(wire.hello(10_000, read_only=None))
                     assert len(tls.recv(100)) == 40
                     if client == "closing its session":
-                        tls.sendall(request_frame(1, OpCode.CLOSE_SESSION))
+                        tls.sendall(wire.request(OpCode.CLOSE_SESSION, xid=1))
                         assert len(tls.recv(100)) == 20
 
     def left() -> int:

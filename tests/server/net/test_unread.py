@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode
-from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
@@ -21,7 +21,7 @@ from pyzk.server.serve import Server
 
 from ...support.network import served
 from ...support.requests import get_op
-from ...support.world import World, request_frame
+from ...support.world import World
 
 # --- the account -----------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ PARTS = 10
 REPLY = PART * PARTS
 LIMIT = 3 * REPLY + PART
 GREEDY = 8
-READ_ALL = request_frame(1, OpCode.MULTI_READ, encode_multi([get_op("/large")] * PARTS))
+READ_ALL = wire.request(OpCode.MULTI_READ, encode_multi([get_op("/large")] * PARTS), 1)
 
 
 @asynccontextmanager
@@ -104,7 +104,7 @@ async def client(server: Server) -> AsyncIterator[trio.SocketStream]:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
     await sock.connect(server.address)
     async with trio.SocketStream(sock) as stream:
-        await stream.send_all(frame(r.ConnectRequest(0, 0, 40_000, 0, bytes(16)).encode()))
+        await stream.send_all(wire.hello(40_000, read_only=None))
         await receive(stream, 40)
         yield stream
 
@@ -135,7 +135,7 @@ async def test_who_reads_is_served_beside_those_who_do_not(
         with trio.fail_after(60):
             reader = await nursery.start(stay, client, server)
             create = r.CreateRequest("/large", bytes(PART), r.OPEN_ACL, 0)
-            await reader.send_all(request_frame(1, OpCode.CREATE, create))
+            await reader.send_all(wire.request(OpCode.CREATE, create, 1))
             await receive(reader, 20 + 4 + len("/large"))
             for _ in range(GREEDY):
                 greedy = await nursery.start(stay, client, server)
@@ -171,9 +171,9 @@ async def test_nothing_is_counted_that_is_not_held(
         with trio.fail_after(20):
             async with client(server) as stream:
                 create = r.CreateRequest("/large", bytes(PART), r.OPEN_ACL, 0)
-                await stream.send_all(request_frame(1, OpCode.CREATE, create))
+                await stream.send_all(wire.request(OpCode.CREATE, create, 1))
                 await receive(stream, 20 + 4 + len("/large"))
-                closing = request_frame(2, OpCode.CLOSE_SESSION) if ending == "session closed" else b""
+                closing = wire.request(OpCode.CLOSE_SESSION, xid=2) if ending == "session closed" else b""
                 await stream.send_all(READ_ALL + closing)
                 unread = server.service.unread
                 while unread.total < REPLY:

@@ -14,7 +14,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Node, snapshots
 
-from .helpers import Event, RawClient
+from ...support.wire import Event, StreamClient
 
 READ_ONLY = (r.ACL(1, r.Id("world", "anyone")),)
 
@@ -63,7 +63,7 @@ async def test_a_deep_tree_can_be_dumped_loaded_and_compared() -> None:
 
 async def test_what_is_dumped_can_be_loaded() -> None:
     async with open_server(extended_types=True) as server, open_server(extended_types=True) as other:
-        owner = (await RawClient(server.open_stream()).connect()).session
+        owner = (await StreamClient(server.open_stream()).connect()).session_id
         server.load(
             {
                 "/": "at the root",
@@ -90,12 +90,12 @@ async def test_what_is_dumped_can_be_loaded() -> None:
 
 async def test_loading_fires_watches_and_replaces_data() -> None:
     async with open_server() as server:
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         server.load({"/a": Node(data="1", acl=READ_ONLY)})
         await a.exists("/a", watch=True)
         zxid = (await a.exists("/a")).zxid
         server.load({"/a": "2", "/a/b": "3"})
-        assert await a.next() == Event(EventType.CHANGED, "/a")
+        assert await a.next() == Event(zxid + 1, EventType.CHANGED, "/a")
         assert (await a.exists("/a")).zxid == zxid + 1, "one transaction"
         server.assert_tree({"/a": Node(data="2", acl=READ_ONLY), "/a/b": "3"})
         server.load({"/a/c": ""})
@@ -104,7 +104,7 @@ async def test_loading_fires_watches_and_replaces_data() -> None:
 
 async def test_bad_trees_change_nothing() -> None:
     async with open_server() as server:
-        owner = (await RawClient(server.open_stream()).connect()).session
+        owner = (await StreamClient(server.open_stream()).connect()).session_id
         with pytest.raises(BadArgumentsError):
             server.load({"ok": "", "/bad//path": ""})
         with pytest.raises(TypeError, match="/n: data is bytes, str or None, not int"):
@@ -128,7 +128,7 @@ async def test_bad_trees_change_nothing() -> None:
 
 async def test_a_difference_is_readable() -> None:
     async with open_server() as server:
-        owner = (await RawClient(server.open_stream()).connect()).session
+        owner = (await StreamClient(server.open_stream()).connect()).session_id
         server.load({"a": {"b": "1", "x": "2"}, "e": Node(kind="ephemeral", owner=owner)})
         with pytest.raises(AssertionError) as info:
             server.assert_tree({"a": {"b": "one", "y": "3"}, "e": Node(acl=READ_ONLY)})
@@ -151,8 +151,8 @@ async def test_a_difference_is_readable() -> None:
 
 async def test_snapshot_and_restore() -> None:
     async with open_server(enforce_quota=True) as server:
-        a = await RawClient(server.open_stream()).connect()
-        b = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
+        b = await StreamClient(server.open_stream()).connect()
         server.load(
             {"a": {"b": "1", "c": "2"}, "/kept": "", "/zookeeper/quota/a/zookeeper_limits": "count=9"}
         )
@@ -160,13 +160,13 @@ async def test_snapshot_and_restore() -> None:
         await b.create("/theirs", flags=1)
         stats = {p: (await a.exists(p)).body for p in ("/", "/a", "/a/b", "/mine")}
         before = server.dump()
-        data_size = server._engine.tree.data_size
+        data_size = server.running.engine.tree.data_size
         snapshot = server.snapshot()
 
         server.load({"/a/b": "changed", "/new": ""})
-        await a.call(OpCode.DELETE, r.DeleteRequest("/a/c", -1))
+        await a.request(OpCode.DELETE, r.DeleteRequest("/a/c", -1))
         await a.create("/mine2", flags=1)
-        server.expire(b.session)
+        server.expire(b.session_id)
         for path in ("/a/b", "/a/c", "/new", "/kept"):
             await a.exists(path, watch=True)
         zxid = (await a.exists("/")).zxid
@@ -174,9 +174,9 @@ async def test_snapshot_and_restore() -> None:
         server.restore(snapshot)
         got = {await a.next() for _ in range(3)}
         assert got == {
-            Event(EventType.CHANGED, "/a/b"),
-            Event(EventType.CREATED, "/a/c"),
-            Event(EventType.DELETED, "/new"),
+            Event(zxid + 1, EventType.CHANGED, "/a/b"),
+            Event(zxid + 1, EventType.CREATED, "/a/c"),
+            Event(zxid + 1, EventType.DELETED, "/new"),
         }
         assert (await a.exists("/")).zxid == zxid + 1
         del before["/theirs"]
@@ -184,8 +184,8 @@ async def test_snapshot_and_restore() -> None:
         assert server.sessions()[0].ephemerals == ("/mine",)
         for path in ("/a", "/a/b", "/mine"):
             assert (await a.exists(path)).body == stats[path]
-        assert server._engine.tree.data_size == data_size - len("/theirs")
-        assert list(server._engine.tree.quotas.prefixes) == ["/a"]
+        assert server.running.engine.tree.data_size == data_size - len("/theirs")
+        assert list(server.running.engine.tree.quotas.prefixes) == ["/a"]
 
         server.load({"/after": ""})
         await a.create("/a/d")
@@ -194,7 +194,7 @@ async def test_snapshot_and_restore() -> None:
     async with open_server() as other:
         other.restore(snapshot)
         assert other.dump() == {p: d for p, d in before.items() if p != "/mine"}
-        late = await RawClient(other.open_stream()).connect(seen=snapshot.zxid)
+        late = await StreamClient(other.open_stream()).connect(last_zxid=snapshot.zxid)
         assert (await late.create("/x")).zxid > snapshot.zxid
 
 
@@ -202,7 +202,7 @@ async def test_a_restore_looks_for_changes_only_where_somebody_watches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_server() as server:
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         compared: list[int] = []
         changes = snapshots._changes
 

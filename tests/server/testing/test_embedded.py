@@ -17,12 +17,12 @@ import pytest
 import trustme
 from kazoo.client import KazooClient
 
-from pyzk.protocol.framing import frame
+from benchmarks import wire
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import ConnectRequest, RequestHeader, SetDataRequest
+from pyzk.protocol.records import SetDataRequest
 from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped
 
-from .helpers import wait_until
+from ...support.waiting import wait_until
 
 CYCLES = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 100
 
@@ -113,11 +113,11 @@ def _kill(server: EmbeddedServer) -> None:
         raise ZeroDivisionError("of the test")
 
     def plant() -> None:
-        clock = server._running()._jumping_clock
+        clock = server.running.clock
         clock.sleep_until = bug  # type: ignore[method-assign]
         clock.wake()
 
-    server._call(plant)
+    server.run(plant)
     wait_until(lambda: server._error)
 
 
@@ -175,11 +175,11 @@ def test_tls_clients_are_in_the_tests_hands_too() -> None:
     with EmbeddedServer(secure_port=0, ssl_context=served) as server:
         plain = socket.create_connection(("127.0.0.1", server.secure_port or 0), timeout=10)
         with trusting.wrap_socket(plain, server_hostname="localhost") as sock:
-            sock.sendall(frame(ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+            sock.sendall(wire.hello(10_000, read_only=None))
             assert len(sock.recv(100)) == 40
             server.pause()
             request = SetDataRequest("/", b"1", -1).encode()
-            sock.sendall(frame(RequestHeader(1, OpCode.SET_DATA).encode() + request))
+            sock.sendall(wire.request(OpCode.SET_DATA, request, 1))
             sock.settimeout(0.05)
             with pytest.raises(TimeoutError):
                 sock.recv(1)
@@ -268,7 +268,7 @@ def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     server = EmbeddedServer(secure_port=0, ssl_context=context, admin_port=0).start()
-    ports = (server.port, server.secure_port or 0, server._call(_admin_port, server))
+    ports = (server.port, server.secure_port or 0, server.run(_admin_port, server))
     with ExitStack() as sockets:
 
         def connect(port: int) -> socket.socket:
@@ -276,10 +276,10 @@ def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[
 
         waiting = [connect(port) for port in ports]
         closing = connect(server.port)
-        closing.sendall(frame(ConnectRequest(0, 0, 10_000, 0, bytes(16)).encode()))
+        closing.sendall(wire.hello(10_000, read_only=None))
         assert len(closing.recv(40)) == 40
         fork(signal.pause)
-        closing.sendall(frame(RequestHeader(1, OpCode.CLOSE_SESSION).encode()))
+        closing.sendall(wire.request(OpCode.CLOSE_SESSION, xid=1))
         assert len(closing.recv(20)) == 20
         assert closing.recv(1) == b""
         server.refuse_connections()
@@ -293,7 +293,7 @@ def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[
 
 
 def _admin_port(server: EmbeddedServer) -> int:
-    address = server._running()._server.admin_address
+    address = server.running.server.admin_address
     assert address is not None
     return address[1]
 

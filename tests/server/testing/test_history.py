@@ -20,14 +20,15 @@ from pyzk.server.testing import Controls
 from pyzk.server.testing.describe import describe_reply, describe_request
 from pyzk.server.testing.operations import paths_in
 
-from .helpers import Closed, RawClient, create
+from ...support.wire import ClosedError, StreamClient
+from .helpers import create
 
 
 @asynccontextmanager
-async def world(**settings: Any) -> AsyncIterator[tuple[Controls, RawClient, RawClient]]:
+async def world(**settings: Any) -> AsyncIterator[tuple[Controls, StreamClient, StreamClient]]:
     async with open_server(clock="frozen", **settings) as server:
-        a = await RawClient(server.open_stream()).connect()
-        yield server, a, await RawClient(server.open_stream()).connect(timeout=20_000)
+        a = await StreamClient(server.open_stream()).connect()
+        yield server, a, await StreamClient(server.open_stream()).connect(timeout=20_000)
 
 
 async def test_everything_is_recorded_with_its_circumstances() -> None:
@@ -36,30 +37,35 @@ async def test_everything_is_recorded_with_its_circumstances() -> None:
         server.clock.advance(1)
         zxid = (await a.create("/a", b"1")).zxid
         await a.exists("/nowhere")
-        server.expire(a.session)
+        server.expire(a.session_id)
         request, event, reply = server.history(path="/a", since=0.5)
-        assert (request.kind, request.session, request.op, request.xid) == ("request", a.session, "create", 1)
+        assert (request.kind, request.session, request.op, request.xid) == (
+            "request",
+            a.session_id,
+            "create",
+            1,
+        )
         assert (request.time, request.connection, request.text) == (1.0, 1, "create /a '1'")
-        assert (event.kind, event.session, event.connection, event.zxid) == ("event", b.session, 2, zxid)
+        assert (event.kind, event.session, event.connection, event.zxid) == ("event", b.session_id, 2, zxid)
         assert event.text == "created /a"
         assert (reply.kind, reply.session, reply.zxid, reply.err, reply.xid) == (
             "reply",
-            a.session,
+            a.session_id,
             zxid,
             0,
             1,
         )
-        failed = server.history(kind="reply", op="exists", session=a.session)[-1]
+        failed = server.history(kind="reply", op="exists", session=a.session_id)[-1]
         assert (failed.err, failed.text, failed.zxid) == (-101, "NoNodeError", zxid)
-        begun, ended = server.history(kind="session", session=a.session)
+        begun, ended = server.history(kind="session", session=a.session_id)
         assert ended.text == "SESSION EXPIRED"
         assert ended.zxid == zxid + 1
         assert begun.text == "session begins, timeout 10 s"
-        first, last = server.history(kind="connection", session=a.session)
+        first, last = server.history(kind="connection", session=a.session_id)
         assert first.text == "new session, timeout 10 s, from 127.0.0.1:1"
         assert last.text.startswith("disconnected: its session")
         controls = server.history(kind="control")
-        assert [e.text for e in controls] == ["clock advanced by 1 s", f"expire 0x{a.session:x}"]
+        assert [e.text for e in controls] == ["clock advanced by 1 s", f"expire 0x{a.session_id:x}"]
         assert server.history(kind=["session", "control"])[-1] == ended
 
 
@@ -93,9 +99,9 @@ async def test_requests_in_words() -> None:
             (OpCode.WHO_AM_I, b""),
         ]
         for op, record in requests:
-            await a.call(op, record)
+            await a.request(op, record)
         await a.send(999)
-        lines = [f"{e.text}" for e in server.history(session=a.session, kind=["request", "reply"])]
+        lines = [f"{e.text}" for e in server.history(session=a.session_id, kind=["request", "reply"])]
         assert [f"{ask} -> {told}" for ask, told in zip(lines[::2], lines[1::2], strict=True)] == [
             "create /a -> ok",
             "create /a/c (container) -> ok",
@@ -142,16 +148,16 @@ async def test_a_timeline() -> None:
         server.load({"locks": {"x": {}}})
         await b.exists("/locks/x/n-0000000000", watch=True)
         server.note("the holder loses its reply")
-        with server.fault("create", "/locks/*/*", when="after"), pytest.raises(Closed):
+        with server.fault("create", "/locks/*/*", when="after"), pytest.raises(ClosedError):
             await a.create("/locks/x/n-", flags=3)
         server.clock.advance(13, keep_alive=True)
-        told = await RawClient(server.open_stream()).connect(session=a.session, password=a.password)
-        assert told.session == 0
+        told = await StreamClient(server.open_stream()).connect(session_id=a.session_id, password=a.password)
+        assert told.session_id == 0
         server.restart(keep_data=False)
         text = server.format_timeline(width=100)
     lines = text.splitlines()
     assert lines[0].startswith("Timeline of 127.0.0.1:")
-    assert lines[1:3] == [f"  A  session 0x{a.session:x}", f"  B  session 0x{b.session:x}"]
+    assert lines[1:3] == [f"  A  session 0x{a.session_id:x}", f"  B  session 0x{b.session_id:x}"]
     # when exactly a session expires depends on where the ticks are
     assert re.sub(r"\b1[0-2]\.\d{3}", "1?.???", "\n".join(lines[3:])) == TIMELINE
 
@@ -185,7 +191,7 @@ async def test_a_timeline_of_some_sessions() -> None:
         await a.create("/of-a")
         await b.create("/of-b")
         await b.send(OpCode.PING)
-        text = server.format_timeline(sessions=[b.session])
+        text = server.format_timeline(sessions=[b.session_id])
         assert "/of-a" not in text
         assert "/of-b" in text
         assert "ping" not in text.partition("\n")[2]
@@ -202,7 +208,7 @@ async def test_a_timeline_of_some_sessions() -> None:
 async def test_many_sessions_make_it_wider_not_unreadable() -> None:
     async with world() as (server, _, _):
         for _ in range(30):
-            await RawClient(server.open_stream()).connect()
+            await StreamClient(server.open_stream()).connect()
         lines = server.format_timeline().splitlines()
         assert lines[27].startswith("  S27  session 0x") or "S27" in lines[27]
         assert max(map(len, lines)) < 35 * 32 + 20

@@ -12,7 +12,7 @@ from pyzk.server.testing import EmbeddedServer
 
 from ...support import jvm
 from ...support.needs import need
-from .helpers import wait_until
+from ...support.waiting import wait_until
 
 
 class CommandLine:

@@ -23,7 +23,7 @@ from kazoo.exceptions import (
 
 from pyzk.server.testing import EmbeddedServer
 
-from .helpers import wait_until
+from ...support.waiting import wait_until
 
 Connect = Callable[..., KazooClient]
 

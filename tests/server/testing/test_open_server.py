@@ -14,14 +14,14 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.testing import Controls
 
-from .helpers import Closed, RawClient
+from ...support.wire import ClosedError, StreamClient
 
 
 async def test_sessions_expire_in_no_real_time(autojump_clock: trio.testing.MockClock) -> None:
     async with open_server() as server:
-        a = await RawClient(server.open_stream()).connect(timeout=30_000)
+        a = await StreamClient(server.open_stream()).connect(timeout=30_000)
         started = trio.current_time()
-        with pytest.raises(Closed):
+        with pytest.raises(ClosedError):
             await a.next()
         assert 30 < trio.current_time() - started <= 32.1
 
@@ -30,11 +30,11 @@ async def test_tcp_clients_are_served_too() -> None:
     async with open_server() as server:
         stream = await trio.open_tcp_stream(server.host, server.port)
         async with stream:
-            a = await RawClient(stream).connect()
+            a = await StreamClient(stream).connect()
             await a.create("/a")
             assert server.dump() == {"/a": b""}
-            server.expire(a.session)
-            with pytest.raises(Closed):
+            server.expire(a.session_id)
+            with pytest.raises(ClosedError):
                 await a.next()
     with pytest.raises(OSError, match=r"\w"):
         await trio.open_tcp_stream(server.host, server.port)
@@ -43,12 +43,12 @@ async def test_tcp_clients_are_served_too() -> None:
 @pytest.mark.parametrize("record", [True, False])
 async def test_a_request_that_takes_long_is_answered_without_a_socket_too(record: bool) -> None:
     async with open_server(record=record) as server:
-        server._service.stopwatch = itertools.count(
+        server.running.service.stopwatch = itertools.count(
             0.0, 1.0
         ).__next__  # each turn is over with its first step
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         paths = [f"/n{number}" for number in range(1000)]
-        assert (await a.call(OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))).err == 0
+        assert (await a.request(OpCode.SET_WATCHES, r.SetWatches(0, [], paths, []))).err == 0
         assert len(server.sessions()[0].watches) == 1000
 
 
@@ -65,8 +65,8 @@ async def test_a_server_that_dies_ends_the_body() -> None:
 
     async def run() -> None:
         async with open_server() as server:
-            server._jumping_clock.sleep_until = bug  # type: ignore[method-assign]
-            server._jumping_clock.wake()
+            server.running.clock.sleep_until = bug  # type: ignore[method-assign]
+            server.running.clock.wake()
             await trio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as info:
@@ -89,7 +89,7 @@ async def test_an_address_that_cannot_be_had() -> None:
 
 async def test_many_requests_in_one_send() -> None:
     async with open_server() as server:
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         for n in range(1000):
             await a.send(OpCode.CREATE, r.CreateRequest(f"/{n}", bytes(100), r.OPEN_ACL, 0))
         assert len(server.dump()) == 1000
@@ -102,7 +102,7 @@ async def test_many_requests_in_one_send() -> None:
 async def test_output_that_is_not_taken_stops_the_input() -> None:
     async with open_server() as server:
         server.load({"/big": bytes(100_000)})
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         for _ in range(200):
             await a.send(OpCode.GET_DATA, r.GetDataRequest("/big", False))
         for _ in range(200):
@@ -137,7 +137,7 @@ async def _expect_closed(stream: trio.abc.ReceiveStream) -> None:
 async def test_eof_from_the_client() -> None:
     async with open_server() as server:
         stream = server.open_stream()
-        a = await RawClient(stream).connect()
+        a = await StreamClient(stream).connect()
         await a.send(OpCode.PING)
         await stream.send_eof()
         with pytest.raises(trio.ClosedResourceError):
@@ -171,7 +171,7 @@ async def test_virtual_time_passes_with_any_tick(autojump_clock: trio.testing.Mo
 
 async def test_what_was_recorded_can_be_asked_for_afterwards() -> None:
     async with open_server() as server:
-        a = await RawClient(server.open_stream()).connect()
+        a = await StreamClient(server.open_stream()).connect()
         await a.create("/a")
         recorded = server.history(kind="reply")
     assert recorded

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from ....support import jvm
-from ....support.interop import PATIENCE
 from ....support.needs import need
+from ....support.waiting import PATIENCE
 from .process import CuratorProcess
 
 

@@ -19,8 +19,8 @@ from typing import IO, Any, Self
 
 import trio
 
-from ....support.interop import PATIENCE
 from ....support.jvm import CURATOR, class_path, java
+from ....support.waiting import PATIENCE
 
 SOURCE = Path(__file__).parent / "CuratorPeer.java"
 

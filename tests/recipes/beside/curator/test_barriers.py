@@ -10,7 +10,7 @@ from pyzk.recipes.barrier import Barrier
 from pyzk.recipes.double_barrier import DoubleBarrier
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, waits_for, when_there_are
+from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess
 
 

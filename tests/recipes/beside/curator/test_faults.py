@@ -10,7 +10,8 @@ from pyzk.recipes.errors import LockLost, LossReason
 from pyzk.recipes.locks.lock import Lock
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import Holder, waits_for, when_there_are
+from ....support.interop import Holder
+from ....support.waiting import waits_for, when_there_are
 from .process import CuratorProcess
 
 
@@ -151,7 +152,7 @@ async def test_our_create_whose_reply_is_lost(server: EmbeddedServer, curator: C
         mutex = await client.make("mutex", "/lock")
         await zk.create("/lock")
         with server.fault(op="multi", session=zk.session.id, when="after", action="disconnect"):
-            async with Lock(zk, "/lock", naming="both") as grant:
+            async with Lock(zk, "/lock", layout="both") as grant:
                 assert owners(server, "/lock") == [zk.session.id] * 2
                 assert await mutex("try", 0) is False
                 await grant.verify()

@@ -12,7 +12,7 @@ import pytest
 from pyzk.client import NoNodeError, ZooKeeper, connect
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, when_there_are
+from ....support.waiting import until, when_there_are
 from .process import Curator, CuratorError, CuratorProcess
 
 U36 = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -11,7 +11,7 @@ from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until
+from ....support.waiting import until
 from .process import CuratorProcess, Remote
 
 

@@ -18,7 +18,7 @@ from pyzk.recipes.queues.priority_queue import PriorityQueue
 from pyzk.recipes.queues.queue import Queue
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, waits_for, when_there_are
+from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyzk.client import ZooKeeper, connect
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, waits_for
+from ....support.waiting import until, waits_for
 from .process import CuratorProcess, Reply
 
 U36 = str(uuid.UUID(int=0xA << 124))

@@ -15,7 +15,7 @@ from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.shared_value import SharedValue
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import until, waits_for, when_there_are
+from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess, Remote
 
 LEASES = "/semaphore/leases"

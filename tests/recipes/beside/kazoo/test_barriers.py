@@ -17,7 +17,8 @@ from pyzk.recipes.barrier import Barrier
 from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import kazoo_client, until, waits_for, when_there_are
+from ....support.interop import kazoo_client
+from ....support.waiting import until, waits_for, when_there_are
 
 PATH = "/barrier"
 

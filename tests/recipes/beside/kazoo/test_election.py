@@ -21,7 +21,8 @@ from pyzk.recipes.leader_latch import LeaderLatch
 from pyzk.recipes.partitioner import Partitioner
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import PATIENCE, kazoo_client, until, waits_for, when_there_are
+from ....support.interop import kazoo_client
+from ....support.waiting import PATIENCE, until, waits_for, when_there_are
 
 in_thread = trio.to_thread.run_sync
 

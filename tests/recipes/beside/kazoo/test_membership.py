@@ -12,18 +12,19 @@ from kazoo.recipe.party import ShallowParty
 
 from pyzk.client import connect
 from pyzk.recipes.locks.time_lease import MultiTimeLease, TimeLease
-from pyzk.recipes.membership.party import Layout, Party
+from pyzk.recipes.membership.party import Party, PartyLayout
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import kazoo_client, until
+from ....support.interop import kazoo_client
+from ....support.waiting import until
 
 MINUTE = timedelta(minutes=1)
 
-PARTIES: list[tuple[Layout, type]] = [("kazoo", KazooParty), ("kazoo-shallow", ShallowParty)]
+PARTIES: list[tuple[PartyLayout, type]] = [("kazoo", KazooParty), ("kazoo-shallow", ShallowParty)]
 
 
 @pytest.mark.parametrize(("layout", "kind"), PARTIES)
-async def test_a_party_of_both(server: EmbeddedServer, layout: Layout, kind: type) -> None:
+async def test_a_party_of_both(server: EmbeddedServer, layout: PartyLayout, kind: type) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo:
         theirs = kind(kazoo, "/party", "their-id")
         ours = Party(zk, "/party", "our-id", layout=layout)

@@ -19,7 +19,8 @@ from pyzk.recipes.queues.priority_queue import PriorityQueue
 from pyzk.recipes.queues.queue import Queue
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import PATIENCE, kazoo_client, until, waits_for
+from ....support.interop import kazoo_client
+from ....support.waiting import PATIENCE, until, waits_for
 
 T = TypeVar("T")
 PATH = "/queue"

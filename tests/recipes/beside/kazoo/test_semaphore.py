@@ -13,7 +13,8 @@ from pyzk.recipes import Grant, InconsistentLimit, WouldBlock
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import PATIENCE, kazoo_client, until, waits_for
+from ....support.interop import kazoo_client
+from ....support.waiting import PATIENCE, until, waits_for
 
 PATH = "/pool"
 GATE = "/pool-__lock__"

@@ -1,7 +1,7 @@
 """``pyzk-lock``: run a command while holding a lock. For users: docs/pyzk-lock.md.
 
-``arguments`` reads what is wanted, ``running`` holds the lock, ``child`` looks after the processes,
-``listing`` shows who holds what.
+``arguments`` reads the arguments, ``running`` holds the lock while the command runs, ``listing`` shows the
+holders and the waiters of a lock.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import trio
 
-from .arguments import parse
+from ..status import Failure, Status, say
+from .arguments import PROG, parse
 from .running import run, show
-from .status import PROG, Failure, Status, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parse(sys.argv[1:] if argv is None else argv)
         return trio.run(show if options.list else run, options)
     except Failure as failure:
-        say(str(failure))
+        say(PROG, str(failure))
         return failure.status
     except KeyboardInterrupt:
         return Status.SIGNAL + signal.SIGINT

@@ -86,7 +86,8 @@ async def test_children_that_come_while_away_beside_a_recursive_watch(
         nursery.cancel_scope.cancel()
 
 
-async def test_deleted_and_created_again_is_a_change(  # E-43
+@pytest.mark.row("E-43")
+async def test_deleted_and_created_again_is_a_change(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/node", b"same")
@@ -104,8 +105,9 @@ async def test_deleted_and_created_again_is_a_change(  # E-43
     assert await anext(lists) == ["child"]
 
 
+@pytest.mark.row("E-18")
 @pytest.mark.parametrize("fault", ["disconnect", "expire", "restart", "cut off"])
-async def test_what_happens_while_away_is_told(  # E-18
+async def test_what_happens_while_away_is_told(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, fault: str
 ) -> None:
     other = await lab.client()
@@ -170,8 +172,9 @@ async def test_a_closed_client(autojump_clock: MockClock, lab: Lab) -> None:
         await anext(values)
 
 
+@pytest.mark.row("E-37")
 async def test_a_new_session_syncs_first(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Its server may be behind the one before (trap E-37)."""
+    """Its server may be behind the one before."""
     await zk.create("/node", b"1")
     values = watch_node(zk, "/node")
     await anext(values)

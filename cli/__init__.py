@@ -1,0 +1,1 @@
+"""The commands ``pyzk`` and ``pyzk-lock``."""

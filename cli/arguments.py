@@ -1,0 +1,116 @@
+"""What the arguments of the commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from .status import Failure, Status
+
+DEFAULT_HOSTS = "127.0.0.1:2181"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are failures."""
+
+    def error(self, message: str) -> NoReturn:
+        raise wrong(self.prog, message)
+
+
+def wrong(program: str, message: str) -> Failure:
+    """The failure of arguments that make no sense."""
+    return Failure(Status.USAGE, f"{message} (see {program} --help)")
+
+
+def seconds(text: str) -> float:
+    """The type of a length of time."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError
+    return value
+
+
+def number(text: str) -> int:
+    """The type of a number of things, at least one."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup, environ: Mapping[str, str]) -> None:
+    """Add the options that say which server, and who we are."""
+    parser.add_argument(
+        "--hosts",
+        metavar="HOST:PORT,...",
+        default=environ.get("PYZK_HOSTS") or DEFAULT_HOSTS,
+        help=f"(default: $PYZK_HOSTS, else {DEFAULT_HOSTS})",
+    )
+    parser.add_argument(
+        "--session-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)"
+    )
+    parser.add_argument(
+        "--auth-file",
+        metavar="FILE",
+        type=Path,
+        help="identities, one SCHEME:CREDENTIAL a line, as in digest:user:password (default: $PYZK_AUTH)",
+    )
+
+
+def check_server(program: str, hosts: str, session_timeout: float) -> None:
+    """Check what :func:`add_hosts` reads.
+
+    :raises Failure: if it makes no sense.
+    """
+    from ..client.hosts import ConnectString
+    from ..protocol.errors import BadArgumentsError
+
+    if not session_timeout:
+        raise wrong(program, "--session-timeout must be more than 0")
+    try:
+        ConnectString.parse(hosts)
+    except (ValueError, BadArgumentsError) as error:
+        raise wrong(program, str(error)) from None
+
+
+def check_path(program: str, path: str) -> None:
+    """Check the path of a znode.
+
+    :raises Failure: if it cannot be one.
+    """
+    from ..protocol.errors import BadArgumentsError
+    from ..protocol.paths import validate_path
+
+    try:
+        validate_path(path)
+    except BadArgumentsError as error:
+        raise wrong(program, str(error)) from None
+
+
+def identities(
+    program: str, file: Path | None, environ: Mapping[str, str] = os.environ
+) -> tuple[tuple[str, str], ...]:
+    """The identities, as pairs of scheme and credential. No message shows more of them than where they are.
+
+    :raises Failure: for a file that cannot be read, or a line that is none.
+    """
+    source, text = "PYZK_AUTH", environ.get("PYZK_AUTH", "")
+    if file is not None:
+        source = str(file)
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise wrong(program, f"cannot read --auth-file {file}: {reason}") from None
+    found = []
+    for count, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            scheme, colon, credential = line.partition(":")
+            if not (scheme and colon):
+                raise wrong(program, f"{source}, line {count}: it must be SCHEME:CREDENTIAL")
+            found.append((scheme.strip(), credential))
+    return tuple(found)

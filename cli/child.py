@@ -1,0 +1,190 @@
+"""Running a command, and ending all processes that it has started.
+
+The rules:
+
+* On Linux these are all its descendants, daemons too: this process is their *subreaper*, so a descendant
+  whose parent has ended becomes a child of this process. All have ended when this process has no children
+  any more.
+* On other systems these are the processes of its process group; at a terminal, the command alone.
+* Processes that this process had as children before are never touched.
+* To end them, SIGTERM is sent to all; after a time, SIGKILL to those that are left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from .status import Failure, Status
+
+_SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
+_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+"""Numbers of options of prctl(2)."""
+_libc = ctypes.CDLL(None)
+
+_POLL_INTERVAL = 0.05
+"""Seconds between two looks for processes that are left: SIGCHLD announces the end of children only."""
+
+
+class Child:
+    """A command that runs.
+
+    The command has a process group of its own. But at a terminal it stays in the group of this process, so
+    that it can read from the terminal, and the terminal can stop and interrupt it.
+
+    :ivar ended: set when the command itself has ended, and its status is known. Other processes may be left.
+    :raises OSError: the command cannot be run.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.ended = trio.Event()
+        self._left = True
+        self._own_group = not _has_terminal()
+        self._others: set[int] = set()  # children that are not of the command
+        prepare = None
+        if _LINUX:
+            # A shell that replaces itself by this process (exec) leaves its children: exec > >(logger).
+            self._others = _descendants({os.getpid()})
+            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            prepare = partial(_end_with, os.getpid())
+        self._process = subprocess.Popen(
+            command, env=environment, process_group=0 if self._own_group else None, preexec_fn=prepare
+        )
+
+    @property
+    def status(self) -> int:
+        """The exit status of the command; after a signal, 128 + its number."""
+        code = self._process.returncode
+        return code if code >= 0 else Status.SIGNAL - code
+
+    @property
+    def _target(self) -> int:
+        """The group or the process, as an argument of kill(2)."""
+        return -self._process.pid if self._own_group else self._process.pid
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on. A terminal has sent its signals to the command already."""
+        if self.ended.is_set() or (not self._own_group and number in (signal.SIGINT, signal.SIGQUIT)):
+            return
+        _kill(self._target, number)
+
+    def reap(self) -> None:
+        """Collect the processes that have ended; to be called at SIGCHLD."""
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self._process.pid:
+                    self._process.returncode = os.waitstatus_to_exitcode(found[1])
+                    self.ended.set()
+        except ChildProcessError:
+            self._left = not _LINUX and _kill(self._target, 0)
+
+    async def end(self, grace: float) -> None:
+        """End all processes that are left: by SIGTERM, and after ``grace`` seconds by SIGKILL."""
+        kill_at = trio.current_time() + grace
+        asked: set[int] = set()
+        self.reap()
+        while self._left:
+            processes = self._processes()
+            if self._others and not processes:
+                return
+            left = kill_at - trio.current_time()
+            if left <= 0:
+                _kill_all(processes, signal.SIGKILL)
+            elif not processes & asked:  # a process that was asked may start others to clean up
+                asked |= processes
+                _kill_all(processes, signal.SIGTERM)
+                _kill_all(processes, signal.SIGCONT)  # a stopped process would not get SIGTERM
+            await trio.sleep(min(left, _POLL_INTERVAL) if left > 0 else _POLL_INTERVAL)
+            self.reap()
+
+    def _processes(self) -> set[int]:
+        """The processes that are left, as arguments of kill(2)."""
+        if _LINUX:
+            return _descendants({os.getpid()}) - self._others - _descendants(self._others)
+        return {self._target}
+
+
+def heeded() -> list[int]:
+    """The signals that are passed on to the command. A signal that is ignored, as under nohup, stays
+    ignored."""
+    return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def runnable(command: str) -> Iterator[None]:
+    """Turn the OSError of a command that cannot be run into a failure.
+
+    :raises Failure: with the status that shells use.
+    """
+    try:
+        yield
+    except OSError as error:
+        status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.NOT_EXECUTABLE
+        raise Failure(status, f"{command}: {error.strerror}") from None
+
+
+def find(command: str) -> None:
+    """Check that a command can be found, before a long wait for its lock.
+
+    :raises OSError: there is no such command.
+    """
+    if shutil.which(command) is None:
+        code = errno.EACCES if "/" in command and os.path.exists(command) else errno.ENOENT
+        raise OSError(code, os.strerror(code))
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill the new process, in which this runs, when its parent is killed."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(Status.SIGNAL + signal.SIGKILL)
+
+
+def _kill(target: int, number: int) -> bool:
+    """Send a signal. Returns False if there is no such process."""
+    try:
+        os.kill(target, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _kill_all(targets: set[int], number: int) -> None:
+    for target in targets:
+        _kill(target, number)
+
+
+def _descendants(ancestors: set[int]) -> set[int]:
+    """The children of some processes, their children, and so on."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(file.parent.name)] = int(file.read_bytes().rpartition(b")")[2].split()[1])
+    known = found = ancestors
+    while found:
+        found = {process for process, parent in parents.items() if parent in found} - known
+        known = known | found
+    return known - ancestors

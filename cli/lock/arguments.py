@@ -1,0 +1,188 @@
+"""The arguments of ``pyzk-lock``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ...protocol.version import __version__
+from ...recipes.base.hold import Suspended
+from ...recipes.locks.names import LockLayout
+from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
+from ..status import Failure
+
+PROG: Final = "pyzk-lock"
+
+_DESCRIPTION = "Run a command while holding a lock in ZooKeeper, or show who holds it."
+_USAGE = f"""{PROG} [OPTIONS] PATH -- COMMAND [ARGUMENT ...]
+       {PROG} [OPTIONS] --list [--json] PATH"""
+_EPILOG = (
+    "Exit status: that of the command; 75: not acquired; 76: lost, and the command was ended; 69: no server."
+    " In its environment: PYZK_LOCK_PATH, PYZK_LOCK_TOKEN, PYZK_LOCK_NODE, PYZK_LOCK_SESSION."
+)
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """The arguments, checked. Times are in seconds.
+
+    :ivar command: the command and its arguments; empty with ``list``.
+    :ivar timeout: how long to wait for the lock; infinity for ever, 0 not at all.
+    :ivar slots: how many processes may hold the semaphore; None for a lock.
+    :ivar data: the data of the own znode.
+    :ivar auth: identities, as pairs of scheme and credential.
+    """
+
+    path: str
+    command: tuple[str, ...]
+    hosts: str
+    session_timeout: float
+    shared: bool
+    timeout: float
+    slots: int | None
+    layout: LockLayout
+    suspended: Suspended
+    data: bytes
+    kill_after: float
+    auth: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+    verbose: bool
+    list: bool
+    json: bool
+
+
+def _wrong(message: str) -> Failure:
+    return wrong(PROG, message)
+
+
+def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = Parser(
+        prog=PROG,
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "path", metavar="PATH", help="the path of the lock; the znode is created when it is missing"
+    )
+
+    lock = parser.add_argument_group("the lock")
+    add = lock.add_mutually_exclusive_group().add_argument
+    add("-s", "--shared", action="store_true", help="hold a read lock: several readers may hold it at a time")
+    add("--slots", metavar="N", type=number, help="hold a semaphore: N processes may hold it at a time")
+    add = lock.add_mutually_exclusive_group().add_argument
+    add(
+        "-n", "--try", dest="timeout", action="store_const", const=0.0, help="do not wait if the lock is held"
+    )
+    add(
+        "-w",
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        help="wait for the lock at most so long (default: for ever)",
+    )
+    add = lock.add_argument
+    add(
+        "--layout",
+        choices=["curator", "kazoo", "both"],
+        default="curator",
+        help="the library whose names the znodes have, so that its programs take the same lock",
+    )
+    add(
+        "--data",
+        metavar="TEXT",
+        help="what --list shows others about us (default: host, pid, name of the command)",
+    )
+
+    add = parser.add_argument_group("the command").add_argument
+    add(
+        "-k",
+        "--kill-after",
+        metavar="SECONDS",
+        type=seconds,
+        default=5.0,
+        help="time from SIGTERM to SIGKILL, when the command has to end (default: 5; less if the lock ends)",
+    )
+    add(
+        "--suspended",
+        choices=["deadline", "cancel", "ignore"],
+        default="deadline",
+        help="without a connection, end the command: before the session may have expired (deadline, the"
+        " default), at once (cancel), or when the server says that the session has expired (ignore)",
+    )
+
+    add_hosts(parser.add_argument_group("the server"), environ)
+
+    add = parser.add_argument_group("output").add_argument
+    add(
+        "-l",
+        "--list",
+        action="store_true",
+        help="show who holds the lock and who waits for it, and run no command",
+    )
+    add("--json", action="store_true", help="with --list: print JSON")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say who holds the lock while waiting, and when it is granted and released",
+    )
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return parser
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
+    """Read the arguments.
+
+    :raises Failure: the arguments make no sense.
+    :raises SystemExit: after ``--help`` and ``--version``.
+    """
+    own, dashes, command = _split(argv)
+    given, rest = _parser(environ).parse_known_args(own)
+    if rest and not (dashes or rest[0].startswith("-")):
+        raise _wrong(f"put -- before the command: {PROG} {given.path} -- {' '.join(rest)}")
+    if rest:
+        what = (
+            "no such option"
+            if rest[0].startswith("-")
+            else "there must be only one PATH; put -- before the command, or leave out"
+        )
+        raise _wrong(f"{what}: {rest[0]}")
+    if given.list and command:
+        raise _wrong("--list runs no command; leave out -- and the command")
+    if given.json and not given.list:
+        raise _wrong("--json needs --list")
+    if not (given.list or command):
+        raise _wrong(f"no command to run: {PROG} {given.path} -- COMMAND")
+    if given.slots and given.layout == "both":
+        raise _wrong(
+            "--slots does not go with --layout both: the znodes of a semaphore are Curator's or kazoo's"
+        )
+    check_server(PROG, given.hosts, given.session_timeout)
+    check_path(PROG, given.path)
+
+    auth_file = given.__dict__.pop("auth_file")
+    if given.timeout is None:
+        given.timeout = math.inf
+    given.data = os.fsencode(_self_portrait(command) if given.data is None else given.data)
+    return Options(**vars(given), command=tuple(command), auth=identities(PROG, auth_file, environ))
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
+    """Cut at ``--``: the own arguments, whether there is a ``--``, and the command."""
+    if "--" not in argv:
+        return argv, False, []
+    at = argv.index("--")
+    return argv[:at], True, argv[at + 1 :]
+
+
+def _self_portrait(command: Sequence[str]) -> str:
+    """The default of ``--data``. It leaves out the arguments of the command: they may hold secrets, and
+    everybody who may read the lock reads the data."""
+    return f"{socket.gethostname()} pid {os.getpid()}: {os.path.basename(command[0]) if command else PROG}"

@@ -1,0 +1,40 @@
+"""The exit statuses of the commands, and their messages: one line each on standard error."""
+
+from __future__ import annotations
+
+import enum
+import sys
+
+
+class Status(enum.IntEnum):
+    """Exit statuses. Numbers from 64 to 78 have the meaning of sysexits.h, where it has one. ``pyzk-lock``
+    ends with the status of its command, if that has run to its end."""
+
+    NO = 1
+    """The answer is no: no such znode, trees that differ, a server that is not well, not confirmed."""
+    USAGE = 2
+    UNAVAILABLE = 69
+    REFUSED = 70
+    BUSY = 75
+    LOST = 76
+    FORBIDDEN = 77
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127
+    SIGNAL = 128
+    """128 + the number of the signal that has ended the command or the wait."""
+
+
+class Failure(Exception):
+    """The command cannot do what it should, for a reason that is no bug.
+
+    :param message: says what has happened, and what to do.
+    """
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def say(program: str, message: str) -> None:
+    """Print a message for the user on standard error."""
+    print(f"{program}: {message}", file=sys.stderr, flush=True)

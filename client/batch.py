@@ -1,0 +1,127 @@
+"""Several operations in one request: transactions, and batches of reads (wire.md section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, ClassVar
+
+import attrs
+
+from ..protocol.errors import BadArgumentsError, error_for
+from ..protocol.jute import JuteError
+from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
+from ..protocol.operations import OpCode
+from ..protocol.records import Create2Response, CreateResponse
+from .arguments import check_arguments
+from .operations import NOT_ENCODABLE, REPLY_HEADER_SIZE, Create, Operation, created_path
+
+_CREATED = (CreateResponse, Create2Response)
+_NOTHING = type(None)
+
+
+def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]:
+    try:
+        return tuple(operations)
+    except TypeError:
+        check_arguments(operations=operations)
+        raise
+
+
+@attrs.frozen
+class _Batch(Operation[list[Any]]):
+    """What a transaction and a batch of reads have in common (wire.md section 10).
+
+    :cvar members: the op codes that it may contain.
+    """
+
+    operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
+    path: str = "/"
+    members: ClassVar[Collection[int]]
+
+    def encode(self, prefix: str) -> bytes:
+        ops = []
+        try:
+            for operation in self.operations:
+                if operation.opcode not in self.members:
+                    raise TypeError
+                request = operation.request(prefix)
+                assert request is not None
+                ops.append(MultiOp(operation.opcode, request))
+            return encode_multi(ops)
+        except (*NOT_ENCODABLE, BadArgumentsError):
+            self._blame(prefix)
+            raise
+
+    def _blame(self, prefix: str) -> None:
+        """Find the operation that cannot be encoded.
+
+        :raises BadArgumentsError: the error of that operation, with its ``index``.
+        """
+        for index, operation in enumerate(self.operations):
+            try:
+                if isinstance(operation, Operation):
+                    operation.encode(prefix)
+                if not isinstance(operation, Operation) or operation.opcode not in self.members:
+                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
+            except BadArgumentsError as error:
+                error.message = f"operations[{index}]: {error.message}"
+                error.index = index
+                raise
+
+    def decode(self, reply: bytes, prefix: str) -> list[Any]:
+        results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
+        if len(results) != len(self.operations):
+            raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
+        return self._combine(results, prefix)
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
+        raise NotImplementedError
+
+    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
+        """The result of an operation that succeeded."""
+        response: Any = result.response
+        kind = type(response)
+        if kind in _CREATED and isinstance(operation, Create):
+            return created_path(response, prefix)
+        if kind is not (operation.opcode.response or _NOTHING):
+            raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
+        return operation.result(response, prefix)
+
+
+@attrs.frozen
+class Multi(_Batch):
+    """A transaction: all or nothing, under one zxid. If it fails, the error is that of the operation that
+    failed, and ``index`` is its position.
+
+    The result of a :class:`Create` is its path alone: inside a transaction real servers treat create2 as
+    create, and send no Stat (observed with 3.8.0).
+    """
+
+    members = TRANSACTION_OPS
+    opcode = OpCode.MULTI
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
+        for index, result in enumerate(results):
+            if result.err:  # the first code that is not 0 is the cause (wire.md section 10)
+                error = error_for(result.err, self.operations[index].path)
+                error.index = index
+                raise error
+        return [
+            self._result(operation, result, prefix)
+            for operation, result in zip(self.operations, results, strict=True)
+        ]
+
+
+@attrs.frozen
+class MultiRead(_Batch):
+    """Several :class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
+
+    idempotent = True
+    members = READ_OPS
+    opcode = OpCode.MULTI_READ
+
+    def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
+        return [
+            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
+            for operation, result in zip(self.operations, results, strict=True)
+        ]

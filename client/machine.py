@@ -1,0 +1,316 @@
+"""One session with the service, over one connection after another. No I/O and no clock.
+
+The caller opens connections and moves bytes. It says what time it is (in seconds, of any monotonic clock) and
+asks when to come back:
+
+    machine.connection_made(now)              a connection is open
+    machine.receive_data(data, now)           bytes came in
+    machine.data_to_send(now) -> bytes        bytes to write, in this order; empty if there are none
+    machine.next_deadline() -> float          call handle_timer(now) at this time at the latest
+    machine.should_close -> bool              the connection is of no more use: close it, then
+    machine.connection_lost(now, reason)      the connection is gone
+
+The rules:
+
+* Only the server ends a session. Until a server says "expired", the session may be alive, and the client
+  attaches to it again.
+* Requests are sent in the order in which they were submitted. A request submitted while there is no
+  connection waits for one, at most for the session timeout.
+* When a serving connection ends, every write in flight fails, and every write behind them in the queue:
+  a program that pipelines A and B must never see B applied without A. Reads go back to the queue. They fail
+  if there is no connection for the session timeout.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..protocol.errors import (
+    AuthFailedError,
+    BadArgumentsError,
+    ClosingError,
+    ConnectionLossError,
+    SessionExpiredError,
+    ZooKeeperError,
+)
+from ..protocol.operations import OpCode
+from .connection import Connection, Phase
+from .events import MissedReason
+from .request import REQUEST_HEADER_SIZE, Request
+from .session_data import Credential, SessionData
+
+
+class SessionState(enum.Enum):
+    """What the client knows of its session."""
+
+    CONNECTING = "there is no session yet"
+    CONNECTED = "requests are being served"
+    SUSPENDED = "there is no connection; the session may be alive or not"
+    EXPIRED = "the server has ended the session"
+    CLOSED = "the client was closed"
+
+
+_OPEN = (SessionState.CONNECTING, SessionState.CONNECTED, SessionState.SUSPENDED)
+
+
+class SessionMachine:
+    """The state of a session.
+
+    :ivar data: what one connection leaves to the next.
+    :ivar generation: 1 for the first session, one more for each that replaces an expired one.
+    :ivar on_state_change: called with each new state.
+    :ivar fatal: why there will never be a session; None as long as there may be one.
+    :ivar reason: why the last connection, or the last attempt to open one, failed.
+    """
+
+    def __init__(self, data: SessionData) -> None:
+        self.data = data
+        self.state = SessionState.CONNECTING
+        self.generation = 1
+        self.on_state_change: Callable[[SessionState], object] = lambda state: None
+        self.fatal: ZooKeeperError | None = None
+        self.reason = "no attempt has ended yet"
+        self._connection: Connection | None = None
+        self._close_request: Request[None] | None = None
+        self._probing = False
+
+    @property
+    def accepting(self) -> bool:
+        """Whether requests can be submitted."""
+        return self._close_request is None and self.state in _OPEN
+
+    # --- what the user asks ------------------------------------------------------------------------------
+
+    def submit(self, request: Request[Any], now: float) -> None:
+        """Queue a request.
+
+        :raises ClosingError: after :meth:`close`.
+        :raises SessionExpiredError: after the end of the session.
+        :raises BadArgumentsError: the request is larger than the limit.
+        """
+        if not self.accepting:
+            raise self._refusal(request.path)
+        size, limit = len(request.body) + REQUEST_HEADER_SIZE, self.data.request_limit
+        if size > limit:
+            raise BadArgumentsError(
+                request.path,
+                f"a request of {size:,} bytes exceeds the limit of {limit:,}; raise it on the server with "
+                "jute.maxbuffer and here with request_limit",
+            )
+        if self.state is not SessionState.CONNECTED:
+            request.give_up_at = now + self.data.timeout
+        self.data.outbox.append(request)
+
+    def add_credential(self, credential: Credential, now: float) -> Request[None]:
+        """Authenticate this connection and, once the server has accepted the identity, every later one."""
+        request: Request[None] = Request(OpCode.AUTH, credential.packet(), retry=True)
+        self.submit(request, now)
+
+        def settled(request: Request[None]) -> None:
+            if request.error is None and credential not in self.data.credentials:
+                self.data.credentials.append(credential)
+
+        request.on_settled(settled)
+        return request
+
+    def withdraw(self, request: Request[Any]) -> bool:
+        """Take back a request that is still in the queue: it fails as not sent. Returns False if the request
+        was sent or is settled."""
+        if request.settled or request.xid:
+            return False
+        request.fail(ConnectionLossError(request.path, "the request was withdrawn", sent=request.sent))
+        return True
+
+    def close(self) -> Request[None]:
+        """Tell the server, behind everything submitted before, to end the session. Nothing can be submitted
+        any more. The state is CLOSED once the returned request is settled; :meth:`abandon` stops the wait."""
+        if self._close_request is None:
+            self._close_request = Request(OpCode.CLOSE_SESSION)
+            self._close_request.on_settled(lambda request: self.abandon())
+            if self.state in _OPEN:
+                self.data.outbox.append(self._close_request)
+            else:
+                self._close_request.succeed(None)
+        return self._close_request
+
+    def abandon(self) -> None:
+        """Stop now. Every request that is not settled fails. If the server was not told to close the session,
+        the session lives on there until it expires."""
+        if self.state in _OPEN:
+            self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
+        self.data.watches.end(ClosingError(message="the client was closed"))
+
+    def renew(self) -> None:
+        """After EXPIRED: start over with a new session."""
+        self.generation += 1
+        self.data.reset()
+        self._set_state(SessionState.CONNECTING)
+
+    def _refusal(self, path: str | None) -> ZooKeeperError:
+        """Why nothing can be submitted."""
+        if self.fatal is not None:
+            return self.fatal
+        if self.state is SessionState.EXPIRED:
+            return SessionExpiredError(path)
+        return ClosingError(path, "the client was closed")
+
+    # --- the connection ----------------------------------------------------------------------------------
+
+    @property
+    def should_close(self) -> bool:
+        """Whether there is no connection, or one that is of no more use."""
+        return self._connection is None or self._connection.over
+
+    @property
+    def connected_since(self) -> float:
+        """When the present connection began to serve, in the caller's time; infinity if it does not serve."""
+        return self._connection.ready_since if self._connection is not None else math.inf
+
+    def connect_failed(self, reason: str) -> None:
+        """No connection could be opened. Requests that fail for lack of a connection name the reason."""
+        self.reason = reason
+
+    def connection_made(self, now: float) -> None:
+        """A connection is open."""
+        self._connection = Connection(self.data, now, probing=self._probing)
+
+    @property
+    def has_data_to_send(self) -> bool:
+        """Whether :meth:`data_to_send` would return any bytes."""
+        return self._connection is not None and self._connection.has_data_to_send
+
+    def data_to_send(self, now: float) -> bytes:
+        """The bytes to write now. Ask again after writing them."""
+        return self._connection.data_to_send(now) if self._connection is not None else b""
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Handle bytes from the server."""
+        connection = self._connection
+        if connection is None:
+            return
+        before = connection.phase
+        connection.receive_data(data, now)
+        if connection.phase is before:
+            return
+        if connection.phase is Phase.READY:
+            self._set_state(SessionState.CONNECTED)
+        elif connection.phase is Phase.EXPIRED:
+            self._finish(SessionState.EXPIRED, None)
+        elif connection.phase is Phase.REFUSED and not self.data.metrics.connections:
+            # Fatal only before the first session: after it, another server may still accept the identity.
+            self.fatal = AuthFailedError(None, connection.reason)
+            self._finish(SessionState.CLOSED, self.fatal)
+
+    def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
+        """The connection is gone.
+
+        :param reason: why, unless the connection itself knows the reason.
+        """
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        connection.end(reason)
+        self.reason = connection.reason
+        data = self.data
+        data.lease.disconnected()
+        # A server whose last zxid is lower than ours closes the connection and says nothing (wire.md section
+        # 4.2). A server that has lost its data does so for ever, and we would never learn that our session is
+        # gone (trap 17). So, once the session may be over, the next handshake names zxid 0, and that
+        # connection only finds out whether the session is alive.
+        self._probing = bool(data.session_id and not connection.heard and now > data.acknowledgement_due)
+
+        served = self.state is SessionState.CONNECTED
+        if served:
+            self._set_state(SessionState.SUSPENDED)
+        data.watches.disconnected()
+        waiting, data.outbox = [*connection.in_flight, *data.outbox], deque()
+        for request in waiting:
+            request.xid = 0
+            if request.settled:
+                continue
+            if request is self._close_request:
+                if request.sent:  # the server ends the connection after it, with or without a reply
+                    request.succeed(None)
+                else:
+                    data.outbox.append(request)
+            elif not served or (request.retry and not _is_overdue(request, now)):
+                if request.give_up_at is None:
+                    request.give_up_at = now + data.timeout
+                data.outbox.append(request)
+            else:
+                request.fail(self._loss(request))
+
+    def _loss(self, request: Request[Any]) -> ConnectionLossError:
+        fate = "the request may have been applied" if request.sent else "the request was not sent"
+        message = f"the connection was lost ({self.reason}); {fate}"
+        return ConnectionLossError(request.path, message, sent=request.sent)
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When to call :meth:`handle_timer`, in the caller's time; infinity for never."""
+        deadline = self._connection.next_deadline() if self._connection is not None else math.inf
+        if self.state is not SessionState.CONNECTED:
+            first = self._first_waiting()
+            if first is not None and first.give_up_at is not None:
+                deadline = min(deadline, first.give_up_at)
+        return deadline
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due by now: pings, and giving up what has waited too long."""
+        if self._connection is not None:
+            self._connection.handle_timer(now)
+        if self.state is SessionState.CONNECTED:
+            return
+        while (request := self._first_waiting()) is not None and _is_overdue(request, now):
+            self.data.outbox.popleft()
+            message = f"no connection within {self.data.timeout:.1f} s ({self.reason})"
+            request.fail(ConnectionLossError(request.path, message, sent=request.sent))
+
+    def _first_waiting(self) -> Request[Any] | None:
+        """The first request of the queue. It is also the first whose time to give up comes."""
+        outbox = self.data.outbox
+        while outbox and outbox[0].settled:
+            outbox.popleft()
+        return outbox[0] if outbox else None
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    def _set_state(self, state: SessionState) -> None:
+        if state is not self.state:
+            self.state = state
+            self.on_state_change(state)
+
+    def _finish(self, state: SessionState, error: ZooKeeperError | None) -> None:
+        """Settle every request.
+
+        :param error: what unsent requests and reads fail with; None for a :class:`SessionExpiredError` each.
+        """
+        self._set_state(state)
+        in_flight: deque[Request[Any]] = deque()
+        if self._connection is not None:
+            self._connection.end("the client was closed")
+            self.reason = self._connection.reason
+            in_flight, self._connection.in_flight = self._connection.in_flight, in_flight
+        waiting, self.data.outbox = [*in_flight, *self.data.outbox], deque()
+        for request in waiting:
+            if request.settled:
+                continue
+            if request is self._close_request:
+                request.succeed(None)
+            elif request.xid and not request.retry:
+                request.fail(self._loss(request))
+            else:
+                request.fail(error or SessionExpiredError(request.path))
+        if state is SessionState.EXPIRED:
+            self.data.missed = MissedReason.EXPIRED
+            self.data.watches.expired()
+
+
+def _is_overdue(request: Request[Any], now: float) -> bool:
+    """Whether a request has waited for a connection as long as it may."""
+    return request.give_up_at is not None and now >= request.give_up_at

@@ -1,0 +1,104 @@
+"""What outlives a connection: the state that one connection of a session leaves to the next."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from ..protocol.constants import INT_MAX, JUTE_MAXBUFFER
+from ..protocol.records import AuthPacket
+from .events import MissedReason
+from .lease import Lease
+from .registry import WatchRegistry
+from .request import Request
+
+DEFAULT_REPLY_LIMIT = 64 * 2**20
+"""Bytes. No setting of a server bounds its replies: a list of children can be larger than any request."""
+NO_PASSWORD = bytes(16)
+"""The password that a client without a session sends: 16 zero bytes (wire.md section 4.1)."""
+
+
+def _to_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(memoryview(text))
+
+
+@attrs.frozen
+class Credential:
+    """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
+
+    scheme: str
+    auth: bytes = attrs.field(repr=False, converter=_to_bytes)
+
+    def packet(self) -> bytes:
+        """The body of the request that adds the identity (wire.md section 12.1)."""
+        return AuthPacket(0, self.scheme, self.auth).encode()
+
+
+@attrs.define
+class Metrics:
+    """Counters since the client was made.
+
+    :ivar requests: how many requests were sent, by op code; without pings, and without the ``sync`` requests
+        that keep a lease.
+    :ivar connections: how many times a session was attached to a server.
+    """
+
+    requests: Counter[int] = attrs.Factory(Counter)
+    connections: int = 0
+
+
+def _unique(credentials: Iterable[Credential]) -> list[Credential]:
+    return list(dict.fromkeys(credentials))
+
+
+@attrs.define
+class SessionData:
+    """What one connection of a session leaves to the next. Times are in seconds.
+
+    :ivar wanted_timeout: the session timeout to ask for; the server has the last word.
+    :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
+        the next connection on.
+    :ivar session_id: 0 without a session. Give id and password to take over a session.
+    :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
+    :ivar reply_limit: the largest reply in bytes that is accepted.
+    :ivar timeout: the negotiated session timeout; before there is one, the wanted one.
+    :ivar last_zxid: the highest zxid seen in a reply.
+    :ivar lease: until when the session cannot have ended.
+    :ivar outbox: requests that no connection has sent yet, in the order of their submission.
+    :ivar missed: why persistent watches may have missed events by the time they are armed again.
+    :ivar xid: the number of the last request.
+    """
+
+    watches: WatchRegistry
+    wanted_timeout: float
+    connect_budget: float
+    credentials: list[Credential] = attrs.field(factory=list, converter=_unique)
+    session_id: int = 0
+    password: bytes = NO_PASSWORD
+    request_limit: int = JUTE_MAXBUFFER
+    reply_limit: int = DEFAULT_REPLY_LIMIT
+    timeout: float = attrs.Factory(lambda self: self.wanted_timeout, takes_self=True)
+    last_zxid: int = 0
+    lease: Lease = attrs.Factory(Lease)
+    outbox: deque[Request[Any]] = attrs.Factory(deque)
+    metrics: Metrics = attrs.Factory(Metrics)
+    missed: MissedReason = MissedReason.RECONNECTED
+    xid: int = 0
+
+    def next_xid(self) -> int:
+        """The number of the next request: from 1 up, and again from 1 after the largest int of 32 bits."""
+        self.xid = self.xid + 1 if self.xid < INT_MAX else 1
+        return self.xid
+
+    def reset(self) -> None:
+        """Forget the session: the next handshake asks for a new one."""
+        self.session_id, self.password, self.last_zxid = 0, NO_PASSWORD, 0
+        self.lease.ended()
+
+    @property
+    def acknowledgement_due(self) -> float:
+        """When the connection is given up if no server has answered a later message, in the caller's time."""
+        return self.lease.acknowledged + self.timeout

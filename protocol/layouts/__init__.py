@@ -1,0 +1,28 @@
+"""How lock libraries lay out their znodes, and who waits for whom.
+
+Recipes, ``pyzk locks`` and other inspectors read this one description. It is pure: a caller reads
+directories, hands them in, and takes the answer out.
+
+* :mod:`.names` reads the name of one child.
+* :mod:`.waiting` puts the contenders of one directory in order and says who waits for whom.
+* :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
+"""
+
+from .directories import Directory, Layout, Shape, parts, recognise
+from .names import Kind, Library, Place, parse, queue
+from .waiting import Child, Contender
+
+__all__ = [
+    "Child",
+    "Contender",
+    "Directory",
+    "Kind",
+    "Layout",
+    "Library",
+    "Place",
+    "Shape",
+    "parse",
+    "parts",
+    "queue",
+    "recognise",
+]

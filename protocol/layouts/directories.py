@@ -1,0 +1,341 @@
+"""What a directory is: a lock, a semaphore, an election, a queue ... and who holds and who waits.
+
+:func:`recognise` goes by the names of the children; where several recipes have the same names it also goes by
+what was read of the znodes. The first rule that matches decides:
+
+1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it; those of ``locks``
+   wait, the first of them for a lease (recipe-rules.md B.5).
+2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
+   (recipe-rules.md B.9).
+3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
+4. Any contender: a lock, a read-write lock or an election, by the markers (recipe-rules.md B.2).
+5. ``ready`` or ``sentinel`` beside members: a double barrier; who is in it, waits while that is not there.
+6. Names of 32 hex digits: leases of kazoo's semaphore if its gate is there or the directory holds a limit,
+   else members of kazoo's double barrier.
+7. Items of queues; members of parties.
+8. An ephemeral child with the name that a known program gives its leader: an election.
+9. Ephemeral children and no others: a group.
+
+Everything else is not recognised. A barrier cannot be: it is one znode without children, like any other. The
+elections of kazoo (``Election``) and of Curator's ``LeaderSelector`` are locks, in their znodes too.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from ..paths import join
+from .names import (
+    BARRIER_MEMBERS,
+    KAZOO_LEASE,
+    PARTY_MEMBERS,
+    QUEUE_ITEMS,
+    Library,
+    owner,
+)
+from .waiting import LAST_SEQUENCE, Child, Contender, contenders
+
+
+class Shape(enum.StrEnum):
+    """What a directory is."""
+
+    LOCK = "lock"
+    READ_WRITE_LOCK = "read-write lock"
+    SEMAPHORE = "semaphore"
+    ELECTION = "election"
+    LEASE = "lease"
+    DOUBLE_BARRIER = "double barrier"
+    QUEUE = "queue"
+    GROUP = "group"
+
+
+@attrs.frozen
+class Directory:
+    """A znode and its children, as far as they were read."""
+
+    children: Mapping[str, Child]
+    data: bytes | None = None
+
+
+@attrs.frozen
+class Layout:
+    """What was recognised.
+
+    :ivar holders: who holds it now, first come first; the members of a group; who passed a double barrier.
+    :ivar waiters: in the order in which they come.
+    :ivar limit: how many may hold a semaphore at a time, where that is stored.
+    :ivar items: how many a queue holds.
+    :ivar parts: other directories that belong to this one.
+    :ivar unknown: names of children that are nobody's known.
+    :ivar remarks: what is wrong, each in a sentence.
+    """
+
+    shape: Shape
+    holders: tuple[Contender, ...] = ()
+    waiters: tuple[Contender, ...] = ()
+    limit: int | None = None
+    items: int | None = None
+    parts: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    library: Library | None = None
+    """The library of a directory in which nobody is."""
+
+    @property
+    def libraries(self) -> tuple[Library, ...]:
+        """Whose contenders are in it, in the order in which they came."""
+        found = dict.fromkeys(entry.library for entry in (*self.holders, *self.waiters) if entry.library)
+        return tuple(found) or ((self.library,) if self.library else ())
+
+
+Directories = Mapping[str, Directory]
+_GATE = "-__lock__"
+
+
+def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The other directories that must be read to know what this one is.
+
+    They may not exist.
+    """
+    present = set(names)
+    if {"locks", "leases"} <= present:
+        return join(path, "locks"), join(path, "leases")
+    if present and present <= {"entries", "taken"}:
+        return join(path, "entries"), join(path, "taken")
+    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # nobody may hold a lease at the moment
+        return (path + _GATE,)
+    return ()
+
+
+def recognise(path: str, directories: Directories) -> Layout | None:
+    """Say what a directory is; None if it is not recognised.
+
+    :param directories: the directory itself, and its :func:`parts` where they exist, by their paths.
+    """
+    for rule in _RULES:
+        if (found := rule(path, directories)) is not None:
+            return found
+    return None
+
+
+# --- the rules, in their order -----------------------------------------------------------------------------
+
+
+def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
+    if not {"locks", "leases"} <= directories[path].children.keys():
+        return None
+    gate, leases = (directories.get(part, Directory({})) for part in parts(path, ("locks", "leases")))
+    holders, foreign = contenders(leases.children)
+    if any(holder.role != "lease" for holder in holders):
+        return None
+    remarks = [f"Curator counts {name}, which is no lease, as a lease." for name in foreign]
+    return Layout(
+        Shape.SEMAPHORE,
+        tuple(holders),
+        _at_gate(gate),
+        parts=parts(path, ("locks", "leases")),
+        unknown=tuple(foreign),
+        remarks=(*_complaints(holders), *remarks),
+        library=Library.CURATOR,
+    )
+
+
+def _at_gate(gate: Directory | None) -> tuple[Contender, ...]:
+    """Those who wait for a lease: the first at the gate for the lease itself, the others for those before."""
+    return tuple(contenders(gate.children)[0]) if gate else ()
+
+
+def _locking_queue(path: str, directories: Directories) -> Layout | None:
+    if not (names := directories[path].children.keys()) or not names <= {"entries", "taken"}:
+        return None
+    entries, taken = (directories.get(part, Directory({})) for part in parts(path, names))
+    if entries.children and owner(QUEUE_ITEMS, entries.children) is not Library.KAZOO:
+        return None
+    return Layout(
+        Shape.QUEUE,
+        _members(taken, Library.KAZOO, "claim"),
+        items=len(entries.children),
+        parts=parts(path, names),
+        library=Library.KAZOO,
+    )
+
+
+def _time_lease(path: str, directories: Directories) -> Layout | None:
+    child = directories[path].children.get("lease_holder")
+    if child is None:
+        return None
+    try:
+        terms = json.loads(child.data or b"{}")
+        remarks = [f"{terms['holder']} holds it until {terms['end']}, in UTC, by the clock of its machine."]
+    except (ValueError, KeyError, TypeError):
+        remarks = []
+    holder = Contender(("lease_holder",), "lease", Library.KAZOO, child=child)
+    return Layout(Shape.LEASE, (holder,), remarks=tuple(remarks))
+
+
+def _lock(path: str, directories: Directories) -> Layout | None:
+    found, unknown = contenders(directories[path].children)
+    if not found:
+        return None
+    holders = tuple(entry for entry in found if not entry.waits_for)
+    waiters = tuple(entry for entry in found if entry.waits_for)
+    roles = {entry.role for entry in found}
+    shape = Shape.LOCK
+    if roles == {"lease"}:
+        shape = Shape.SEMAPHORE
+    elif roles & {"read", "write"}:
+        shape = Shape.READ_WRITE_LOCK
+    elif roles <= {"latch", "candidate"}:
+        shape = Shape.ELECTION
+    remarks = _complaints(found)
+    if shape is not Shape.SEMAPHORE and _is_shared_by_strangers(holders):
+        remarks.append(_STRANGERS.format(len(holders), ", ".join(sorted({str(e.library) for e in holders}))))
+    remarks += [
+        f"{entry.name} waits for {entry.waits_for}, which is no contender: delete that."
+        for entry in waiters
+        if entry.waits_for in unknown
+    ]
+    return Layout(shape, holders, waiters, unknown=tuple(unknown), remarks=tuple(remarks))
+
+
+_STRANGERS = (
+    "{} hold it at the same time, as their libraries do not look at each other ({}; Curator's names are"
+    " pyzk's too, which does look). Let all of them use one library, or pyzk's naming for both."
+)
+
+
+def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:
+    """Whether several hold what one may hold. A writer that became a reader holds it once, in two ways."""
+    if all(entry.shared for entry in holders):
+        return False
+    return len({entry.session or entry.sequence for entry in holders}) > 1
+
+
+def _complaints(found: Iterable[Contender]) -> list[str]:
+    """What is wrong with contenders, whatever they contend for."""
+    remarks = []
+    for entry in found:
+        if entry.session == 0:
+            remarks.append(
+                f"{entry.name} is persistent: it stays when its client has gone. Delete it by hand."
+            )
+        if entry.sequence is not None and not 0 <= entry.sequence < LAST_SEQUENCE:
+            remarks.append(
+                f"{entry.name} has a number behind the last one: several may hold the lock. Use another path."
+            )
+    return remarks
+
+
+def _double_barrier(path: str, directories: Directories) -> Layout | None:
+    names = directories[path].children.keys()
+    members = names - {"ready", "sentinel"}
+    library = owner(BARRIER_MEMBERS, members)
+    if library is None or (library is Library.KAZOO and members == names):
+        return None  # 32 hex digits alone: see the next rule
+    inside = _members(directories[path], library, "member", but=names - members)
+    return _barrier(inside, passed=members != names)
+
+
+def _barrier(inside: tuple[Contender, ...], *, passed: bool) -> Layout:
+    return Layout(Shape.DOUBLE_BARRIER, inside if passed else (), () if passed else inside)
+
+
+def _kazoo_semaphore(path: str, directories: Directories) -> Layout | None:
+    here = directories[path]
+    gate = directories.get(path + _GATE)
+    if not all(map(KAZOO_LEASE.matches, here.children)):
+        return None
+    text = here.data or b""
+    limit = int(text) if text.isdigit() else None
+    if gate is None and limit is None:
+        return _barrier(_members(here, Library.KAZOO, "member"), passed=False) if here.children else None
+    if gate is None and not here.children:
+        return None  # any znode that holds a number
+    return Layout(
+        Shape.SEMAPHORE,
+        _members(here, Library.KAZOO, "lease"),
+        _at_gate(gate),
+        limit=limit,
+        parts=(path + _GATE,) if gate else (),
+        library=Library.KAZOO,
+    )
+
+
+def _queue(path: str, directories: Directories) -> Layout | None:
+    children = directories[path].children
+    library = owner(QUEUE_ITEMS, children)
+    if library is None:
+        return None
+    if any(child.stat and child.stat.ephemeralOwner for child in children.values()):
+        return Layout(Shape.QUEUE, _members(directories[path], library, "claim"))
+    return Layout(Shape.QUEUE, items=len(children), library=library)
+
+
+def _party(path: str, directories: Directories) -> Layout | None:
+    library = owner(PARTY_MEMBERS, directories[path].children)
+    if library is None:
+        return None
+    return Layout(Shape.GROUP, _members(directories[path], library, "member"))
+
+
+_LEADERS: Mapping[str, tuple[Library | None, frozenset[str]]] = {
+    "leader": (
+        Library.PATRONI,
+        frozenset({"config", "initialize", "members", "status", "optime", "history"}),
+    ),
+    "ActiveStandbyElectorLock": (Library.HADOOP, frozenset()),
+    "controller": (Library.KAFKA, frozenset({"brokers", "controller_epoch"})),
+    "master": (Library.HBASE, frozenset({"hbaseid", "backup-masters"})),
+    "lock": (None, frozenset()),
+}
+"""Names of a leader's only znode: whose it is when one of these is beside it, where any must be."""
+
+
+def _single(path: str, directories: Directories) -> Layout | None:
+    children = directories[path].children
+    for name, (library, beside) in _LEADERS.items():
+        child = children.get(name)
+        if child is not None and child.stat is not None and child.stat.ephemeralOwner:
+            whose = library if not beside or beside & children.keys() else None
+            role = "lock" if name == "lock" else "candidate"
+            shape = Shape.LOCK if name == "lock" else Shape.ELECTION
+            return Layout(shape, (Contender((name,), role, whose, child=child),))
+    return None
+
+
+def _group(path: str, directories: Directories) -> Layout | None:
+    children = directories[path].children
+    if not children or not all(child.stat and child.stat.ephemeralOwner for child in children.values()):
+        return None
+    return Layout(Shape.GROUP, _members(directories[path], None, "member"))
+
+
+def _members(
+    directory: Directory, library: Library | None, role: str, *, but: Iterable[str] = ()
+) -> tuple[Contender, ...]:
+    """The children as equals, in the order in which they were created where that is known."""
+    left_out = frozenset(but)
+    found = sorted(
+        (child.stat.czxid if child.stat else 0, name, child)
+        for name, child in directory.children.items()
+        if name not in left_out
+    )
+    return tuple(Contender((name,), role, library, child=child) for _, name, child in found)
+
+
+_RULES: tuple[Callable[[str, Directories], Layout | None], ...] = (
+    _curator_semaphore,
+    _locking_queue,
+    _time_lease,
+    _lock,
+    _double_barrier,
+    _kazoo_semaphore,
+    _queue,
+    _party,
+    _single,
+    _group,
+)

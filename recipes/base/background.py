@@ -1,0 +1,47 @@
+"""Work in the client's background, which goes on when its caller was cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from ...client import ClosingError, SessionState, ZooKeeper, ZooKeeperError
+from ..errors import RecipeError
+
+
+class BackgroundWork:
+    """One piece of work. It begins at once, and only the end of the client can cut it short.
+
+    :param work: what to do. It may raise :class:`ZooKeeperError` and :class:`RecipeError`; any other error is
+        a bug, and ends the client.
+
+    :ivar done: set when the work has ended.
+    :ivar error: what the work raised; :class:`ClosingError` if the client was closed before the end; None if
+        the work succeeded, and before its end.
+    """
+
+    def __init__(self, zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> None:
+        self.done = trio.Event()
+        self.error: Exception | None = None
+        if zk.session.state is SessionState.CLOSED:
+            self.error = ClosingError(message="the client was closed")
+            self.done.set()
+        else:
+            zk.start_soon(self._run, work)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the work has ended without an error."""
+        return self.done.is_set() and self.error is None
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except (ZooKeeperError, RecipeError) as error:
+            self.error = error
+        except trio.Cancelled:
+            self.error = ClosingError(message="the client was closed")
+            raise
+        finally:
+            self.done.set()
