@@ -102,7 +102,7 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
     :param strict: whether a browser must say it: without TLS, and for an address, a page can prevent it.
     """
     host = request.headers.get("host", "").lower()
-    name = (_split(f"//{host}").hostname or "").rstrip(".")
+    name = host_name(request)
     if name and "*" not in names and name not in names and not _is_address(name):
         return f"it is for {host[:_SHOWN]!r}"
     for header in ("origin", "referer"):
@@ -114,6 +114,12 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
     if strict and not _PAGE & request.headers.keys():
         return "a browser does not say where it comes from" if _is_browser(request) else None
     return None
+
+
+def host_name(request: Request) -> str:
+    """The name or address, without a port, that a request is for; empty if it does not say."""
+    host = request.headers.get("host", "").lower()
+    return (_split(f"//{host}").hostname or "").rstrip(".")
 
 
 def _is_browser(request: Request) -> bool:

@@ -1,0 +1,148 @@
+"""How things look in JSON, and how they are read from it.
+
+* A znode's data is text where it is UTF-8, ``{"base64": "..."}`` where it is not, and null where it is null.
+* A session is ``"0x..."``, 16 digits as in the timeline.
+* Times are seconds, but where a name ends in ``_ms``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from ...protocol.records import ACL, OPEN_ACL, Id
+from ..testing.contents import Node
+from ..testing.faults import Fault
+from ..testing.history import Entry
+from ..testing.sessions import SessionInfo
+
+JSON: TypeAlias = Any
+_NODE_KEYS = frozenset(("data", "base64", "acl", "kind", "ttl_ms", "owner"))
+
+
+def data_form(data: bytes | None) -> JSON:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def read_data(form: JSON) -> bytes | None:
+    """:raises ValueError: if this is no form of data."""
+    match form:
+        case None:
+            return None
+        case str():
+            return form.encode()
+        case {"base64": str(text)} if len(form) == 1:
+            try:
+                return base64.b64decode(text, validate=True)
+            except binascii.Error as error:
+                raise ValueError(f"base64: {error}") from None
+    raise ValueError('data is a string, {"base64": "..."} or null')
+
+
+def acl_form(acl: tuple[ACL, ...]) -> JSON:
+    return [{"scheme": entry.id.scheme, "id": entry.id.id, "perms": entry.perms} for entry in acl]
+
+
+def read_acl(form: JSON) -> tuple[ACL, ...]:
+    """:raises ValueError: if this is no list of entries."""
+    try:
+        entries = [(entry["scheme"], entry["id"], entry["perms"]) for entry in form]
+    except (TypeError, KeyError):
+        entries = []
+    if not entries or not all(
+        isinstance(scheme, str) and isinstance(name, str) and type(perms) is int
+        for scheme, name, perms in entries
+    ):
+        raise ValueError('acl is a list of {"scheme": "world", "id": "anyone", "perms": 31}')
+    return tuple(ACL(perms, Id(scheme, name)) for scheme, name, perms in entries)
+
+
+def node_form(node: Node) -> JSON:
+    """Data alone where that says all; else an object."""
+    form: dict[str, JSON] = {"data": data_form(node.data)}
+    if node.acl != OPEN_ACL:
+        form["acl"] = acl_form(node.acl)
+    if node.kind != "persistent":
+        form["kind"] = node.kind
+    if node.owner:
+        form["owner"] = session_form(node.owner)
+    if node.ttl:
+        form["ttl_ms"] = node.ttl
+    return form
+
+
+def read_node(form: JSON) -> Node:
+    """:raises ValueError: if this is neither data nor an object as :func:`node_form` makes it."""
+    if not isinstance(form, Mapping) or "base64" in form:
+        return Node(data=read_data(form))
+    unknown = form.keys() - _NODE_KEYS
+    if unknown:
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}; a znode has {', '.join(sorted(_NODE_KEYS))}")
+    given: dict[str, Any] = {"data": read_data(form.get("data", ""))}
+    if "acl" in form:
+        given["acl"] = read_acl(form["acl"])
+    if "kind" in form:
+        given["kind"] = form["kind"]
+    if "ttl_ms" in form:
+        given["ttl"] = form["ttl_ms"]
+    if "owner" in form:
+        given["owner"] = read_session_id(form["owner"])
+    return Node(**given)
+
+
+def session_form(session: int) -> str:
+    return f"0x{session:016x}"
+
+
+def read_session_id(form: JSON) -> int:
+    """:raises ValueError: if this is no number of a session, as text or as an integer."""
+    if type(form) is int:
+        return form
+    try:
+        return int(form, 0)
+    except (TypeError, ValueError):
+        raise ValueError(f"a session id is a number such as 0x100000000000001, not {form!r}") from None
+
+
+def info_form(info: SessionInfo, name: str | None) -> JSON:
+    return {
+        "id": session_form(info.id),
+        "name": name,
+        "timeout_ms": info.timeout,
+        "connected": info.connected,
+        "peer": None if info.peer is None else address_form(info.peer),
+        "ephemerals": list(info.ephemerals),
+        "watches": list(info.watches),
+    }
+
+
+def address_form(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def entry_form(entry: Entry) -> JSON:
+    form = attrs.asdict(entry)
+    form["session"] = session_form(entry.session) if entry.session else None
+    form["zxid"] = f"0x{entry.zxid:x}" if entry.zxid else None
+    return form
+
+
+def fault_form(number: int, fault: Fault) -> JSON:
+    return {
+        "fault": number,
+        "when": fault.when,
+        "action": fault.action,
+        "seen": fault.seen,
+        "fired": fault.fired,
+        "text": repr(fault),
+    }

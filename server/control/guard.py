@@ -1,0 +1,73 @@
+"""Who may see, and who may change.
+
+A web page that the developer visits must not reach the server, and neither may other machines without the
+token. In this order:
+
+1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to: a
+   page whose own name points at this machine (DNS rebinding) has another one. 403.
+2. An ``Origin`` or ``Referer``, if there is one, must be ours, and ``Sec-Fetch-Site`` say no other site. 403.
+3. Requests that change something need ``content-type: application/json``, which a page of another site cannot
+   send without asking first; asking (``OPTIONS``) is never granted. 415.
+4. Where the server listens on other addresses than loopback, control needs ``control.token`` in the header
+   ``Authorization: Bearer TOKEN``; without such a setting it is off. 401, 403.
+
+Nothing sets a cookie, and no answer allows another origin.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable
+
+from ..net.http import Request, host_name, web_page_behind
+from .routes import ApiError
+
+_SHOWN = 100
+"""Characters of a header in an answer."""
+_NAMES = frozenset(("localhost", "ip6-localhost"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, as it was listened on or named in a URL, is of this machine alone."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host in _NAMES
+
+
+def check_page(request: Request, hosts: Iterable[str]) -> None:
+    """Rules 1 and 2; raises :class:`ApiError`.
+
+    :param hosts: the addresses that the server listens on.
+    """
+    name = host_name(request)
+    if all(map(is_loopback, hosts)) and not is_loopback(name):
+        page: str | None = f"it is for {name[:_SHOWN]!r}"
+    else:
+        page = web_page_behind(request, _NAMES, strict=True)
+    if page is not None:
+        raise ApiError(
+            403,
+            f"refused, {page}: a web page may have sent it. Use http://127.0.0.1 or http://localhost, "
+            "and no Origin or Referer of another site",
+        )
+
+
+def check_control(request: Request, hosts: Iterable[str], token: str | None) -> None:
+    """Rule 4; raises :class:`ApiError`.
+
+    :param hosts: the addresses that the server listens on.
+    :param token: the setting ``control.token``.
+    """
+    if token is None:
+        if all(map(is_loopback, hosts)):
+            return
+        raise ApiError(
+            403,
+            "control is off while the server listens on other addresses than loopback; "
+            "set control.token, and send it as `Authorization: Bearer TOKEN`",
+        )
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        raise ApiError(401, "control needs the header `Authorization: Bearer TOKEN`, with control.token")

@@ -1,0 +1,205 @@
+"""What a route is: a method, a path, the fields of its body and query, and the function that answers.
+
+From the same table requests are matched, their input is checked, and the OpenAPI document is made.
+
+1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded where it holds a ``/``.
+2. Unknown fields are refused, and so are fields of a wrong type: otherwise a test with a misspelled field would
+   test nothing.
+3. What goes wrong is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
+
+import attrs
+
+from ..net.http import Request, Response
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+_JSON: Final = "application/json"
+_PROBLEM: Final = "application/problem+json"
+
+
+class ApiError(Exception):
+    """:param detail: what is wrong, and what to do.
+    :param more: further members of the answer."""
+
+    def __init__(self, status: int, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.more = more
+
+
+@attrs.frozen
+class Field:
+    """One field of a body, or of a query.
+
+    :ivar kind: a type of JSON, or several with ``|`` between them; ``any`` is all of them.
+    :ivar help: what it means, with its unit.
+    :ivar required: whether it must be given.
+    :ivar choices: the values it may have, if not all.
+    """
+
+    kind: str
+    help: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value; raises :class:`ApiError` 400 if it is not of the kind."""
+        types = [kind for each in self.kind.split("|") for kind in _TYPES.get(each, (object,))]
+        wrong = not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types)
+        if wrong and object not in types:
+            raise ApiError(
+                400, f"{name} is of type {self.kind.replace('|', ' or ')}, not {json.dumps(value)}"
+            )
+        if self.choices and value not in self.choices:
+            raise ApiError(400, f"{name} is one of {', '.join(self.choices)}, not {json.dumps(value)}")
+        return value
+
+    def read(self, name: str, text: str) -> Any:
+        """The same from the text of a query."""
+        if self.kind == "string":
+            return self.check(name, text)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        return self.check(name, value)
+
+
+@attrs.frozen
+class Ask:
+    """One request, checked.
+
+    :ivar values: what the path, the query and the body hold, by name. What was not given is not there.
+    """
+
+    request: Request
+    values: Mapping[str, Any]
+
+
+Handler: TypeAlias = Callable[[Any, Ask], Any | Awaitable[Any]]
+"""What answers: given the server's control and the request, it returns JSON or a :class:`Response`."""
+
+
+@attrs.frozen
+class Route:
+    """
+    :ivar path: below ``/api/v1``.
+    :ivar summary: one line for the OpenAPI document.
+    :ivar fields: of the body, or with GET and DELETE of the query.
+    :ivar serves: the methods of the test kit's server that it stands for.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    fields: Mapping[str, Field] = attrs.field(factory=dict)
+    serves: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names in the path."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def has_body(self) -> bool:
+        return self.method in ("POST", "PUT")
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """What the names in the path stand for; None if it is another path."""
+        ours, theirs = self.path.split("/"), path.split("/")
+        if len(ours) != len(theirs):
+            return None
+        found = {}
+        for mine, other in zip(ours, theirs, strict=True):
+            if mine.startswith("{"):
+                found[mine[1:-1]] = unquote(other)
+            elif mine != other:
+                return None
+        return found
+
+    def read(self, request: Request, path: Mapping[str, str]) -> Ask:
+        """The request's values; raises :class:`ApiError` 400 or 415."""
+        given: dict[str, Any]
+        if self.has_body:
+            given = _body(request)
+            values = {name: field.check(name, given[name]) for name, field in self._known(given)}
+        else:
+            given = dict(request.arguments)
+            values = {name: field.read(name, given[name]) for name, field in self._known(given)}
+        return Ask(request, {**values, **path})
+
+    def _known(self, given: Mapping[str, Any]) -> Iterable[tuple[str, Field]]:
+        unknown = given.keys() - self.fields.keys()
+        if unknown:
+            known = ", ".join(self.fields) or "none"
+            raise ApiError(
+                400, f"unknown {', '.join(sorted(unknown))}; {self.method} {self.path} has: {known}"
+            )
+        missing = [name for name, field in self.fields.items() if field.required and name not in given]
+        if missing:
+            raise ApiError(400, f"missing {', '.join(missing)}")
+        return [(name, field) for name, field in self.fields.items() if name in given]
+
+
+def _body(request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON:
+        # a web page of another site cannot send this type without asking first, which is never granted
+        raise ApiError(415, f"a request that changes something has the header content-type: {_JSON}")
+    try:
+        body = json.loads(request.body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"the body is no JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, "the body is a JSON object")
+    return body
+
+
+def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:
+    """The route of a request, with the values in its path; raises :class:`ApiError` 404 or 405."""
+    allowed = []
+    for route in routes:
+        found = route.match(path)
+        if found is None:
+            continue
+        if route.method == method or (method == "HEAD" and route.method == "GET"):
+            return route, found
+        allowed.append(route.method)
+    if allowed:
+        raise ApiError(405, f"{path} has {', '.join(allowed)}", allow=", ".join(allowed))
+    raise ApiError(404, f"there is no {path}; /openapi.json lists what there is")
+
+
+def answer_json(value: Any, status: int = 200) -> Response:
+    return Response(status, json.dumps(value, ensure_ascii=False).encode() + b"\n", {"content-type": _JSON})
+
+
+def answer_text(text: str) -> Response:
+    return Response(200, text.encode() + b"\n", {"content-type": "text/plain; charset=utf-8"})
+
+
+def problem(error: ApiError) -> Response:
+    """What is answered to a request that was refused."""
+    more = dict(error.more)
+    headers = {"content-type": _PROBLEM}
+    if "allow" in more:
+        headers["allow"] = more.pop("allow")
+    form = {"title": HTTPStatus(error.status).phrase, "status": error.status, "detail": error.detail, **more}
+    return Response(error.status, json.dumps(form).encode() + b"\n", headers)

@@ -1,0 +1,253 @@
+"""The control API, without HTTP: each route does what it says, and has done it when it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyzk.protocol.constants import CreateMode
+from pyzk.protocol.errors import NoNodeError
+from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import OPEN_ACL, CreateRequest
+from pyzk.server import open_server
+from pyzk.server.control import openapi
+from pyzk.server.control.api import PREFIX, ROUTES, Control
+from pyzk.server.net.http import Request
+from pyzk.server.testing import Controls, EmbeddedServer
+from tests.support.wire import ClosedError, StreamClient
+
+
+class Api:
+    """Requests as a client would send them."""
+
+    def __init__(self, server: Controls) -> None:
+        self.server = server
+        self.control = Control(server)
+
+    async def ask(self, method: str, path: str, /, **fields: Any) -> tuple[int, Any]:
+        headers = {"content-type": "application/json"} if method in ("POST", "PUT") else {}
+        body = json.dumps(fields).encode() if headers else b""
+        response = await self.control.answer(Request(method, PREFIX + path, headers, body))
+        if response.headers["content-type"].startswith("text/plain"):
+            return response.status, response.body.decode()
+        return response.status, json.loads(response.body)
+
+    async def get(self, path: str) -> Any:
+        status, answer = await self.ask("GET", path)
+        assert status == 200, answer
+        return answer
+
+    async def post(self, path: str, /, **fields: Any) -> Any:
+        status, answer = await self.ask("POST", path, **fields)
+        assert status == 200, answer
+        return answer
+
+    async def refused(self, method: str, path: str, /, **fields: Any) -> tuple[int, str]:
+        status, answer = await self.ask(method, path, **fields)
+        assert status >= 400
+        assert answer["status"] == status
+        return status, answer["detail"]
+
+    async def client(self) -> StreamClient:
+        return await StreamClient(self.server.open_stream()).connect()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with open_server(clock="frozen") as server:
+        yield Api(server)
+
+
+async def test_a_session_is_expired_when_the_answer_comes(api: Api) -> None:
+    client = await api.client()
+    await client.create("/lock", flags=CreateMode.EPHEMERAL)
+    answer = await api.post(f"/sessions/0x{client.session_id:x}/expire")
+    assert answer["ephemerals"] == ["/lock"]
+    assert api.server.dump() == {}
+    with pytest.raises(ClosedError):
+        await client.next()
+    assert await api.get("/sessions") == {"sessions": []}
+
+
+async def test_a_session_is_named_by_what_it_owns_or_by_its_address(api: Api) -> None:
+    client = await api.client()
+    await client.create("/lock", flags=CreateMode.EPHEMERAL)
+    [info] = (await api.get("/sessions"))["sessions"]
+    assert info["id"] == f"0x{client.session_id:016x}"
+    assert await api.get("/sessions/owner-of:%2Flock") == info
+    assert await api.get(f"/sessions/{info['peer']}") == info
+    status, detail = await api.refused("POST", "/sessions/owner-of:%2Fother/expire")
+    assert status == 404
+    assert info["id"] in detail
+
+
+async def test_time_moves(api: Api) -> None:
+    await api.client()
+    assert await api.get("/clock") == {"seconds": 0.0}
+    assert await api.post("/clock/advance", seconds=60) == {"seconds": 60.0}
+    assert await api.get("/sessions") == {"sessions": []}
+    assert (await api.refused("POST", "/clock/advance", seconds=-1))[0] == 400
+
+
+async def test_time_moves_for_clients_that_are_kept_alive(api: Api) -> None:
+    client = await api.client()
+    await api.post("/clock/advance", seconds=3600, keep_alive=True)
+    [info] = (await api.get("/sessions"))["sessions"]
+    assert info["id"] == f"0x{client.session_id:016x}"
+
+
+async def test_a_fault_answers_an_error_once(api: Api) -> None:
+    client = await api.client()
+    fault = await api.post("/faults", op="create", path="/a", action="error", error="NoNode")
+    assert (await client.create("/a")).err == NoNodeError.code
+    assert (await client.create("/a")).err == 0
+    found = await api.get(f"/faults/{fault['fault']}")
+    assert (found["seen"], found["fired"]) == (2, 1)
+    assert (await api.ask("DELETE", f"/faults/{fault['fault']}"))[0] == 200
+    assert await api.get("/faults") == {"faults": []}
+
+
+async def test_the_tree_is_loaded_and_read_back(api: Api) -> None:
+    znodes = {
+        "/app/name": "text",
+        "/app/bytes": {"base64": "/wA="},
+        "/app/null": None,
+        "/app/read-only": {"data": "x", "acl": [{"scheme": "world", "id": "anyone", "perms": 1}]},
+        "/queue": {"data": "", "kind": "container"},
+    }
+    assert await api.post("/tree", znodes=znodes) == {"loaded": 5}
+    found = (await api.get("/tree"))["znodes"]
+    assert found["/app/name"] == {"data": "text"}
+    assert found["/app/bytes"] == {"data": {"base64": "/wA="}}
+    assert found["/app/null"] == {"data": None}
+    assert found["/app/read-only"] == znodes["/app/read-only"]
+    assert found["/queue"] == znodes["/queue"]
+    assert list((await api.get("/tree?path=/queue"))["znodes"]) == ["/queue"]
+    assert "name" in (await api.get("/tree?format=text"))
+
+
+async def test_the_tree_is_compared(api: Api) -> None:
+    await api.post("/tree", znodes={"/a": "1", "/b": "2"})
+    assert (await api.post("/tree/diff", znodes={"/a": "1", "/b": "2"}))["equal"]
+    answer = await api.post("/tree/diff", znodes={"/a": "1", "/c": "3"})
+    assert not answer["equal"]
+    assert [line[0] for line in answer["differences"]] == ["+", "-"]
+
+
+async def test_a_tree_is_put_aside_and_brought_back(api: Api) -> None:
+    await api.post("/tree", znodes={"/a": "1"})
+    snapshot = (await api.post("/snapshots"))["snapshot"]
+    await api.post("/tree", znodes={"/a": "2", "/b": "3"})
+    await api.post(f"/snapshots/{snapshot}/restore")
+    assert api.server.dump() == {"/a": b"1"}
+    assert (await api.ask("DELETE", f"/snapshots/{snapshot}"))[0] == 200
+    assert (await api.refused("POST", f"/snapshots/{snapshot}/restore"))[0] == 404
+
+
+async def test_what_has_happened_is_told(api: Api) -> None:
+    client = await api.client()
+    await client.create("/a")
+    await api.post("/notes", text="here")
+    entries = (await api.get("/history?op=create&kind=reply"))["entries"]
+    assert [(entry["op"], entry["path"], entry["err"]) for entry in entries] == [("create", "/a", 0)]
+    assert entries[0]["session"] == f"0x{client.session_id:016x}"
+    assert "here" in await api.get("/timeline?limit=100")
+    [leak] = (await api.get("/leaks"))["leaks"]
+    assert "still connected" in leak
+
+
+async def test_clients_are_cut_off_and_let_in_again(api: Api) -> None:
+    client = await api.client()
+    await api.post("/connections/disconnect")
+    with pytest.raises(ClosedError):
+        await client.next()
+    await api.post("/connections/refuse")
+    assert api.server.open_stream().connection is None  # type: ignore[attr-defined]
+    await api.post("/connections/accept")
+    await api.client()
+    await api.post("/server/restart", keep_data=False)
+    assert await api.get("/sessions") == {"sessions": []}
+
+
+async def test_a_paused_server_hears_nothing(api: Api) -> None:
+    client = await api.client()
+    await api.post("/server/pause")
+    await client.send(OpCode.CREATE, CreateRequest("/a", b"", OPEN_ACL, 0))
+    assert api.server.dump() == {}
+    await api.post("/server/resume")
+    assert api.server.dump() == {"/a": b""}
+
+
+async def test_the_server_says_where_it_is(api: Api) -> None:
+    found = await api.get("/server")
+    assert (found["hosts"], found["port"]) == (api.server.hosts, api.server.port)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "fields", "status", "words"),
+    [
+        ("GET", "/nothing", {}, 404, "openapi.json"),
+        ("DELETE", "/sessions", {}, 405, "GET"),
+        ("POST", "/clock/advance", {}, 400, "missing seconds"),
+        ("POST", "/clock/advance", {"seconds": "1"}, 400, "number"),
+        ("POST", "/clock/advance", {"seconds": True}, 400, "number"),
+        ("POST", "/clock/advance", {"second": 1}, 400, "unknown second"),
+        ("POST", "/faults", {"op": "nonsense"}, 400, "nonsense"),
+        ("POST", "/faults", {"action": "explode"}, 400, "disconnect"),
+        ("POST", "/faults", {"action": "error", "error": "Nonsense"}, 400, "NoNode"),
+        ("POST", "/tree", {"znodes": {"a": "x"}}, 400, "whole path"),
+        ("POST", "/tree", {"znodes": {"/a": 5}}, 400, "base64"),
+        ("POST", "/tree", {"znodes": {"/a": {"base64": "?"}}}, 400, "base64"),
+        ("POST", "/tree", {"znodes": {"/a": {"acl": []}}}, 400, "acl"),
+        ("POST", "/tree", {"znodes": {"/a": {"colour": 1}}}, 400, "unknown colour"),
+        ("GET", "/history?kind=nonsense", {}, 400, "request"),
+        ("GET", "/history?session=nonsense", {}, 400, "session id"),
+        ("POST", "/tree", {"znodes": {"/a//b": "x"}}, 409, "/a//b"),
+        ("GET", "/faults/7", {}, 404, "none"),
+    ],
+)
+async def test_bad_requests_say_what_to_do(
+    api: Api, method: str, path: str, fields: dict[str, Any], status: int, words: str
+) -> None:
+    found, detail = await api.refused(method, path, **fields)
+    assert (found, words in detail) == (status, True), detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("text/plain", b"{}", 415),
+        ("application/x-www-form-urlencoded", b"{}", 415),
+        ("", b"{}", 415),
+        ("application/json", b"{", 400),
+        ("application/json", b"[]", 400),
+        ("application/json", b"[" * 60_000, 400),
+    ],
+)
+async def test_a_body_is_a_json_object(api: Api, kind: str, body: bytes, status: int) -> None:
+    request = Request("POST", f"{PREFIX}/server/pause", {"content-type": kind}, body)
+    response = await api.control.answer(request)
+    assert response.status == status
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_every_call_of_the_embedded_server_has_a_route() -> None:
+    of_python = {"start", "stop"}  # of the process that holds it
+    calls = {name for name in vars(EmbeddedServer) if not name.startswith("_")} | {"clock"}
+    assert calls - of_python == {name for route in ROUTES for name in route.serves}
+
+
+def test_the_document_lists_every_route() -> None:
+    document = openapi.document(ROUTES, PREFIX)
+    found = {
+        (method.upper(), path.removeprefix(PREFIX))
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    assert found == {(route.method, route.path) for route in ROUTES}
+    names = [found["operationId"] for path in document["paths"].values() for found in path.values()]
+    assert len(names) == len(set(names))
+    json.dumps(document)
