@@ -66,18 +66,18 @@ async def test_requests_that_another_task_left_over_are_handled() -> None:
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
-async def test_held_requests_are_handled_after_their_release() -> None:
+async def test_requests_held_while_frozen_are_handled_once_it_is_thawed() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
             (connection,) = server.service.connections
-            connection.hold()
+            connection.freeze()
             server.flush()
             client.setblocking(True)
             client.sendall(PING * MANY)
             for _ in range(3):
                 await trio.testing.wait_all_tasks_blocked()
-            connection.release(server.clock.now())
+            connection.thaw(server.clock.now())
             server.flush()
             assert await receive(client, MANY * PONG) == MANY * PONG
 
