@@ -9,20 +9,20 @@ directories, hands them in, and takes the answer out.
 """
 
 from .directories import Directory, Layout, Shape, parts, recognise
-from .names import Kind, Library, Place, parse, queue
+from .names import ContenderKind, ContenderName, Library, in_order, parse
 from .waiting import Child, Contender
 
 __all__ = [
     "Child",
     "Contender",
+    "ContenderKind",
+    "ContenderName",
     "Directory",
-    "Kind",
     "Layout",
     "Library",
-    "Place",
     "Shape",
+    "in_order",
     "parse",
     "parts",
-    "queue",
     "recognise",
 ]

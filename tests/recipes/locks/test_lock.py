@@ -24,7 +24,7 @@ from pyzk.recipes import (
     WouldBlock,
     revoke,
 )
-from pyzk.recipes.locks.names import DEFAULT_KINDS
+from pyzk.recipes.locks.role import DEFAULT_KINDS
 
 from ...support.lab import Lab
 

@@ -337,7 +337,8 @@ def test_an_internal_failure_in_a_late_step_is_the_error_of_the_request(
     failed = []
     monkeypatch.setattr(slow.engine.watches, "_add", None)
     monkeypatch.setattr(
-        "pyzk.server.core.engine.logger.exception", lambda *arguments: failed.append(arguments)
+        "pyzk.server.core.failures.logger.exception",
+        lambda *arguments, **options: failed.append(arguments),
     )
     client.feed()
     assert client.reply().err == -5
