@@ -8,7 +8,7 @@ directories, hands them in, and takes the answer out.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 """
 
-from .directories import Directory, Layout, Shape, parts, recognise
+from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
 from .names import ContenderKind, ContenderName, Library, in_order, parse
 from .waiting import Child, Contender
 
@@ -22,6 +22,7 @@ __all__ = [
     "Library",
     "Shape",
     "in_order",
+    "may_be_lock",
     "parse",
     "parts",
     "recognise",

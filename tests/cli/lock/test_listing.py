@@ -8,7 +8,8 @@ import attrs
 import pytest
 from kazoo.client import KazooClient
 
-from pyzk.cli.lock.listing import Entry, Survey, age, as_json, entries, table
+from pyzk.cli.lock.listing import Entry, Survey, as_json, entries, table
+from pyzk.cli.units import age
 from pyzk.client import Stat
 from pyzk.recipes import Contender, ContenderKind
 

@@ -170,7 +170,7 @@ async def test_a_write_that_fails_has_no_answer(
     """Any answer would say whether it was done, which nobody knows."""
     async with served() as server:
         first, other = await connected(server), await connected(server)
-        monkeypatch.setattr(server.service.engine.tree, "create", raises(error))
+        monkeypatch.setattr(server.service.engine.tree, "change", raises(error))
         create = wire.request(OpCode.CREATE, r.CreateRequest("/a", b"", r.OPEN_ACL, 0), 1)
         await first.send_all(create if alone else create * 2)
         with trio.fail_after(PATIENCE):
@@ -400,7 +400,7 @@ def test_a_timer_that_fails_keeps_no_other_from_its_time(world: World, traceback
     assert len(tracebacks) == 1
 
 
-@pytest.mark.parametrize("place", ["apply", "fire", "on_txn", "abort"])
+@pytest.mark.parametrize("place", ["change", "fire", "on_txn", "abort"])
 def test_a_session_that_expires_badly_keeps_no_other_from_it(
     monkeypatch: pytest.MonkeyPatch, world: World, tracebacks: list[str], place: str
 ) -> None:
@@ -409,7 +409,7 @@ def test_a_session_that_expires_badly_keeps_no_other_from_it(
         peer.create(f"/{number}", flags=1)
         peer.create(f"/{number}-too", flags=1)
     failures = [MemoryError()]
-    owner = {"apply": world.tree, "fire": world.engine, "on_txn": world.engine, "abort": peers[0].connection}
+    owner = {"change": world.tree, "fire": world.engine, "on_txn": world.engine, "abort": peers[0].connection}
 
     def fail_once(*args: Any, **kwargs: Any) -> Any:
         if failures:
