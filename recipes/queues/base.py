@@ -1,4 +1,4 @@
-"""What all queues have in common: put, get, claim, peek (recipe-rules.md D.10).
+"""The base of all queues: put, get, claim, peek (recipe-rules.md D.10).
 
 An :class:`ItemQueue` is put together from three parts: :class:`.Supply` finds the items that can be taken,
 :class:`.Removal` takes one of them out of the queue, and :class:`.Putting` puts new ones in. The subclasses

@@ -290,7 +290,7 @@ class Engine:
         raise Unfinished(steps)
 
     def _failed(self, op: int) -> tuple[int, int, bytes]:
-        logger.exception("a request of op %d failed; this is a bug of the server", op)
+        report("a request of op %d failed", op)
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:

@@ -94,7 +94,7 @@ class Lab:
     @property
     def watch_count(self) -> int:
         """How many watches the server holds."""
-        return self.server._engine.watches.count()
+        return self.server.running.engine.watches.count()
 
     def count_children(self, path: str, created: int) -> None:
         """Make an empty znode below which so many children have been created already."""
@@ -130,7 +130,7 @@ async def _end_a_hang() -> None:
 
 def count_children(server: Controls, path: str, created: int) -> None:
     server.load({f"{path}/first": b""})
-    children = server._engine.tree.find(path).children
+    children = server.running.engine.tree.find(path).children
     assert children is not None
     children.clear()
     children.created = created

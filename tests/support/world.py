@@ -21,6 +21,7 @@ from pyzk.protocol.paths import join, parent_of
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
+from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
 
 from .wire import Event, Handshake, Reply, Wire
@@ -52,6 +53,7 @@ class World:
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
+            answer_word=answer,
         )
         self.engine = self.service.engine
         self.tree = self.engine.tree

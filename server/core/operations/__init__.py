@@ -13,7 +13,9 @@ from typing import Any
 
 from ....protocol.jute import fields_reader
 from ....protocol.operations import CLIENTS, WRITES, OpCode
+from ..memory import reserve
 from . import long, multi, reads, watching, writes
+from .growth import grows
 from .long import Steps, Unfinished
 from .multi import RefusedRead
 
@@ -27,7 +29,7 @@ __all__ = [
     "look_up",
 ]
 
-_Reader = Callable[[bytes, int], tuple[Any, ...]]
+_Reader = Callable[[bytes, int], Any]
 _Method = Callable[[Any, Any, Any], bytes]
 Operation = tuple[_Reader | None, _Method, bool]
 """What reads the request, what does it, whether it takes a zxid."""
@@ -41,7 +43,9 @@ IN_STEPS = frozenset(op for op, (_, method, _) in _BY_CODE.items() if method in 
 
 OPERATIONS: dict[int, Operation] = {}
 """By op code, those that were asked for already: others are entered by :func:`look_up`. Auth and sasl are the
-connection's own affair."""
+connection's own affair. Empty while memory is short: then each request passes :func:`look_up`."""
+reserve.when_short(OPERATIONS.clear)
+_READERS: dict[int, _Reader | None] = {}  # compiled already
 
 
 class UnknownOperation(Exception):
@@ -49,11 +53,29 @@ class UnknownOperation(Exception):
 
 
 def look_up(op: int) -> Operation:
-    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled. Raises
-    :class:`UnknownOperation`."""
+    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled.
+
+    :raises UnknownOperation: there is none.
+    """
     try:
         cls, method, takes_zxid = _BY_CODE[op]
     except KeyError:
         raise UnknownOperation from None
-    OPERATIONS[op] = fields_reader(cls) if cls else None, method, takes_zxid
+    if op not in _READERS:
+        _READERS[op] = fields_reader(cls) if cls else None
+    read = _READERS[op]
+    if reserve.short:
+        return _reader_while_short(op, read), method, takes_zxid
+    OPERATIONS[op] = read, method, takes_zxid
     return OPERATIONS[op]
+
+
+def _reader_while_short(op: int, read: _Reader | None) -> _Reader:
+    """Make a reader that raises :class:`MemoryError` for a request that makes the server grow."""
+
+    def read_unless_growing(frame: bytes, pos: int) -> Any:
+        if grows(op, frame) and reserve.is_still_short():
+            raise MemoryError("memory is short")
+        return read(frame, pos) if read is not None else frame
+
+    return read_unless_growing

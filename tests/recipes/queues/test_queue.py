@@ -267,6 +267,27 @@ async def test_a_long_queue_is_not_listed_for_each_item(
     assert asked == {"multi": 200, "get_data": 100, "get_children": 2}
 
 
+@pytest.mark.parametrize("parents", ["container", "persistent"])
+async def test_an_empty_queue_goes_unless_it_is_to_stay(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, parents: Any
+) -> None:
+    await prepare(Queue(zk, "/q", parents=parents))
+    await trio.sleep(300)
+    assert ("/q" in lab.server.dump()) == (parents == "persistent")
+
+
+async def test_the_acl_is_that_of_directories_and_items(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    acl = [ACL(Perms.ALL, Id("ip", "127.0.0.1")), ACL(Perms.READ, Id("world", "anyone"))]
+    queue = Queue(zk, "/q", acl=acl)
+    await queue.put(b"x")
+    async with queue.claim() as item:
+        (claim,) = await zk.get_children("/q.claims")
+        for path in ["/q", item.path, "/q.claims", f"/q.claims/{claim}", "/q.puts"]:
+            assert (await zk.get_acls(path))[0] == acl, path
+
+
 # --- faults (recipe-rules.md D.13) --------------------------------------------------------------------------
 
 

@@ -24,9 +24,10 @@ from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.monitoring import words
 from pyzk.server.net.connection import Connection
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.hub import Hub
 from pyzk.server.net.listening import serve_clients
-from pyzk.server.net.service import Observer, Service
+from pyzk.server.net.service import Service
 from pyzk.server.serve import Server
 
 from ...support.network import served, talk
@@ -320,12 +321,12 @@ async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(
 async def test_what_goes_wrong_while_it_is_ended_goes_no_further(
     connected: Connect, tracebacks: list[str]
 ) -> None:
-    class Broken(Observer):
+    class Broken(Gate):
         def closed(self, connection: Connection, reason: str) -> None:
             raise RuntimeError("another bug")
 
     async with served() as server:
-        server.service.observer = Broken()
+        server.service.gate = Broken()
         first, other = await connected(server), await connected(server)
         await first.aclose()
         await is_served(other)
@@ -526,4 +527,6 @@ def test_a_request_that_gets_no_memory_ends_its_own_connection(tmp_path: Path) -
         stack.enter_context(connect(port)).sendall(PING)
         server.terminate()
         assert server.wait(PATIENCE) == 0
-    assert (tmp_path / "log").read_text().count("\nMemoryError\n") == 1
+    said = (tmp_path / "log").read_text()
+    assert said.count("memory is short: ") == 1
+    assert "Traceback" not in said

@@ -206,7 +206,7 @@ async def test_a_bridge_for_readers(hosts: str, curator: CuratorProcess) -> None
 
 def numbers_from(server: EmbeddedServer, path: str, number: int) -> None:
     """Make a znode whose next sequential child gets this number."""
-    server._call(count_children, server._running(), path, number)
+    server.run(count_children, server, path, number)
 
 
 async def test_high_numbers_do_not_confuse_the_order(server: EmbeddedServer, curator: CuratorProcess) -> None:
