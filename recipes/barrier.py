@@ -84,7 +84,7 @@ class Barrier:
     async def wait(self) -> None:
         """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
         while True:
-            stat, watch = await steady(self.zk, lambda: self.zk.exists(self.path, watch=True))
+            stat, watch = await steady(self.zk, lambda: self.zk.exists_and_watch(self.path))
             with watch:
                 if stat is None:
                     return

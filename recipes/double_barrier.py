@@ -222,11 +222,9 @@ class _Member:
         return False
 
     async def _begin_round(self) -> int | None:
-        create = self._zk.create
+        create = self._zk.create_with_stat
         try:
-            _, stat = await self.bound.repeat(
-                lambda: create(self._ready, acl=self._barrier._options.acl, include_stat=True)
-            )
+            _, stat = await self.bound.repeat(lambda: create(self._ready, acl=self._barrier._options.acl))
         except (NodeExistsError, NoNodeError):
             return await self._present_round()
         return stat.czxid
@@ -316,7 +314,7 @@ class _Member:
         return [name for name in names if name != READY]
 
     async def _look(self, path: str) -> tuple[Stat | None, Watch]:
-        return await self.bound.repeat(lambda: self._zk.exists(path, watch=True))
+        return await self.bound.repeat(lambda: self._zk.exists_and_watch(path))
 
     async def _stat(self, path: str) -> Stat | None:
         return await self.bound.repeat(lambda: self._zk.exists(path))

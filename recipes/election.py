@@ -158,14 +158,14 @@ class LeaderElection:
                 first = _first_of(await zk.get_children(path))
                 if first is not None:
                     child = paths.join(path, first.name)
-                    data, stat, watch = await zk.get(child, watch=True)
+                    data, stat, watch = await zk.get_and_watch(child)
                     leader = Contender(child, first.name, first.kind, first.sequence, data or b"", stat)
                     return leader, stat.mzxid, watch
-                names, watch = await zk.get_children(path, watch=True)
+                names, watch = await zk.get_children_and_watch(path)
                 if _first_of(names) is None:
                     return None, None, watch
             except NoNodeError:
-                missing, watch = await zk.exists(path, watch=True)
+                missing, watch = await zk.exists_and_watch(path)
                 if missing is None:
                     return None, None, watch
             watch.cancel()

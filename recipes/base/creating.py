@@ -19,7 +19,6 @@ from ...client import (
     Check,
     ConnectionLossError,
     Create,
-    CreateMode,
     Multi,
     NodeExistsError,
     NoNodeError,
@@ -72,7 +71,7 @@ async def create_ephemeral(
     Raises :class:`NodeExistsError` if it belongs to somebody else.
     """
     zk = bound.zk
-    operation = Create(path, data, options.acl, CreateMode.EPHEMERAL)
+    operation = Create(path, data, acl=options.acl, ephemeral=True)
     ambiguous = False
 
     def undo(created: Created | None = None) -> None:
@@ -131,8 +130,10 @@ async def create_identified(
     :param fence: checked in the same transaction. Where it fails, nothing is created, and its error raised.
     """
     zk = bound.zk
-    mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
-    creates = [Create(paths.join(parent, prefix), data, options.acl, mode) for prefix in prefixes]
+    creates = [
+        Create(paths.join(parent, prefix), data, acl=options.acl, ephemeral=True, sequential=sequential)
+        for prefix in prefixes
+    ]
     operation: Operation[Any]
     if fence is not None:
         operation = Multi([fence, *creates])

@@ -172,7 +172,7 @@ class Hold:
     async def _read_again(self) -> None:
         """The znode has changed: arm the watch again."""
         try:
-            data, stat, self._node = await self._bound.repeat(lambda: self._zk.get(self.path, watch=True))
+            data, stat, self._node = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
             return

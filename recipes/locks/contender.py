@@ -167,7 +167,7 @@ class _Attempt:
             if self.contest.strategy.watches == "parent":
                 if self._watch is not None:
                     self._watch.cancel()
-                names, self._watch = await zk.get_children(path, watch=True)
+                names, self._watch = await zk.get_children_and_watch(path)
                 await self._watch_own(monitor)
                 return names
             listing = zk.submit(GetChildren(path))
@@ -184,7 +184,7 @@ class _Attempt:
             return
         for path in self._paths:
             if path not in self._own_watches:
-                read = await self.contest.zk.get(path, watch=True)
+                read = await self.contest.zk.get_and_watch(path)
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
@@ -238,7 +238,7 @@ class _Attempt:
         zk = self.contest.zk
         try:
             # Not exists: on a missing znode that leaves a watch which may never fire (recipe-rules.md 0.8).
-            _, _, self._watch = await self.bound.repeat(lambda: zk.get(path, watch=True))
+            _, _, self._watch = await self.bound.repeat(lambda: zk.get_and_watch(path))
         except NoNodeError:
             return False
         return True

@@ -24,7 +24,6 @@ from ...client import (
     OPEN_ACL,
     UNANSWERED,
     Create,
-    CreateMode,
     Delete,
     NodeExistsError,
     NoNodeError,
@@ -107,7 +106,7 @@ class WriteGrant(Grant):
         zk, hold = self.zk, self.hold
 
         async def read(path: str) -> tuple[bytes | None, Stat, Watch]:
-            return await zk.get(path, watch=True)
+            return await zk.get_and_watch(path)
 
         found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
         await hold.unguard()
@@ -117,7 +116,7 @@ class WriteGrant(Grant):
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by a reader's, in one transaction."""
-        creates = [Create(path, self.data, self.acl, CreateMode.EPHEMERAL) for path in readers]
+        creates = [Create(path, self.data, acl=self.acl, ephemeral=True) for path in readers]
         while True:
             self._bound.check()
             try:

@@ -207,7 +207,7 @@ class Semaphore(Acquirable[Grant]):
         while True:
             limit = await self._limit()
             try:
-                names, watch = await bound.repeat(lambda: zk.get_children(leases.parent, watch=True))
+                names, watch = await bound.repeat(lambda: zk.get_children_and_watch(leases.parent))
             except NoNodeError:
                 await leases.options.create_parent(bound, leases.parent)
                 continue
@@ -307,4 +307,4 @@ class Semaphore(Acquirable[Grant]):
 
 
 async def _get_and_watch(zk: ZooKeeper, path: str) -> tuple[bytes | None, Stat, Watch]:
-    return await zk.get(path, watch=True)
+    return await zk.get_and_watch(path)
