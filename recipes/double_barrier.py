@@ -40,7 +40,7 @@ from ..client import (
 )
 from .base.blocks import TaskBlocks
 from .base.bound import Bound, first_of
-from .base.creating import CreateOptions, Parents, create_ephemeral
+from .base.creating import Parents, ZnodeOptions, create_ephemeral
 from .base.hold import Hold
 from .errors import BarrierBroken, LockLost, LossReason
 
@@ -95,7 +95,7 @@ class DoubleBarrier:
         self.path = path
         self.n = n
         self._data = data
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._blocks: TaskBlocks[str] = TaskBlocks()
 
     def __repr__(self) -> str:
@@ -222,9 +222,10 @@ class _Member:
         return False
 
     async def _begin_round(self) -> int | None:
-        create = self._zk.create_with_stat
         try:
-            _, stat = await self.bound.repeat(lambda: create(self._ready, acl=self._barrier._options.acl))
+            _, stat = await self.bound.repeat(
+                lambda: self._zk.create_with_stat(self._ready, acl=self._barrier._options.acl)
+            )
         except (NodeExistsError, NoNodeError):
             return await self._present_round()
         return stat.czxid

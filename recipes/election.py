@@ -18,13 +18,14 @@ from typing import Literal, NoReturn, Unpack
 import attrs
 
 from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper, paths
+from ..protocol.layouts import ContenderKind, ContenderName, in_order
 from .base.following import Latest
 from .base.words import check_options, check_word
 from .errors import LockLost, LockRevoked
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
-from .locks.names import DEFAULT_KINDS, ContenderKind, ContenderName, LockLayout, Purpose, in_order
 from .locks.options import ElectionOptions
+from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
 """Which candidates ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its

@@ -35,6 +35,8 @@ import trio
 from attrs.validators import instance_of
 
 from ...client import GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper, paths
+from ...protocol.layouts import ContenderName, in_order, parse
+from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.hold import Hold
@@ -42,15 +44,11 @@ from ..base.warning import WarnOnce
 from ..errors import SequenceExhausted, WouldBlock
 from .bridge import BridgeHold, parts
 from .grant import Grant, OnRevoke, delete
-from .names import ContenderName, Role, in_order, parse
 from .options import Holding
+from .role import Role
 from .strategy import Strategy
 
 logger = logging.getLogger(__name__)
-
-LAST_SEQUENCE = 2**31 - 1
-"""The last number that the server gives, again and again: a contender with this number may not be the only
-one (recipe-rules.md 0.4)."""
 
 _MANY = 10_000
 """Contenders. With more of them a list comes near to the 1 MiB that a reply may have (trap E-42)."""

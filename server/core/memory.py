@@ -19,7 +19,6 @@ from __future__ import annotations
 import gc
 import logging
 import mmap
-import resource
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -49,7 +48,6 @@ class Reserve:
         self.is_held = False
         self._told = False  # what the log says
         self._full_at: int | None = None  # objects that were allocated when there was no room
-        self._size = 0.0  # bytes of each of them on average
         self._objects_before = self._resident_before = 0
 
     def hold(self) -> None:
@@ -129,18 +127,17 @@ class Reserve:
         objects = sys.getallocatedblocks()
         if self._full_at is None or objects > self._full_at:
             self._full_at = objects
-            self._size = (_resident() - self._resident_before) / max(1, objects - self._objects_before)
-        return (self._full_at - objects) * self._size > size
+        average = (_resident() - self._resident_before) / max(1, self._full_at - self._objects_before)
+        return (self._full_at - objects) * average > size
 
 
 def _resident() -> int:
-    """The memory that is resident now, in bytes; where the system does not tell, the most that ever was."""
+    """Bytes of memory that the process has; 0 where the system does not say so in Linux's way."""
     try:
-        with open("/proc/self/statm", "rb", buffering=0) as statm:
-            return int(statm.read(100).split()[1]) * mmap.PAGESIZE
-    except (OSError, MemoryError):
-        # that of the process before it became this program counts too
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def _map(size: int) -> mmap.mmap | None:

@@ -146,7 +146,7 @@ def reads_go_on(server: Target) -> None:
 @pytest.mark.parametrize("scattered", [True, False])
 def test_znodes_until_none_fits(length: int, scattered: bool) -> None:
     """What is deleted makes room again, wherever in memory it lay."""
-    with limited(64 * MB) as server:
+    with limited(40 * MB) as server:
 
         def path(number: int) -> str:
             return f"/{number // 100}" + (f"/{number}" if number % 100 else "")
@@ -182,7 +182,7 @@ def test_watches_until_none_fits() -> None:
 
 def test_sessions_until_none_fits() -> None:
     servers.raise_file_limit(20_000)
-    with limited(32 * MB) as server:
+    with limited(26 * MB) as server:
 
         def opened() -> socket.socket | None:
             sock = server.connect()
@@ -199,7 +199,10 @@ def test_sessions_until_none_fits() -> None:
         for _ in range(1000):
             assert opened() is None
         server.bystander.ask(wire.get("/bystander"))
+        server.reset(*socks)
+        server.until(lambda: _NO_LONGER in server.log(), "there is room again")
         assert server.log().count("refusing connections from 127.0.0.1: memory is short") == 1
+        assert opened()
 
 
 def test_output_that_nobody_reads_until_no_more_fits() -> None:

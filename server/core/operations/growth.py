@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from ....protocol.multi import decode_fields
-from ....protocol.operations import OpCode
+from typing import Final
 
-_GROWING = frozenset(
+from ....protocol.jute import fields_of
+from ....protocol.multi import decode_fields
+from ....protocol.operations import WRITES, OpCode
+
+_SHRINKING: Final = frozenset((OpCode.DELETE.value, OpCode.CLOSE_SESSION.value))
+_KEEPING: Final = WRITES - _SHRINKING | {
+    op.value for op in (OpCode.ADD_WATCH, OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
+}
+_MAY_WATCH: Final = frozenset(
     op.value
-    for op in (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        OpCode.SET_DATA,
-        OpCode.SET_ACL,
-        OpCode.RECONFIG,
-        OpCode.ADD_WATCH,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-    )
-)
-_WATCHING = frozenset(
-    op.value for op in (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
+    for op in OpCode
+    if op.request is not None and any(name == "watch" for name, *_ in fields_of(op.request))
 )
 """Reads whose last byte says whether to set a watch."""
 
 
 def grows(op: int, frame: bytes) -> bool:
-    """Whether a request makes the server keep more than before it. Raises :class:`JuteError` for a multi that
-    cannot be read."""
+    """Whether the server keeps more after a request than before it.
+
+    :raises JuteError: a multi that cannot be read.
+    """
     if op == OpCode.MULTI:
-        return any(each in _GROWING for each, _ in decode_fields(frame, 8))
-    return op in _GROWING or (op in _WATCHING and frame[-1] != 0)
+        return any(step in _KEEPING for step, _ in decode_fields(frame, 8))
+    return op in _KEEPING or (op in _MAY_WATCH and frame[-1] != 0)
