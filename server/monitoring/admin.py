@@ -16,12 +16,12 @@ The commands are those of :data:`.commands.COMMANDS`.
 
 from __future__ import annotations
 
-import logging
 import socket
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import AuthFailedError, NoAuthError
+from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
 from .commands import BY_NAME, COMMANDS, Ask, CommandRefused, Data
@@ -31,8 +31,6 @@ from .words import in_pieces
 if TYPE_CHECKING:
     from ..config.settings import Settings
     from ..net.service import Service
-
-logger = logging.getLogger("pyzk.server")
 
 
 def answer(request: Request, service: Service, now: float) -> Response:

@@ -9,7 +9,6 @@ iterator, or :class:`.jackson.Rows`: it is read while other clients are served.
 from __future__ import annotations
 
 import json
-import logging
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ import attrs
 
 from ..config.zoocfg import masked
 from ..config.zookeys import KEY_OF, is_secret
+from ..logger import logger
 from .jackson import Rows
 from .words import VERSION_TEXT, environment, monitored, operation_name
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..net.connection import Connection
     from ..net.service import Service
 
-logger = logging.getLogger("pyzk.server")
 
 Data: TypeAlias = dict[str, Any]
 """What a command answers; see above."""
