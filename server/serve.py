@@ -5,7 +5,6 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 
 from __future__ import annotations
 
-import logging
 import math
 import select
 import socket
@@ -31,7 +30,6 @@ from .net.streams import hang_up, serve_stream
 if TYPE_CHECKING:
     from .net.http import Request, Response
 
-logger = logging.getLogger("pyzk.server")
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
 """What is made before the first client is let in, its imports included, and runs as long as the server."""

@@ -23,7 +23,6 @@ a gate, neither reads nor works.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -37,13 +36,13 @@ from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
+from ..logger import logger
 from .figures import Figures
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, serve_requests
 
 if TYPE_CHECKING:
     from .service import Service
 
-logger = logging.getLogger("pyzk.server")
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _STMK = b"stmk"

@@ -33,7 +33,6 @@ the server holds a bounded amount of memory for it. What was not done waits in `
 
 from __future__ import annotations
 
-import logging
 import struct
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,6 @@ from .gate import Withheld
 if TYPE_CHECKING:
     from .connection import Connection
 
-logger = logging.getLogger("pyzk.server")
 
 MAX_REQUESTS = 32
 """How many requests of one connection are handled in one turn."""

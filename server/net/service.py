@@ -7,7 +7,6 @@ them and the world, and calls :meth:`Service.advance` when :meth:`Service.next_d
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +20,10 @@ from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
 from ..core.memory import reserve
+from ..logger import logger
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
-
-logger = logging.getLogger("pyzk.server")
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """What answers a four-letter word, piece by piece: given the word, the service, who asks, the time (seconds,
