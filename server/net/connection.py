@@ -151,8 +151,10 @@ class Connection:
             self.frames = frames = gate.requests(self, frames)
         if frames and not self.close_expected:
             serve_requests(self, self.session, frames, now)
-        is_idle = self.input.empty and not (self.frames or self.frozen or self.close_expected)
-        self.fast_session = self.session if is_idle and not self.service.has_request_checks else None
+        if self.frames or not self.input.empty:
+            self.fast_session = None
+        elif self.fast_session is None and not (self.frozen or self.close_expected):
+            self.fast_session = None if self.service.has_request_checks else self.session
 
     @property
     def has_work(self) -> bool:

@@ -191,7 +191,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                 break
         if waiting > HIGH_WATER:
             break
-    undone = list(left)
+    undone = [*left]
     if not connection.close_expected:
         connection.frames = undone
     if size:
