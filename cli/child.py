@@ -1,7 +1,13 @@
-"""The command, and the processes that come of it.
+"""Running a command, and ending all processes that it has started.
 
-On Linux that is everything it has started, wherever it went: a process whose parent has ended becomes a child
-of ours, so it is over when we have no children any more. Elsewhere it is the process group.
+The rules:
+
+* On Linux these are all its descendants, daemons too: this process is their *subreaper*, so a descendant
+  whose parent has ended becomes a child of this process. All have ended when this process has no children
+  any more.
+* On other systems these are the processes of its process group; at a terminal, the command alone.
+* Processes that this process had as children before are never touched.
+* To end them, SIGTERM is sent to all; after a time, SIGKILL to those that are left.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -26,57 +32,57 @@ _SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+"""Numbers of options of prctl(2)."""
 _libc = ctypes.CDLL(None)
 
-_LOOK_AGAIN = 0.05
-"""Seconds. Not every process is a child of ours that announces its end."""
+_POLL_INTERVAL = 0.05
+"""Seconds between two looks for processes that are left: SIGCHLD announces the end of children only."""
 
 
 class Child:
     """A command that runs.
 
-    It has a process group of its own, unless there is a terminal: then it stays in ours, so that the terminal
-    reads from it, stops it and interrupts it as if we were not there.
+    The command has a process group of its own. But at a terminal it stays in the group of this process, so
+    that it can read from the terminal, and the terminal can stop and interrupt it.
 
-    :ivar ended: set when the command has ended; its status is then known. Others may be left.
-
-    Raises OSError if it cannot be run.
+    :ivar ended: set when the command itself has ended, and its status is known. Other processes may be left.
+    :raises OSError: the command cannot be run.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.ended = trio.Event()
         self._left = True
         self._own_group = not _has_terminal()
-        self._strangers: set[int] = set()
+        self._others: set[int] = set()  # children that are not of the command
         prepare = None
         if _LINUX:
-            # A shell that has called us by exec leaves us its children, as in: exec > >(logger).
-            self._strangers = _descendants({os.getpid()})
+            # A shell that replaces itself by this process (exec) leaves its children: exec > >(logger).
+            self._others = _descendants({os.getpid()})
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            prepare = partial(_end_with, os.getpid())
+            prepare = ends_with_us()
         self._process = subprocess.Popen(
             command, env=environment, process_group=0 if self._own_group else None, preexec_fn=prepare
         )
 
     @property
     def status(self) -> int:
-        """Its exit status, as a shell has it."""
+        """The exit status of the command; after a signal, 128 + its number."""
         code = self._process.returncode
         return code if code >= 0 else Status.SIGNAL - code
 
     @property
     def _target(self) -> int:
-        """The group, or the process, in the way of kill(2)."""
+        """The group or the process, as an argument of kill(2)."""
         return -self._process.pid if self._own_group else self._process.pid
 
     def signal(self, number: int) -> None:
-        """Pass a signal on. What a terminal sends, it has sent to the command as well."""
+        """Pass a signal on. A terminal has sent its signals to the command already."""
         if self.ended.is_set() or (not self._own_group and number in (signal.SIGINT, signal.SIGQUIT)):
             return
         _kill(self._target, number)
 
     def reap(self) -> None:
-        """Notice who has ended; to be called at SIGCHLD."""
+        """Collect the processes that have ended; to be called at SIGCHLD."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._process.pid:
@@ -86,33 +92,34 @@ class Child:
             self._left = not _LINUX and _kill(self._target, 0)
 
     async def end(self, grace: float) -> None:
-        """End what is left of it: by SIGTERM, and those who are there after ``grace`` seconds by SIGKILL."""
+        """End all processes that are left: by SIGTERM, and after ``grace`` seconds by SIGKILL."""
         kill_at = trio.current_time() + grace
         asked: set[int] = set()
         self.reap()
         while self._left:
             processes = self._processes()
-            if self._strangers and not processes:
+            if self._others and not processes:
                 return
-            patience = kill_at - trio.current_time()
-            if patience <= 0:
+            left = kill_at - trio.current_time()
+            if left <= 0:
                 _kill_all(processes, signal.SIGKILL)
-            elif not processes & asked:  # who has been asked may start others to clean up
+            elif not processes & asked:  # a process that was asked may start others to clean up
                 asked |= processes
                 _kill_all(processes, signal.SIGTERM)
-                _kill_all(processes, signal.SIGCONT)  # one that is stopped would not notice
-            await trio.sleep(min(patience, _LOOK_AGAIN) if patience > 0 else _LOOK_AGAIN)
+                _kill_all(processes, signal.SIGCONT)  # a stopped process would not get SIGTERM
+            await trio.sleep(min(left, _POLL_INTERVAL) if left > 0 else _POLL_INTERVAL)
             self.reap()
 
     def _processes(self) -> set[int]:
-        """What is left of it, in the way of kill(2)."""
+        """The processes that are left, as arguments of kill(2)."""
         if _LINUX:
-            return _descendants({os.getpid()}) - self._strangers - _descendants(self._strangers)
+            return _descendants({os.getpid()}) - self._others - _descendants(self._others)
         return {self._target}
 
 
 def heeded() -> list[int]:
-    """The signals that are for the command. One that is ignored already, say by nohup, stays ignored."""
+    """The signals that are passed on to the command. A signal that is ignored, as under nohup, stays
+    ignored."""
     return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
@@ -120,7 +127,7 @@ def heeded() -> list[int]:
 def runnable(command: str) -> Iterator[None]:
     """Turn the OSError of a command that cannot be run into a failure.
 
-    :raises Failure: with the status that shells give it.
+    :raises Failure: with the status that shells use.
     """
     try:
         yield
@@ -129,8 +136,16 @@ def runnable(command: str) -> Iterator[None]:
         raise Failure(status, f"{command}: {error.strerror}") from None
 
 
+def ends_with_us() -> Callable[[], None] | None:
+    """What a new process has to run first so that it ends when we are killed; None where there is no such."""
+    return partial(_end_with, os.getpid()) if _LINUX else None
+
+
 def find(command: str) -> None:
-    """Raises OSError if there is no such command, for those who would wait long for nothing."""
+    """Check that a command can be found, before a long wait for its lock.
+
+    :raises OSError: there is no such command.
+    """
     if shutil.which(command) is None:
         code = errno.EACCES if "/" in command and os.path.exists(command) else errno.ENOENT
         raise OSError(code, os.strerror(code))
@@ -145,14 +160,14 @@ def _has_terminal() -> bool:
 
 
 def _end_with(parent: int) -> None:
-    """Runs in the new process: should its parent be killed, the kernel kills it too."""
+    """Have the kernel kill the new process, in which this runs, when its parent is killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(Status.SIGNAL + signal.SIGKILL)
 
 
 def _kill(target: int, number: int) -> bool:
-    """Returns False if there is nobody to be sent a signal."""
+    """Send a signal. Returns False if there is no such process."""
     try:
         os.kill(target, number)
     except ProcessLookupError:
@@ -168,7 +183,7 @@ def _kill_all(targets: set[int], number: int) -> None:
 
 
 def _descendants(ancestors: set[int]) -> set[int]:
-    """Their children, and the children of those, and so on."""
+    """The children of some processes, their children, and so on."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""How the commands end, and how they speak: one line on standard error."""
+"""The exit statuses of the commands, and their messages: one line each on standard error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 
 
 class Status(enum.IntEnum):
-    """Exit statuses beside that of a command that was run; where sysexits.h has a number for it, that one."""
+    """Exit statuses. Numbers from 64 to 78 have the meaning of sysexits.h, where it has one. ``pyzk-lock``
+    ends with the status of its command, if that has run to its end."""
 
     NO = 1
     """The answer is no: no such znode, trees that differ, a server that is not well, not confirmed."""
@@ -20,13 +21,13 @@ class Status(enum.IntEnum):
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     SIGNAL = 128
-    """Plus the number of the signal."""
+    """128 + the number of the signal that has ended the command or the wait."""
 
 
 class Failure(Exception):
-    """An end that is to be expected now and then.
+    """The command cannot do what it should, for a reason that is no bug.
 
-    :param message: what has happened, and what to do.
+    :param message: says what has happened, and what to do.
     """
 
     def __init__(self, status: Status, message: str) -> None:
@@ -35,5 +36,5 @@ class Failure(Exception):
 
 
 def say(program: str, message: str) -> None:
-    """Tell the user."""
+    """Print a message for the user on standard error."""
     print(f"{program}: {message}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The barrier: everybody waits until it is lifted (recipe-rules.md B.7, D.8)."""
+"""The barrier: others wait until it is removed (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper, paths
 from .base.bound import Bound
-from .base.creating import CreateOptions, Parents
+from .base.creating import Parents, ZnodeOptions
 from .base.running import steady
 
 
@@ -15,16 +15,17 @@ class Barrier:
     """A barrier at a path: it stands while the znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
-        await barrier.create()                          # one holds the others up
-        with trio.fail_after(60): await barrier.wait()  # these wait
+        await barrier.create()                          # one client stops the others
+        with trio.fail_after(60): await barrier.wait()  # the others wait
         await barrier.remove()
 
-    The znode is persistent, so the barrier outlives whoever has put it up. Those of Curator
-    (DistributedBarrier) and kazoo (Barrier) are the same.
+    The znode is persistent, so the barrier outlives the client that created it. Curator's DistributedBarrier
+    and kazoo's Barrier have the same znode.
 
-    :param parents: how missing parents are created: as containers, which the server removes again some time
-        after their last child has gone, or persistent.
-    :param acl: of what is created; everything for everyone if None.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parents`` is not one of its words.
     """
 
     def __init__(
@@ -38,13 +39,17 @@ class Barrier:
         paths.validate_path(path)
         self.zk = zk
         self.path = path
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
     async def create(self) -> None:
-        """Put it up. That it stands already is no error."""
+        """Create the barrier. If it exists already, nothing happens.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
         bound = Bound(self.zk)
         with suppress(NodeExistsError):
             while True:
@@ -55,7 +60,11 @@ class Barrier:
                     await self._options.create_parent(bound, paths.parent(self.path))
 
     async def remove(self) -> bool:
-        """Lift it. Returns whether there was one to lift; after a lost reply, whether there may have been."""
+        """Remove the barrier. Returns whether it existed; after a lost reply, whether it may have existed.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
         ambiguous = False
 
         async def delete() -> None:
@@ -73,9 +82,9 @@ class Barrier:
         return True
 
     async def wait(self) -> None:
-        """Wait until there is none. Goes on after the connection or the session was lost."""
+        """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
         while True:
-            stat, watch = await steady(self.zk, lambda: self.zk.exists(self.path, watch=True))
+            stat, watch = await steady(self.zk, lambda: self.zk.exists_and_watch(self.path))
             with watch:
                 if stat is None:
                     return

@@ -1,4 +1,4 @@
-"""How values are written as the data of a znode (recipe-rules.md B.8)."""
+"""The ways to write values as the data of a znode (recipe-rules.md B.8)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ T = TypeVar("T")
 
 
 class MalformedValue(RecipeError):
-    """A znode holds something that its codec cannot read (trap E-39).
+    """The codec cannot read the data of a znode (recipe-rules.md trap E-39).
 
-    :ivar data: what it holds.
+    :ivar data: of the znode.
     """
 
     def __init__(self, path: str, data: bytes, codec: str, reason: object) -> None:
         shown = repr(data[:40]) + ("..." if len(data) > 40 else "")
-        super().__init__(f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason!s:.200}")
+        super().__init__(
+            f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason!s:.200};"
+            " use the codec of the program that writes it, or delete it"
+        )
         self.path = path
         self.data = data
 
@@ -31,8 +34,9 @@ class Codec(Generic[T]):
     """A way to write values.
 
     :ivar name: for error messages.
-    :ivar encode: raises TypeError for what is no value of the kind, OverflowError for one out of range.
-    :ivar decode: raises ValueError for bytes that :attr:`encode` does not make.
+    :ivar encode: makes bytes of a value. It raises TypeError for a value of another type, and OverflowError
+        for one that is out of range.
+    :ivar decode: makes a value of bytes. It raises ValueError for bytes that ``encode`` does not make.
     """
 
     name: str
@@ -40,7 +44,10 @@ class Codec(Generic[T]):
     decode: Callable[[bytes], T]
 
     def read(self, path: str, data: bytes) -> T:
-        """The value of a znode. Raises :class:`MalformedValue`."""
+        """Make a value of the data of a znode.
+
+        :raises MalformedValue: the codec cannot read the data.
+        """
         try:
             return self.decode(data)
         except ValueError as error:
@@ -52,14 +59,14 @@ def _binary(bits: int, layout: str) -> Codec[int]:
 
     def encode(value: int) -> bytes:
         if not isinstance(value, int):
-            raise TypeError(f"an int is wanted, not {value!r}")
+            raise TypeError(f"the value must be an int, not {value!r}")
         if not -limit <= value < limit:
             raise OverflowError(f"{value} is out of the range of {bits} bits")
         return struct.pack(layout, value)
 
     def decode(data: bytes) -> int:
         if len(data) != width:
-            raise ValueError(f"it has {width} bytes")
+            raise ValueError(f"an int{bits} has {width} bytes")
         return int(struct.unpack(layout, data)[0])
 
     return Codec(f"int{bits}", encode, decode)
@@ -67,13 +74,13 @@ def _binary(bits: int, layout: str) -> Codec[int]:
 
 def _encode_int(value: int) -> bytes:
     if not isinstance(value, int):
-        raise TypeError(f"an int is wanted, not {value!r}")
+        raise TypeError(f"the value must be an int, not {value!r}")
     return str(int(value)).encode("ascii")
 
 
 def _encode_float(value: float) -> bytes:
     if not isinstance(value, int | float):
-        raise TypeError(f"a number is wanted, not {value!r}")
+        raise TypeError(f"the value must be a number, not {value!r}")
     return repr(float(value)).encode("ascii")
 
 
@@ -91,4 +98,4 @@ ASCII_INT: Codec[int] = Codec("int in ASCII", _encode_int, lambda data: int(data
 """Decimal digits: kazoo's Counter."""
 
 ASCII_FLOAT: Codec[float] = Codec("float in ASCII", _encode_float, lambda data: float(data.decode("ascii")))
-"""As Python writes it: kazoo's Counter with a float for its default."""
+"""As Python writes a float: kazoo's Counter with a float for its default."""

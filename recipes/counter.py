@@ -1,49 +1,74 @@
-"""A number that many count with (recipe-rules.md B.8, D.9)."""
+"""A number that many clients add to (recipe-rules.md B.8, D.9).
+
+The rules:
+
+* A counter is a :class:`.SharedValue`: each change reads the number and writes the new one with its
+  version. If another client was quicker, the change is tried again after a random pause that grows.
+* No addition is lost or made twice. Where a lost reply leaves open whether it was made,
+  :class:`.AmbiguousResult` is raised.
+* A znode that is missing or empty stands for ``default``. kazoo creates a counter empty before it writes to
+  it, and Curator reads an empty one as 0. This recipe creates the znode with its first value, never empty.
+* After a value was seen, a missing znode is an error, unless ``missing="create"``: somebody has deleted it.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
 import trio
 
-from ..client import ACL, NoNodeError, ZooKeeper
+from ..client import NoNodeError, ZooKeeper
 from .base.words import check_word
 from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, Codec
 from .errors import AmbiguousResult
-from .shared_value import SharedValue, Versioned
+from .shared_value import SharedValue, ValueOptions, Versioned
 
 N = TypeVar("N", int, float)
+CounterCodec = Literal["int32", "int64", "ascii"]
 Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
+"""Seconds that the pause after a lost race is at most: about the time of two requests. It doubles each
+time."""
 _LONGEST_PAUSE = 1.0
+"""Seconds that a pause is at most: with so much contention, waiting costs less than more failed writes."""
+
+
+class CounterOptions(ValueOptions, total=False):
+    """Options of :class:`Counter`, beside those of :class:`.ValueOptions`.
+
+    ``missing``: what to do when the znode is gone after this object has seen a value: raise
+    :class:`NoNodeError`, or begin again with the default.
+    """
+
+    missing: Missing
 
 
 class Counter(Generic[N]):
-    """A number at a path, which anybody may add to.
+    """A number at a path, which any client may add to.
 
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
 
-    No addition is lost or made twice: where a lost reply leaves that open, :class:`.AmbiguousResult` is
-    raised; with ``exactly_once`` only after an hour without a connection. A znode that is missing or empty
-    stands for ``default``; ours is created with its first value, never empty.
+    :param codec: how the number is written. ``"int32"``: as Curator's SharedCount and
+        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. ``"int64"``: as
+        Curator's DistributedAtomicLong. ``"ascii"``: as kazoo's Counter, of any size. See
+        :mod:`pyzk.recipes.codecs`.
+    :param default: the number to begin with. With ``"ascii"`` it may be a float; then all values are floats.
+    :param missing: see :class:`CounterOptions`.
+    :param exactly_once, parents, acl: see :class:`.ValueOptions`.
+    :raises ValueError: an option has a wrong value.
 
-    :param codec: ``"int32"``, as Curator's SharedCount and DistributedAtomicInteger and kazoo's Counter with
-        ``support_curator=True`` have it; ``"int64"``, as Curator's DistributedAtomicLong; ``"ascii"``, as
-        kazoo's Counter, of any size. See :mod:`pyzk.recipes.codecs`.
-    :param default: where to begin. With ``"ascii"`` it may be a float, and then all values are.
-    :param missing: what to do when the znode is gone after this object has seen a value there: raise
-        :class:`NoNodeError`, or begin again.
-    :param exactly_once: costs another znode for each change, see :class:`.SharedValue`.
-    :param parents: how missing parents are created, see :class:`.SharedValue`.
-    :param acl: of what is created; everything for everyone if None.
+    All methods raise:
 
-    Methods raise OverflowError for a result that the codec cannot hold, before anything is sent;
-    :class:`.MalformedValue` if the znode holds something else; :class:`SessionExpiredError` if the session
-    has expired and nothing was changed.
+    * OverflowError: the codec cannot hold the result; nothing was sent.
+    * :class:`.MalformedValue`: the data of the znode is no such number.
+    * :class:`.AmbiguousResult`: a reply was lost, and the change may have been made or not; with
+      ``exactly_once`` only after one hour without a connection.
+    * :class:`SessionExpiredError`: the session has ended; nothing was changed.
+    * :class:`NoNodeError`: the znode is gone; see ``missing``.
     """
 
     @overload
@@ -52,12 +77,9 @@ class Counter(Generic[N]):
         zk: ZooKeeper,
         path: str,
         *,
-        codec: Literal["int32", "int64", "ascii"] = ...,
+        codec: CounterCodec = ...,
         default: int = ...,
-        missing: Missing = ...,
-        exactly_once: bool = ...,
-        parents: Literal["container", "persistent"] = ...,
-        acl: Sequence[ACL] | None = ...,
+        **options: Unpack[CounterOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -67,70 +89,64 @@ class Counter(Generic[N]):
         *,
         codec: Literal["ascii"],
         default: float,
-        missing: Missing = ...,
-        exactly_once: bool = ...,
-        parents: Literal["container", "persistent"] = ...,
-        acl: Sequence[ACL] | None = ...,
+        **options: Unpack[CounterOptions],
     ) -> None: ...
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
         *,
-        codec: Literal["int32", "int64", "ascii"] = "int64",
+        codec: CounterCodec = "int64",
         default: Any = 0,
         missing: Missing = "raise",
-        exactly_once: bool = False,
-        parents: Literal["container", "persistent"] = "container",
-        acl: Sequence[ACL] | None = None,
+        **options: Unpack[ValueOptions],
     ) -> None:
         check_word("missing", missing, Missing)
         chosen = _codec(codec, default)
         chosen.encode(default)
+        self.zk = zk
         self.path = path
         self._default: N = default
         self._whole = chosen is not ASCII_FLOAT
         self._restarts = missing == "create"
         self._seen = False
-        self._value: SharedValue[N] = SharedValue(
-            zk, path, _empty_is(default, chosen), exactly_once=exactly_once, parents=parents, acl=acl
-        )
+        self._value: SharedValue[N] = SharedValue(zk, path, _empty_is(default, chosen), **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
     async def get(self) -> N:
-        """The present value."""
+        """Read the number."""
         value, _ = await self._read()
         return value
 
     async def set(self, value: N) -> None:
-        """Replace the value, whatever it is, and create the znode if it is gone. A request whose reply is
-        lost is repeated, ``exactly_once`` or not."""
+        """Replace the number, whatever it is, and create the znode if it is gone. After a lost reply the
+        write is repeated, also with ``exactly_once``."""
         await self._value.set(value)
         self._seen = True
 
     async def add(self, amount: N) -> tuple[N, N]:
-        """Add, or subtract what is negative. Returns the value before and after."""
+        """Add a number, which may be negative. Returns the value before and after."""
         change = await self._change(lambda value: value + amount)
         assert change is not None
         return change
 
     async def compare_and_set(self, expected: N, value: N) -> bool:
-        """Replace the value if it is ``expected``. Returns whether it was."""
+        """Replace the number if it is ``expected``. Returns whether it was replaced."""
         return await self._change(lambda present: value if present == expected else None) is not None
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Take the next ``count`` numbers for oneself: no two callers ever get the same. They may be given
-        out without asking again. Where a lost reply leaves open whether they were taken, the next ones are:
-        there may be gaps.
+        """Reserve the next ``count`` numbers: no two callers get the same number. If a lost reply leaves open
+        whether they were reserved, the next numbers are: there may be gaps.
 
-        Raises ValueError for less than one, TypeError if the values are floats.
+        :raises ValueError: ``count`` is less than 1.
+        :raises TypeError: the numbers are floats.
         """
         if count < 1:
-            raise ValueError(f"at least one number, not {count}")
+            raise ValueError(f"count must be at least 1, not {count}")
         if not self._whole:
-            raise TypeError("only a counter of ints can be reserved from")
+            raise TypeError("a counter of floats has no next numbers; use a default that is an int")
         while True:
             try:
                 before, after = await self.add(count)
@@ -139,7 +155,8 @@ class Counter(Generic[N]):
             return range(before, after)
 
     async def _change(self, change: Callable[[N], N | None]) -> tuple[N, N] | None:
-        """Replace the value by what ``change`` makes of it, and return both; None if it makes None of it."""
+        """Replace the value before by the result of ``change(before)``. Returns both; None, and nothing is
+        replaced, if the result is None."""
         pause = _FIRST_PAUSE
         while True:
             before, present = await self._read()
@@ -153,7 +170,7 @@ class Counter(Generic[N]):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _read(self) -> tuple[N, Versioned[N] | None]:
-        """The value, and as what it is stored, if it is."""
+        """Read the number, and the value that it comes from; None for the default."""
         present = await self._value.get()
         if present is not None:
             self._seen = True
@@ -175,5 +192,5 @@ def _codec(name: str, default: int | float) -> Codec[Any]:
 
 
 def _empty_is(default: N, codec: Codec[N]) -> Codec[N]:
-    """kazoo creates a counter empty before it writes to it, and Curator reads an empty one as 0."""
+    """Make a codec that reads empty data as the default."""
     return Codec(codec.name, codec.encode, lambda data: codec.decode(data) if data else default)

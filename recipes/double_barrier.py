@@ -1,13 +1,26 @@
-"""The double barrier: begin together, end together (recipe-rules.md B.7, D.8)."""
+"""The double barrier: begin together, end together (recipe-rules.md B.7, D.8).
+
+The rules:
+
+* A member is an ephemeral child of the path. When a member finds enough of them, it creates the persistent
+  child ``ready``. While a valid ``ready`` exists, every member is let in.
+* A ``ready`` is valid if one of the present members was there before it. An older one was left behind by a
+  round that broke, and is deleted (trap E-21).
+* At the end, the member with the lowest name stays until it is the last; the others delete their znodes at
+  once and wait for the lowest. The last member deletes ``ready`` together with its own znode.
+* Deleting ``ready`` is one transaction with a write to the parent, so that it never hits the ``ready`` of the
+  next round.
+* A member whose session ends between entering and leaving has broken its block: :class:`BarrierBroken`.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from types import TracebackType
 
-import attrs
 import trio
 
 from ..client import (
@@ -23,28 +36,19 @@ from ..client import (
     Watch,
     WatchEvent,
     ZooKeeper,
+    paths,
 )
-from ..protocol.paths import join, validate_path
-from .base.blocks import Blocks
+from .base.blocks import TaskBlocks
 from .base.bound import Bound, first_of
-from .base.creating import CreateOptions, Parents, create_ephemeral
+from .base.creating import Parents, ZnodeOptions, create_ephemeral
 from .base.hold import Hold
 from .errors import BarrierBroken, LockLost, LossReason
 
 READY = "ready"
-"""The child that lets members in."""
+"""The name of the child that lets members in."""
 
 
-@attrs.frozen
-class _Terms:
-    zk: ZooKeeper
-    path: str
-    n: int
-    data: bytes
-    options: CreateOptions
-
-
-class DoubleBarrier(Blocks[str]):
+class DoubleBarrier:
     """Members begin their work together and end it together.
 
         barrier = DoubleBarrier(zk, "/barriers/step-1", 3)
@@ -52,25 +56,26 @@ class DoubleBarrier(Blocks[str]):
             ...                # the work
                                # waits until all others have ended theirs
 
-    Who comes when three are in already joins them. The block's value is the path of the member's znode. One
-    object may be used by any number of tasks, and for one round after the other; each block is a member.
+    A member that comes when three are in already joins them. The block's value is the path of the member's
+    znode. Any number of tasks may use one object, for one round after the other; each block is a member.
 
-    If the body raises or is cancelled, the member leaves without waiting. If its session ends between the
-    beginning of the block and its end, the body is cancelled and the block raises :class:`BarrierBroken`. A
-    member whose znode is deleted while it waits to be let in registers again; one that works, or waits for
-    the others to end, counts as gone from then on.
+    If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
+    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
+    member whose znode is deleted while it waits to be let in creates it again. A member whose znode is
+    deleted later counts as gone.
 
-    The layout is that of Curator's DistributedDoubleBarrier: an ephemeral znode for each member, and a
-    persistent one, ``ready``, written by a member that finds enough of them. Members of Curator and kazoo may
-    take part: every child but ``ready`` counts. kazoo's delete ``ready`` when they *begin* to leave; one of
-    ours that was cut off from before it was written until after that has nothing left to see, and goes on
-    waiting. Ending a round takes the right to write the data of ``path``, which stays as it is.
+    The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
+    every child but ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. So a
+    member of ours that had no connection from before ``ready`` was created until after that cannot see that
+    it was let in, and goes on waiting. Ending a round needs the right to write the data of ``path``, which
+    stay the same.
 
-    :param n: how many members it takes to begin.
-    :param data: what the member's znode holds.
-    :param parents: how a missing path is created: as containers, which the server removes again some time
-        after the last member has gone, or persistent.
-    :param acl: of what is created; everything for everyone if None.
+    :param n: how many members are needed to begin.
+    :param data: the data of the member's znode.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``n`` is lower than 1, or ``parents`` is not one of its words.
     """
 
     def __init__(
@@ -83,23 +88,30 @@ class DoubleBarrier(Blocks[str]):
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__()
-        validate_path(path)
+        paths.validate_path(path)
         if n < 1:
-            raise ValueError(f"it takes at least one member, not {n}")
+            raise ValueError(f"a double barrier has at least one member, not {n}")
+        self.zk = zk
         self.path = path
-        self._terms = _Terms(zk, path, n, data, CreateOptions(parents, acl))
+        self.n = n
+        self._data = data
+        self._options = ZnodeOptions(parents, acl)
+        self._blocks: TaskBlocks[str] = TaskBlocks()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
-    @property
-    def zk(self) -> ZooKeeper:
-        return self._terms.zk
+    async def __aenter__(self) -> str:
+        return await self._blocks.enter(self._visit())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return await self._blocks.leave(kind, error, tb)
 
     @asynccontextmanager
     async def _visit(self) -> AsyncIterator[str]:
-        member = _Member(self._terms)
+        member = _Member(self)
         try:
             with member.breaking():
                 await member.enter()
@@ -120,36 +132,33 @@ class DoubleBarrier(Blocks[str]):
             member.abandon()
             raise
 
-    def _block(self) -> AbstractAsyncContextManager[str]:
-        return self._visit()
-
 
 class _Member:
-    """One who takes part in one round.
+    """A member that takes part in one round.
 
     :ivar round: the czxid of the ``ready`` that has let us in; None if it was deleted before we saw it.
     """
 
-    def __init__(self, terms: _Terms) -> None:
-        self.bound = Bound(terms.zk)
+    def __init__(self, barrier: DoubleBarrier) -> None:
+        self.bound = Bound(barrier.zk)
         self.name = str(uuid.uuid4())
-        self.path = join(terms.path, self.name)
+        self.path = paths.join(barrier.path, self.name)
         self.round: int | None = None
         self._own: Stat
-        self._zk = terms.zk
-        self._terms = terms
-        self._ready = join(terms.path, READY)
+        self._zk = barrier.zk
+        self._barrier = barrier
+        self._ready = paths.join(barrier.path, READY)
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """Entering or leaving: the end of the session is the end of it."""
+        """A block in which the end of the session raises :class:`BarrierBroken`."""
         try:
             yield
         except SessionExpiredError:
             raise self.broken(LossReason.SESSION_EXPIRED) from None
 
     def broken(self, reason: LossReason) -> BarrierBroken:
-        return BarrierBroken(f"the barrier {self._terms.path} is broken: {reason.value}")
+        return BarrierBroken(f"the barrier {self._barrier.path} is broken: {reason.value}")
 
     def abandon(self) -> None:
         """Leave without waiting, and leave no znode."""
@@ -159,17 +168,17 @@ class _Member:
     # --- entering ----------------------------------------------------------------------------------------
 
     async def enter(self) -> None:
-        """Register, and wait until enough have."""
+        """Register, and wait until enough members have registered."""
         await self._register()
         while not await self._let_in():
             pass
 
     async def _register(self) -> None:
-        terms = self._terms
-        self._own = await create_ephemeral(self.bound, self.path, terms.data, terms.options)
+        barrier = self._barrier
+        self._own = await create_ephemeral(self.bound, self.path, barrier._data, barrier._options)
 
     async def _let_in(self) -> bool:
-        """Look once whether we are in; if not, wait for something to change."""
+        """Look once whether we are let in; if not, wait for a change. Returns whether we are in."""
         changed = self._zk.session.changed
         ready, ready_watch = await self._look(self._ready)
         with ready_watch:
@@ -180,43 +189,42 @@ class _Member:
                 await self._end_round(ready.czxid)
                 return False
             members = await self._members()
-            if self.name in members and len(members) >= self._terms.n:
+            if self.name in members and len(members) >= self._barrier.n:
                 self.round = await self._begin_round()
                 return True
             own, own_watch = await self._look(self.path)
             with own_watch:
-                if own is None:  # somebody has deleted it, or everything
+                if own is None:  # an operator has deleted it
                     await self._register()
                     return False
                 await first_of(ready_watch.wait, own_watch.wait, partial(self._reconnect, changed))
             if own_watch.event is not None or not _created(ready_watch):
                 return False
-            # Enough to know: it was written while we were registered. kazoo's members delete it early.
+            # That `ready` was created while we were registered is enough: kazoo's members delete it early.
             self.round = await self._present_round()
             return True
 
     async def _reconnect(self, changed: trio.Event) -> None:
-        """Wait until the connection was lost and is back. A watch for a znode to come does not tell of one
-        that has come and gone meanwhile: members of kazoo delete ``ready`` while others are still there."""
+        """Wait until the connection was lost and is back. A watch on a missing znode does not fire if the
+        znode came and went meanwhile: members of kazoo delete ``ready`` while others are still there."""
         await changed.wait()
         await self.bound.reconnected()
 
     async def _is_valid(self, ready: Stat) -> bool:
-        """Whether a ``ready`` belongs to members that are there: it was written after one of them had
-        registered. One that is older than all of them was left behind (trap E-21)."""
+        """Return whether ``ready`` was created after one of the present members had registered. A ``ready``
+        that is older than all of them was left behind (trap E-21)."""
         if ready.czxid > self._own.czxid:
             return True
         for name in await self._members():
-            stat = await self._stat(join(self._terms.path, name))
+            stat = await self._stat(paths.join(self._barrier.path, name))
             if stat is not None and stat.czxid < ready.czxid:
                 return True
         return False
 
     async def _begin_round(self) -> int | None:
-        create = self._zk.create
         try:
             _, stat = await self.bound.repeat(
-                lambda: create(self._ready, acl=self._terms.options.acl, include_stat=True)
+                lambda: self._zk.create_with_stat(self._ready, acl=self._barrier._options.acl)
             )
         except (NodeExistsError, NoNodeError):
             return await self._present_round()
@@ -225,8 +233,8 @@ class _Member:
     # --- leaving -----------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Wait until all members have ended their work. The one whose name is the lowest stays until it is
-        the last; the others take their names off the list at once, and wait for the lowest."""
+        """Wait until all members have ended their work. The member with the lowest name stays until it is the
+        last; the others delete their znodes at once, and wait for the lowest."""
         known: set[str] = set()
         while True:
             members = sorted(await self._members())
@@ -251,27 +259,28 @@ class _Member:
                     return
 
     async def _until_gone(self, name: str) -> None:
-        stat, watch = await self._look(join(self._terms.path, name))
+        stat, watch = await self._look(paths.join(self._barrier.path, name))
         with watch:
             if stat is not None:
                 await first_of(watch.wait)
 
     async def _round_is_over(self, newcomer: str) -> bool:
-        """All whom we have seen at work are gone, and somebody has come since. If the round has ended in
-        between, that is the next one, and not for us to wait for; else wait for either to go."""
+        """Return whether the round is over. All members that we have seen are gone, and a newcomer is there.
+        If ``ready`` was deleted, the newcomer belongs to the next round, and ours is over. If not, wait until
+        either of the two is gone."""
         ready, watch = await self._look(self._ready)
         with watch:
             if ready is None or ready.czxid != self.round:
                 return True
-            stat, member = await self._look(join(self._terms.path, newcomer))
+            stat, member = await self._look(paths.join(self._barrier.path, newcomer))
             with member:
                 if stat is not None:
                     await first_of(watch.wait, member.wait)
         return False
 
     async def _end_round(self, czxid: int | None, *own: Delete) -> bool:
-        """Delete a ``ready``, this one and no later one, in one transaction with the own znode if that is
-        still there. Returns whether this was done."""
+        """Delete this ``ready`` and no later one, in one transaction with the own znode if that is given.
+        Returns whether this was done."""
         while True:
             try:
                 return await self._try_to_end_round(czxid, own)
@@ -281,9 +290,13 @@ class _Member:
                 return False
 
     async def _try_to_end_round(self, czxid: int | None, own: Sequence[Delete]) -> bool:
-        """Writing to the parent makes sure that it is this ``ready``: whoever does the same and is faster
-        changes its version."""
-        path, zk = self._terms.path, self._zk
+        """Make one attempt. The write to the parent makes sure that it is this ``ready``: another member that
+        does the same and is faster changes the version of the parent.
+
+        :raises BadVersionError: another member was faster.
+        :raises NoNodeError: one of the znodes is gone.
+        """
+        path, zk = self._barrier.path, self._zk
         data, parent = await self.bound.repeat(lambda: zk.get(path))
         ready = await self._stat(self._ready)
         if ready is None or ready.czxid != czxid:
@@ -296,13 +309,13 @@ class _Member:
 
     async def _members(self) -> list[str]:
         try:
-            names = await self.bound.repeat(lambda: self._zk.get_children(self._terms.path))
+            names = await self.bound.repeat(lambda: self._zk.get_children(self._barrier.path))
         except NoNodeError:
             return []
         return [name for name in names if name != READY]
 
     async def _look(self, path: str) -> tuple[Stat | None, Watch]:
-        return await self.bound.repeat(lambda: self._zk.exists(path, watch=True))
+        return await self.bound.repeat(lambda: self._zk.exists_and_watch(path))
 
     async def _stat(self, path: str) -> Stat | None:
         return await self.bound.repeat(lambda: self._zk.exists(path))

@@ -1,53 +1,54 @@
-"""Electing a leader (recipe-rules.md B.6, D.7)."""
+"""Electing a leader (recipe-rules.md B.6, D.7).
+
+The rules:
+
+* The candidates are the contenders of a lock at the path. The holder of the lock is the leader.
+* Ours wait for the candidates of every layout. Curator and kazoo see the candidates of their own layout only
+  (recipe-rules.md B.2.3), so all candidates on a path should have one layout.
+* A leader is deposed when its session ends or may have ended, or when somebody deletes its znode.
+* Observers read the list and the first candidate, and create no znode.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn, Unpack
 
 import attrs
 
-from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper
-from ..protocol.paths import join
+from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper, paths
+from ..protocol.layouts import ContenderKind, ContenderName, in_order
 from .base.following import Latest
-from .base.words import check_word
+from .base.words import check_options, check_word
 from .errors import LockLost, LockRevoked
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
-from .locks.names import DEFAULT_KINDS, Kind, Naming, Place, Purpose, queue
+from .locks.options import ElectionOptions
+from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
 
-Layout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""Whose candidates we stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
+ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
+"""Which candidates ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
 LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election (``<32 hex digits>__lock__<number>``)."""
 
-CANDIDATES = DEFAULT_KINDS | {Kind.CURATOR_LATCH}
-"""Whom ours queue behind, whatever their own layout."""
+CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
+"""The kinds that ours wait for, whatever their own layout."""
+
+_LAYOUTS: dict[ElectionLayout, tuple[Purpose, LockLayout]] = {
+    "curator-latch": (Purpose.LATCH, "curator"),
+    "curator-selector": (Purpose.LOCK, "curator"),
+    "kazoo": (Purpose.LOCK, "kazoo"),
+}
 
 
 @attrs.define(eq=False)
 class Term(Grant):
     """Leadership, for as long as it lasts.
 
-    :ivar number: how many terms this election object has won, with this one.
+    :ivar number: how many terms this election object has won, this one included.
     """
 
     number: int = 0
-
-
-class _Candidacy(Lock):
-    _grant_type = Term
-
-
-class _LatchCandidacy(_Candidacy):
-    _purpose = Purpose.LATCH
-
-
-_LAYOUTS: dict[Layout, tuple[type[_Candidacy], Naming]] = {
-    "curator-latch": (_LatchCandidacy, "curator"),
-    "curator-selector": (_Candidacy, "curator"),
-    "kazoo": (_Candidacy, "kazoo"),
-}
 
 
 class LeaderElection:
@@ -57,57 +58,67 @@ class LeaderElection:
         async with election.lead() as term:
             await zk.multi([term.fence(), SetData("/state", b"...")])
 
-    Whoever leads is deposed when its session ends or may have ended, or when somebody deletes its znode: the
-    block is cancelled, before the server can elect another, and raises :class:`LockLost`.
-    ``term.token`` grows from leader to leader.
+    When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
+    :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    Interoperates with Curator and kazoo as ``layout`` says. All candidates on a path should have one layout:
-    ours wait for those of every layout, but Curator and kazoo see their own only (recipe-rules.md B.2.3).
-
-    :param id: what the candidate's znode holds; for others to see who leads.
-    :param options: of :class:`.Lock`: ``parents``, ``suspended``, ``margin``, ``on_session_loss``,
-        ``on_revoke``, ``acl``, ``strategy``, ``cleanup_grace``.
+    :param id: the data of the candidate's znode: tells others who leads.
+    :param layout: which candidates of Curator and kazoo ours stand among: see :data:`ElectionLayout`.
+    :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
+        ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values.
+    :raises TypeError: an option has a value of another type, or there is no such option.
     """
 
     def __init__(
-        self, zk: ZooKeeper, path: str, *, id: bytes = b"", layout: Layout = "curator-latch", **options: Any
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        id: bytes = b"",
+        layout: ElectionLayout = "curator-latch",
+        **options: Unpack[ElectionOptions],
     ) -> None:
-        if excess := options.keys() & {"reentrant", "local_queue", "max_handoffs", "monitor", "recognise"}:
-            raise TypeError(f"an election has no option {', '.join(sorted(excess))}")
-        check_word("layout", layout, Layout)
-        kind, naming = _LAYOUTS[layout]
+        check_options("an election", options, ElectionOptions)
+        check_word("layout", layout, ElectionLayout)
+        purpose, lock_layout = _LAYOUTS[layout]
+        self.zk = zk
         self.path = path
-        self._candidacy = kind(zk, path, data=id, naming=naming, recognise=CANDIDATES, **options)
-        self._terms = 0
+        self._lock = Lock(
+            zk,
+            path,
+            data=id,
+            layout=lock_layout,
+            recognise=CANDIDATES,
+            purpose=purpose,
+            grant_type=Term,
+            **options,
+        )
+        self._terms_won = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
-
-    @property
-    def zk(self) -> ZooKeeper:
-        return self._candidacy.zk
 
     # --- standing for it ---------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
-        """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may stand as
-        candidates at a time.
+        """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates
+        at a time. Raises what :meth:`.Lock.acquire` raises.
 
-        Raises what :meth:`.Lock.acquire` raises; :class:`LockLost` if it was deposed.
+        :raises LockLost: the leader was deposed.
+        :raises LockRevoked: with ``on_revoke="cancel"``.
         """
-        async with self._candidacy as term:
+        async with self._lock as term:
             assert isinstance(term, Term)
-            self._terms += 1
-            term.number = self._terms
+            self._terms_won += 1
+            term.number = self._terms_won
             yield term
 
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
-        """Stand again and again, for ever, and call ``lead(term)`` each time it is elected. Returning from it
-        resigns; being deposed cancels it. Then it is a candidate again, at the end of the queue.
-
-        Raises what ``lead`` raises, but not what comes of being deposed.
-        """
+        """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
+        from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
+        Raises what :meth:`lead` and ``lead(term)`` raise, but nothing when we were deposed."""
         while True:
             term = None
             try:
@@ -120,11 +131,11 @@ class LeaderElection:
     # --- looking on --------------------------------------------------------------------------------------
 
     async def participants(self) -> list[Contender]:
-        """The candidates in order. The first leads, or is about to. Creates no znode."""
-        return await self._candidacy.contenders()
+        """List the candidates in order. The first one leads, or soon will."""
+        return await self._lock.contenders()
 
     async def leader(self) -> Contender | None:
-        """The first of the candidates. Creates no znode, and costs the same whatever their number."""
+        """Return the first candidate. Costs the same whatever the number of candidates."""
         return await anext(self.observe())
 
     def observe(self) -> Latest[Contender | None]:
@@ -133,31 +144,33 @@ class LeaderElection:
             async for leader in election.observe():
                 print(leader and leader.data)
 
-        The present leader at once, then each later one, and one whose data have changed; None while there is
-        no candidate. Who is slow gets the latest only. Goes on after the connection or the session was lost.
+        Gives the present leader at once, then each later leader, and a leader whose data have changed; None
+        while there is no candidate. A slow reader skips to the latest leader. Goes on after the connection or
+        the session was lost.
         """
         return Latest(self.zk, self._first)
 
     async def _first(self) -> tuple[Contender | None, object, Watch]:
-        """The first candidate, what tells it from others, and a watch: on its znode, or for one to come."""
+        """Return the first candidate, a mark that tells it from others, and a watch: on its znode, or for the
+        first candidate to come."""
         zk, path = self.zk, self.path
         while True:
             try:
-                place = _first_of(await zk.get_children(path))
-                if place is not None:
-                    child = join(path, place.name)
-                    data, stat, watch = await zk.get(child, watch=True)
-                    first = Contender(child, place.name, place.kind, place.sequence, data or b"", stat)
-                    return first, stat.mzxid, watch
-                names, watch = await zk.get_children(path, watch=True)
+                first = _first_of(await zk.get_children(path))
+                if first is not None:
+                    child = paths.join(path, first.name)
+                    data, stat, watch = await zk.get_and_watch(child)
+                    leader = Contender(child, first.name, first.kind, first.sequence, data or b"", stat)
+                    return leader, stat.mzxid, watch
+                names, watch = await zk.get_children_and_watch(path)
                 if _first_of(names) is None:
                     return None, None, watch
             except NoNodeError:
-                missing, watch = await zk.exists(path, watch=True)
+                missing, watch = await zk.exists_and_watch(path)
                 if missing is None:
                     return None, None, watch
             watch.cancel()
 
 
-def _first_of(names: list[str]) -> Place | None:
-    return next((place for place in queue(names)[0] if place.kind in CANDIDATES), None)
+def _first_of(names: list[str]) -> ContenderName | None:
+    return next((candidate for candidate in in_order(names)[0] if candidate.kind in CANDIDATES), None)

@@ -1,4 +1,4 @@
-"""What recipes raise, beside the errors of the client."""
+"""The errors of recipes, beside those of the client."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ..protocol.errors import ClosingError
 
 ClientClosed = ClosingError
-"""The client was closed: nothing can be acquired any more."""
+"""The client was closed, so nothing can be acquired."""
 
 
 class LossReason(enum.Enum):
-    """Why something that was held may belong to another by now."""
+    """Why a hold was lost."""
 
     SESSION_EXPIRED = "the session expired"
     LEASE_EXPIRED = "the session may have ended: the leader has not answered for too long"
@@ -23,13 +23,14 @@ class LossReason(enum.Enum):
 
 
 class RecipeError(Exception):
-    """The base of all that follow."""
+    """The base of all errors of recipes."""
 
 
 class LockLost(RecipeError):
-    """What was held (a lock, a lease, leadership, a claim) may belong to another by now.
+    """A hold (a lock, a lease, leadership, a claim) was lost: another client may have it.
 
-    :ivar path: the znode that stood for it.
+    :ivar reason: why.
+    :ivar path: the znode of the hold.
     """
 
     def __init__(self, reason: LossReason, path: str) -> None:
@@ -39,7 +40,10 @@ class LockLost(RecipeError):
 
 
 class LockRevoked(RecipeError):
-    """Somebody has asked for the lock back, and the lock was made with ``on_revoke="cancel"``."""
+    """Another client has asked for the lock back, and the lock was made with ``on_revoke="cancel"``.
+
+    :ivar path: the znode of the hold.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was revoked")
@@ -47,7 +51,10 @@ class LockRevoked(RecipeError):
 
 
 class WouldBlock(RecipeError):
-    """It is not free at the moment."""
+    """Another client holds the lock now, and the call was not to wait.
+
+    :ivar path: of the lock.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is held by another")
@@ -55,8 +62,11 @@ class WouldBlock(RecipeError):
 
 
 class SequenceExhausted(RecipeError):
-    """The sequence numbers below a znode have run out (recipe-rules.md 0.4): several contenders may get the
-    same one, so no order can be had there. Delete the znode, or use another path."""
+    """The sequence numbers below a znode have run out (recipe-rules.md 0.4). New children may get equal
+    numbers, so they have no order. Delete the znode, or use another path.
+
+    :ivar path: the znode.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"the sequence numbers below {path} have run out; delete it or use another path")
@@ -64,9 +74,9 @@ class SequenceExhausted(RecipeError):
 
 
 class AmbiguousResult(RecipeError):
-    """The connection was lost at a moment that leaves it open whether the operation was carried out.
+    """The connection was lost, and nobody can know whether the operation was carried out.
 
-    :ivar operation: which one, in words.
+    :ivar operation: its description, in words.
     """
 
     def __init__(self, operation: str) -> None:
@@ -75,17 +85,18 @@ class AmbiguousResult(RecipeError):
 
 
 class BarrierBroken(RecipeError):
-    """The session ended between entering a barrier and leaving it."""
+    """The session ended inside a double barrier."""
 
 
 class Rebalance(RecipeError):
-    """The members have changed: the share of each is computed anew."""
+    """The members of a partitioner have changed: the items are shared out anew."""
 
 
 class ForeignLayout(RecipeError):
-    """There are znodes of a layout that is not this recipe's.
+    """A directory holds znodes of another layout. Use another path, or the layout of the other program.
 
-    :ivar names: the names of the znodes.
+    :ivar path: the directory.
+    :ivar names: the names of these znodes.
     """
 
     def __init__(self, path: str, names: Sequence[str]) -> None:
@@ -96,7 +107,11 @@ class ForeignLayout(RecipeError):
 
 
 class InconsistentLimit(RecipeError):
-    """A semaphore has another limit than the one stored."""
+    """The limit of a semaphore is not the limit that is stored for it. All clients have to give the same one.
+
+    :ivar stored: the limit that is stored.
+    :ivar given: the limit of this object.
+    """
 
     def __init__(self, path: str, stored: int, given: int) -> None:
         super().__init__(f"{path} allows {stored} leases, not {given}")
@@ -105,4 +120,4 @@ class InconsistentLimit(RecipeError):
 
 
 class Deadlock(RecipeError):
-    """A task waits for something that it holds itself."""
+    """A task would wait for something that it holds itself."""

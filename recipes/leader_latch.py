@@ -1,52 +1,61 @@
-"""Being a candidate in the background (recipe-rules.md B.6, D.7)."""
+"""A candidate in the background (recipe-rules.md B.6, D.7)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import trio
 
 from ..client import ZooKeeper
 from .base.running import Running, alongside
-from .election import Layout, LeaderElection, Term
+from .election import ElectionLayout, LeaderElection, Term
 from .errors import LockLost, LossReason
+from .locks.options import ElectionOptions
 
 
 class LeaderLatch(Running):
-    """A candidate for as long as the block lasts, which goes on with its own work meanwhile.
+    """A candidate for as long as the block lasts; the block does its own work meanwhile.
 
         async with LeaderLatch(zk, "/leader", id=b"10.0.0.1:80") as latch:
             while True:
                 async with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
 
-    Once elected it leads until it is deposed, and is then a candidate again, at the end of the queue. Leaving
-    the block resigns: what still runs in :meth:`term` is cancelled before another can be elected. What makes
-    it impossible to be a candidate, such as :class:`NoAuthError`, cancels the block, which raises it.
+    Once elected, it leads until it is deposed, and is then a candidate again, at the end of the queue.
+    Leaving the block resigns: a :meth:`term` block that still runs is cancelled before another can be
+    elected. An error that makes it impossible to be a candidate, such as :class:`NoAuthError`, cancels the
+    block, and the block raises that error.
 
-    :param id: what the candidate's znode holds.
-    :param layout: see :class:`.LeaderElection`, which knows the options too. ``"curator-latch"`` stands among
-        the candidates of Curator's recipe of the same name.
+    :param id, layout, options: see :class:`.LeaderElection`. ``"curator-latch"`` stands among the candidates
+        of Curator's LeaderLatch.
 
-    :ivar election: to ask who else is a candidate and who leads.
+    :ivar election: tells who else is a candidate and who leads.
     """
 
     def __init__(
-        self, zk: ZooKeeper, path: str, *, id: bytes = b"", layout: Layout = "curator-latch", **options: Any
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        id: bytes = b"",
+        layout: ElectionLayout = "curator-latch",
+        **options: Unpack[ElectionOptions],
     ) -> None:
         super().__init__()
+        self.zk = zk
+        self.path = path
         self.election = LeaderElection(zk, path, id=id, layout=layout, **options)
         self._term: Term | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.election.path}>"
+        return f"<{type(self).__name__} {self.path}>"
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
-        async with alongside(self.election.zk, partial(self.election.run, self._lead)):
+        async with alongside(self.zk, partial(self.election.run, self._lead)):
             yield
 
     async def _lead(self, term: Term) -> None:
@@ -57,20 +66,21 @@ class LeaderLatch(Running):
         finally:
             self._term = None
             term.hold.inspect()
-            term.hold.lose(LockLost(LossReason.RELEASED, term.path))  # if nothing else has ended it
+            term.hold.lose(LockLost(LossReason.RELEASED, term.path))  # if it was not lost before
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads at this moment, by the clock. Code that relies on it belongs into :meth:`term`."""
+        """Whether it leads at this moment, by the clock. Code that relies on leading belongs into
+        :meth:`term`."""
         if self._term is None:
             return False
         self._term.hold.inspect()
         return not self._term.lost.is_set()
 
     async def wait_leader(self) -> Term:
-        """Wait until it leads. The term's ``lost`` is set when that is over.
+        """Wait until it leads. The event ``lost`` of the term is set when it leads no longer.
 
-        Raises RuntimeError outside of the block.
+        :raises RuntimeError: the latch's block was left, or not entered yet.
         """
         await self._until(lambda: self.is_leader)
         assert self._term is not None
@@ -78,11 +88,11 @@ class LeaderLatch(Running):
 
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
-        """Wait until it leads; the block relies on that, and leaving it resigns nothing. Any number of tasks
-        may do so at a time.
+        """Wait until it leads; the block relies on leading. Leaving this block does not resign. Any number of
+        tasks may be in such a block at a time.
 
-        Raises :class:`LockLost` when it was deposed, and with ``LossReason.RELEASED`` when the latch's own
-        block was left.
+        :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
+        :raises RuntimeError: the latch's block was left, or not entered yet.
         """
         term = await self.wait_leader()
         with term.scope():

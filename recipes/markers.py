@@ -1,11 +1,15 @@
 """Markers: znodes that tell, after a lost reply, whether a transaction was carried out.
 
-* A marker is created in the transaction itself. Whoever has made it deletes it once he knows.
-* It is persistent, so that it tells what was done even after the session is over.
-* So a process that is killed in between leaves its marker behind. Those who come later delete it, once it is
-  an hour old by the server's clock.
-* No clock decides whether a marker that is missing was never there: whoever deletes those of others notes the
-  largest czxid among them, in the same transaction, in a znode ``swept`` beside them.
+The rules:
+
+* A marker is created in the transaction itself. The client that has created it deletes it when it knows the
+  result.
+* A marker is persistent, so it tells the result also after the session has ended.
+* A process that is killed in between leaves its marker behind. Other writers of the same value delete it
+  when it is one hour old by the server's clock.
+* A marker that is missing was either never created, or deleted by another writer. No clock decides which: a
+  writer that deletes markers of others notes the largest czxid among them, in the same transaction, in a
+  znode ``swept`` beside them. A marker with a higher czxid than the note was never deleted by others.
 """
 
 from __future__ import annotations
@@ -17,25 +21,26 @@ from contextlib import suppress
 
 import trio
 
-from ..client import ACL, Create, Delete, NoNodeError, SetData, Stat, ZooKeeper, ZooKeeperError
-from ..protocol.paths import join
+from ..client import ACL, Create, Delete, NoNodeError, SetData, Stat, ZooKeeper, ZooKeeperError, paths
 from .base.bound import Bound
 
 _ABANDONED_AFTER = 3600.0
-"""Seconds. Whoever has not found out by then what became of his write may never do so."""
+"""Seconds after which a marker is abandoned. A client that is without a connection for longer may never learn
+the result of its write; an hour is longer than most outages."""
 _AT_ONCE = 500
-"""How many are deleted in one transaction."""
+"""Markers that are deleted in one transaction: some 50 KB, well below the 1 MB that servers accept."""
 _NOTE = "swept"
+"""The name of the znode with the largest czxid of the deleted markers."""
 _UNKNOWN = 2**63 - 1
-"""What a note says that nobody can read: any marker may have been deleted."""
+"""The zxid that stands for a note that cannot be read: any marker may have been deleted."""
 
 
 class Markers:
     """The markers of one value.
 
-    :param value: the path of the value, which is written to with every marker.
+    :param value: the path of the value, which each transaction with a marker writes.
 
-    :ivar path: the directory that they are in.
+    :ivar path: the directory of the markers.
     """
 
     def __init__(self, zk: ZooKeeper, value: str, acl: Sequence[ACL]) -> None:
@@ -43,20 +48,19 @@ class Markers:
         self._zk = zk
         self._value = value
         self._acl = acl
-        self._note = join(self.path, _NOTE)
+        self._note = paths.join(self.path, _NOTE)
         self._sweep_at = -math.inf
 
     def new(self) -> Create:
-        """The creation of a marker that is like no other."""
-        return Create(join(self.path, str(uuid.uuid4())), acl=self._acl)
+        """The operation that creates a marker of a unique name."""
+        return Create(paths.join(self.path, str(uuid.uuid4())), acl=self._acl)
 
     async def may_be_swept(self, since: int) -> bool:
-        """Whether a marker that is missing may have been there: somebody has deleted one that was created
-        after the zxid ``since``."""
+        """Whether another writer may have deleted a marker that was created after the zxid ``since``."""
         return (await self._swept())[0] > since
 
     async def _swept(self) -> tuple[int, Stat | None]:
-        """The largest czxid of those that were deleted by others, 0 for none, and the Stat of the note."""
+        """Read the note: the largest czxid of the deleted markers, 0 for none, and the Stat of the note."""
         try:
             data, stat = await self._zk.get(self._note)
         except NoNodeError:
@@ -64,8 +68,8 @@ class Markers:
         return int(data) if data and data.isdigit() else _UNKNOWN, stat
 
     def delete(self, marker: str) -> None:
-        """Delete an own marker, in the background. The janitor stops with the session, and the marker does
-        not: the next session goes on."""
+        """Delete an own marker in the background. The janitor stops when the session ends, but a marker
+        does not end with the session: then the deletion goes on in the next one."""
         zk = self._zk
 
         async def go_on(bound: Bound, done: trio.Event) -> None:
@@ -80,26 +84,26 @@ class Markers:
             zk.start_soon(go_on, bound, job.done)
 
     def sweep(self) -> None:
-        """Delete abandoned markers, in the background; once an hour at most."""
+        """Delete abandoned markers in the background; once an hour at most."""
         if trio.current_time() >= self._sweep_at and not self._zk.closing:
             self._sweep_at = trio.current_time() + _ABANDONED_AFTER
             self._zk.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
-        with suppress(ZooKeeperError):  # another may be at it, or not be allowed to: the next one will do
+        with suppress(ZooKeeperError):  # such as NoAuthError, or another sweep at the same time: not urgent
             value = await self._zk.exists(self._value)
             if value is None:
                 return
             abandoned = []
             for name in await self._zk.get_children(self.path):
-                stat = await self._zk.exists(join(self.path, name))
+                stat = await self._zk.exists(paths.join(self.path, name))
                 if name != _NOTE and stat is not None and _is_abandoned(stat, value):
-                    abandoned.append((stat.czxid, join(self.path, name)))
+                    abandoned.append((stat.czxid, paths.join(self.path, name)))
             if abandoned:
                 await self._sweep_away(sorted(abandoned)[:_AT_ONCE])
 
     async def _sweep_away(self, abandoned: Sequence[tuple[int, str]]) -> None:
-        """Delete markers, and say so."""
+        """Delete markers, and write the note."""
         before, note = await self._swept()
         data = str(max(before, abandoned[-1][0])).encode()
         write = (
@@ -109,5 +113,5 @@ class Markers:
 
 
 def _is_abandoned(marker: Stat, value: Stat) -> bool:
-    """Whether a marker is old, by a write to the value that was made just now."""
+    """Whether a marker is old. The last write of the value, which was just now, tells the server's time."""
     return value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER

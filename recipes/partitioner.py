@@ -1,4 +1,4 @@
-"""Dividing a set of items among the members of a group (recipe-rules.md B.10, D.11)."""
+"""Dividing items among the members of a group (recipe-rules.md B.10, D.11)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from functools import partial
 
 import trio
 
-from ..client import ACL, NodeExistsError, ZooKeeper
-from ..protocol.paths import join, validate_path
+from ..client import ACL, NodeExistsError, ZooKeeper, paths
 from .base.creating import Parents
 from .base.following import watch_children
 from .base.hold import Suspended
@@ -28,29 +27,30 @@ logger = logging.getLogger(__name__)
 
 
 class Partitioner(Running):
-    """Divides items among the members of a group, each item to one member; we are a member for as long as the
-    block lasts.
+    """Divides items among the members of a group. Each item belongs to one member. We are a member for as
+    long as the block lasts.
 
         async with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
             while True:
                 with suppress(Rebalance, LockLost):
                     async with partitioner.share() as items:
-                        ...     # has items to itself; cancelled when the members change
+                        ...     # only we work on these items; cancelled when the members change
 
-    The znodes are those of kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``, and
-    each item is guarded by a lock, ``<path>/locks/<item>``, so that it never belongs to two members, even
-    while they disagree about who is there. Members of both libraries may be mixed; all have to be given the
-    same items. Other children of the party are ignored, with a warning (kazoo counts them as members).
+    The znodes are those of kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A lock,
+    ``<path>/locks/<item>``, guards each item, so that an item never belongs to two members, even while the
+    members disagree about who is there. Members of both libraries may be mixed; all must have the same items.
+    Other children of the party are ignored, with a warning (kazoo counts them as members).
 
-    When the session expires, the items are lost, and we join again in the next session.
+    When the session expires, the items are lost, and we join again in the next session. The block raises
+    :class:`NodeExistsError` if another member has the same id.
 
-    :param items: names, which have to be fit for znodes. A member has every nth of the sorted items.
-    :param id: of this member; no two may have the same one. A process that starts again while the session of
-        its predecessor lives must wait for that to end.
+    :param items: names that a znode may have. Of n members, each has every nth of the sorted items.
+    :param id: the id of this member; no other member may have the same one. A process that starts again while
+        the session of its predecessor lives must wait for the end of that session.
     :param settle: seconds for which the members must have stayed the same before the items are divided.
-    :param parents, suspended, margin, acl: see :class:`.Lock`.
-
-    The block raises :class:`NodeExistsError` if another member has the same id.
+    :param parents, suspended, margin, acl: see :class:`.HoldingOptions`.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class Partitioner(Running):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__()
-        validate_path(path)
+        paths.validate_path(path)
         check_word("parents", parents, Parents)
         check_word("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
         self.id = id
         self.settle = settle
-        self._party = Party(zk, join(path, "party"), layout="kazoo-shallow")  # to look at, not to join
-        self._member = ""  # our znode
+        self._party = Party(zk, paths.join(path, "party"), layout="kazoo-shallow")  # to look at, not to join
+        self._member = ""  # the name of our znode
         self._parents: Parents = parents
         self._acl = acl
         self._warned = False
@@ -85,9 +85,9 @@ class Partitioner(Running):
         self._locks = {
             item: Lock(
                 zk,
-                join(join(path, "locks"), item),
+                paths.join(paths.join(path, "locks"), item),
                 data=id.encode(),
-                naming="kazoo",
+                layout="kazoo",
                 parents=parents,
                 suspended=suspended,
                 margin=margin,
@@ -102,7 +102,7 @@ class Partitioner(Running):
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
         self._member = f"{uuid.uuid4().hex}-{self.id}"
-        path = join(self._party.path, self._member)
+        path = paths.join(self._party.path, self._member)
         async with PersistentNode(
             self.zk, path, self.id.encode(), parents=self._parents, acl=self._acl
         ) as node:
@@ -111,21 +111,23 @@ class Partitioner(Running):
             yield
 
     async def members(self) -> list[Member]:
-        """Who is there."""
+        """List the present members."""
         return await self._party.members()
 
     @asynccontextmanager
     async def share(self) -> AsyncIterator[dict[str, Grant]]:
-        """Wait for our share of the items; the block has them to itself. They may be none.
+        """Wait for our share of the items; in the block no other member has them. The share may be empty.
 
-        Yields the items, in order, each with the lock that guards it: for fencing.
+        Yields the items, in order, each with the grant of its lock: for fencing.
 
-        Raises :class:`Rebalance` when the members have changed, :class:`LockLost` when an item is lost for
-        another reason; in both cases the block was cancelled, and it is time for the next share. And
-        :class:`NodeExistsError` if another member has taken our id.
+        :raises Rebalance: the members have changed. The block was cancelled; ask for the next share.
+        :raises LockLost: an item was lost for another reason. The block was cancelled; ask for the next
+            share.
+        :raises NodeExistsError: another member has taken our id.
+        :raises RuntimeError: the partitioner's block was left, or not entered yet.
         """
         if self._block is None:
-            raise RuntimeError(f"{self!r} is at work in its block only")
+            raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")
         while True:
             complete = False
             try:
@@ -143,8 +145,11 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def _settled(self) -> AsyncIterator[list[Member]]:
-        """A block that begins when the members have stayed the same for a while, and we are one of them. It
-        is cancelled when they change."""
+        """A block that begins when the members have stayed the same for a while, and we are one of them. The
+        block is cancelled when they change.
+
+        :raises Rebalance: they have changed.
+        """
         changes = watch_children(self.zk, self._party.path)
         names = await anext(changes)
         while True:
@@ -170,22 +175,25 @@ class Partitioner(Running):
         return list(members.values())
 
     async def _items(self, members: list[Member]) -> list[str]:
-        """Our share, by the formula of kazoo."""
+        """Return our share, by the formula of kazoo."""
         await self._refuse_a_double(members)
         ids = sorted(member.id for member in members)
         return list(self._locks)[ids.index(self.id) :: len(ids)]
 
     async def _refuse_a_double(self, members: list[Member]) -> None:
-        """Raise if somebody was here with our id before us (trap E-46)."""
+        """Check that no member had our id before us (trap E-46).
+
+        :raises NodeExistsError: one had.
+        """
         names = [member.name for member in members if member.id == self.id]
         if names == [self._member]:
             return
         ages = {}
         for name in names:
-            stat = await steady(self.zk, partial(self.zk.exists, join(self._party.path, name)))
+            stat = await steady(self.zk, partial(self.zk.exists, paths.join(self._party.path, name)))
             if stat is not None:
                 ages[name] = stat.czxid
         eldest = min(ages, key=ages.__getitem__, default=self._member)
         if eldest != self._member:
-            path = join(self._party.path, eldest)
+            path = paths.join(self._party.path, eldest)
             raise NodeExistsError(path, f"there is a member {self.id!r} already")

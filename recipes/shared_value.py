@@ -1,10 +1,24 @@
-"""A value that many share (recipe-rules.md B.8, D.9)."""
+"""A value that many clients share (recipe-rules.md B.8, D.9).
+
+The rules:
+
+* A value is recognised by the version and the mzxid of its znode. :meth:`SharedValue.compare_and_set`
+  writes with the version, so it fails if somebody has written since the value was read.
+* A request without a reply may have been carried out. It cannot be carried out later: a request of a
+  session that goes on with another connection, or has ended, is refused (recipe-rules.md 0.11). So one look
+  after a sync decides.
+* Without markers that look compares the mzxid. If the value was written since, nobody can know by whom, and
+  :class:`.AmbiguousResult` is raised.
+* With ``exactly_once`` each write also creates a marker, in the same transaction: see :mod:`.markers`. The
+  marker tells what happened, also in a later session.
+* :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of somebody else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Literal, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
 
 import attrs
 import trio
@@ -22,10 +36,11 @@ from ..client import (
     SetData,
     Stat,
     ZooKeeper,
+    paths,
 )
-from ..protocol.paths import split, validate_path
+from ..protocol.paths import validate_path
 from .base.bound import Bound
-from .base.creating import CreateOptions
+from .base.creating import Parents, ZnodeOptions
 from .base.following import Latest, watch_node
 from .base.running import steady
 from .codecs import RAW, Codec
@@ -37,10 +52,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Versioned(Generic[T]):
-    """A value and when it was written.
+    """A value, and the write that it comes from.
 
-    :ivar version: of the data of the znode: how many times it was set since the znode was created.
-    :ivar mzxid: of the transaction that wrote it; of two values, the one with the higher is the later.
+    :ivar version: of the znode's data: how many times it was written since the znode was created.
+    :ivar mzxid: of the transaction that wrote the value; a later value has a higher one.
     """
 
     value: T
@@ -61,14 +76,38 @@ class Updates(Generic[T]):
         return self
 
     async def __anext__(self) -> Versioned[T] | None:
-        """The next value; None for no value. Raises :class:`.MalformedValue`, and what a read may raise; it
-        may be called again after that."""
+        """Wait for the next value; None while there is no znode. After an error the iterator can be used
+        again.
+
+        :raises MalformedValue: the codec cannot read the data.
+        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ClosingError: the client was closed.
+        """
         data, stat = await anext(self._latest)
         return None if stat is None else _versioned(self._path, self._codec, data, stat)
 
 
+class ValueOptions(TypedDict, total=False):
+    """Options of :class:`SharedValue` and :class:`.Counter`.
+
+    ``exactly_once``: after a lost reply, find out what became of the write, also in the next session. Each
+    write also creates a znode ``<path>.ops/<uuid>`` in the same transaction, and deletes it later. Markers
+    that a process leaves behind when it dies are deleted by other writers, one hour later or more. So a
+    client that is without a connection for more than one hour may get :class:`.AmbiguousResult` all the
+    same.
+
+    ``parents``: how missing parents are created.
+
+    ``acl``: of everything that is created; everything for everyone if None.
+    """
+
+    exactly_once: bool
+    parents: Parents
+    acl: Sequence[ACL] | None
+
+
 class SharedValue(Generic[T]):
-    """A value at a path, which anybody may read, follow and replace.
+    """A value at a path, which any client may read, follow and replace.
 
         value = SharedValue(zk, "/config/limit", INT32)
         async with value.updates() as stream:
@@ -78,37 +117,19 @@ class SharedValue(Generic[T]):
     The layout is that of Curator's SharedValue (with the default codec) and SharedCount (with
     :data:`.INT32`). The znode is persistent.
 
-    :param codec: how the value is written, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
-    :param exactly_once: have :meth:`compare_and_set` find out what has become of it. Each one then also
-        creates a znode ``<path>.ops/<uuid>`` in the same transaction, by which it is recognised when the
-        reply was lost, and which is deleted afterwards. What a process that dies in between leaves behind is
-        deleted by others who write so, an hour later or more: whoever is without a connection for longer than
-        that may get :class:`.AmbiguousResult` all the same.
-    :param parents: how missing parents are created: as containers, which the server removes again some time
-        after their last child has gone, or persistent.
-    :param acl: of what is created; everything for everyone if None.
+    :param codec: how the value is written as bytes, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
+    :param exactly_once, parents, acl: see :class:`ValueOptions`.
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    :raises ValueError: ``parents`` has a wrong value.
     """
 
     @overload
     def __init__(
-        self: SharedValue[bytes],
-        zk: ZooKeeper,
-        path: str,
-        *,
-        exactly_once: bool = ...,
-        parents: Literal["container", "persistent"] = ...,
-        acl: Sequence[ACL] | None = ...,
+        self: SharedValue[bytes], zk: ZooKeeper, path: str, **options: Unpack[ValueOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        zk: ZooKeeper,
-        path: str,
-        codec: Codec[T],
-        *,
-        exactly_once: bool = ...,
-        parents: Literal["container", "persistent"] = ...,
-        acl: Sequence[ACL] | None = ...,
+        self, zk: ZooKeeper, path: str, codec: Codec[T], **options: Unpack[ValueOptions]
     ) -> None: ...
     def __init__(
         self,
@@ -117,23 +138,23 @@ class SharedValue(Generic[T]):
         codec: Codec[Any] = RAW,
         *,
         exactly_once: bool = False,
-        parents: Literal["container", "persistent"] = "container",
+        parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         validate_path(path)
         self.zk = zk
         self.path = path
         self._codec: Codec[T] = codec
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._markers = Markers(zk, path, self._options.acl) if exactly_once else None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
     async def get(self) -> Versioned[T] | None:
-        """The present value; None if there is none.
+        """Read the value; None if there is no znode.
 
-        Raises :class:`.MalformedValue`.
+        :raises MalformedValue: the codec cannot read the data.
         """
         try:
             data, stat = await steady(self.zk, lambda: self.zk.get(self.path))
@@ -143,15 +164,17 @@ class SharedValue(Generic[T]):
 
     @asynccontextmanager
     async def updates(self) -> AsyncIterator[Updates[T]]:
-        """Follow the value: the present one at once, then each later one, None while there is none. Who is
-        slow gets the latest only. Goes on after the connection or the session was lost."""
+        """Follow the value: the present value at once, then each later one; None while there is no znode. A
+        slow reader skips to the latest value. The stream survives lost connections and expired sessions."""
         yield Updates(self.path, self._codec, watch_node(self.zk, self.path))
 
     async def set(self, value: T) -> None:
-        """Replace the value, whatever it is. A request whose reply is lost is repeated, which may undo what
-        another has written in between.
+        """Replace the value, whatever it is. After a lost reply the write is repeated, which may undo a
+        write of another client in between.
 
-        Raises what the codec raises for a value that it cannot write; :class:`SessionExpiredError`.
+        :raises TypeError: the codec cannot write the value.
+        :raises OverflowError: the value is out of the range of the codec.
+        :raises SessionExpiredError: the session has ended; the value may have been replaced.
         """
         zk, data = self.zk, self._codec.encode(value)
         bound = Bound(zk)
@@ -167,15 +190,18 @@ class SharedValue(Generic[T]):
             except NodeExistsError:
                 pass
             except NoNodeError:
-                await self._options.create_parent(bound, split(self.path)[0])
+                await self._options.create_parent(bound, paths.parent(self.path))
 
     async def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
-        """Replace the value if it has not been written to since ``expected`` was read; None stands for there
-        being none. Returns whether it was replaced.
+        """Replace the value if nobody has written it since ``expected`` was read. Returns whether it was
+        replaced.
 
-        Raises what the codec raises for a value that it cannot write; :class:`.AmbiguousResult` if the reply
-        was lost and the value has been written since, with ``exactly_once`` only if it took more than an hour
-        to reconnect; :class:`SessionExpiredError` if the session has expired and nothing was replaced.
+        :param expected: None if there was no znode.
+        :raises AmbiguousResult: the reply was lost, and the value was written since. With ``exactly_once``
+            only if it took more than one hour to reconnect.
+        :raises TypeError: the codec cannot write the value.
+        :raises OverflowError: the value is out of the range of the codec.
+        :raises SessionExpiredError: the session has ended; nothing was replaced.
         """
         zk, data = self.zk, self._codec.encode(value)
         write: Create | SetData
@@ -187,7 +213,7 @@ class SharedValue(Generic[T]):
         operation: Operation[Any] = write if marker is None else Multi([write, marker])
         bound = Bound(zk)
         while True:
-            seen = zk.session.last_zxid  # what this write creates is younger
+            seen = zk.session.last_zxid  # the write gets a higher one
             try:
                 await self._submit(bound, operation, marker)
                 return True
@@ -198,7 +224,7 @@ class SharedValue(Generic[T]):
                     assert self._markers is not None
                     await self._options.create_parent(bound, self._markers.path)
                 elif expected is None:
-                    await self._options.create_parent(bound, split(self.path)[0])
+                    await self._options.create_parent(bound, paths.parent(self.path))
                 else:
                     return False
             except UNANSWERED as error:
@@ -207,7 +233,8 @@ class SharedValue(Generic[T]):
                     return True
 
     async def _submit(self, bound: Bound, operation: Operation[Any], marker: Create | None) -> None:
-        """Submit a write and wait for it. Its marker is deleted unless it is known not to be there."""
+        """Submit a write and wait for its reply. Its marker is deleted unless nothing was created for
+        certain."""
         bound.check()
         pending = self.zk.submit(operation)
         try:
@@ -221,8 +248,10 @@ class SharedValue(Generic[T]):
             self._markers.sweep()
 
     async def _was_applied(self, expected: Versioned[T] | None, marker: Create | None, seen: int) -> bool:
-        """What has become of a write whose reply was lost. It cannot arrive later: a request of a session
-        that goes on elsewhere, or is over, is refused (recipe-rules.md 0.11)."""
+        """Find out whether a write without a reply was carried out.
+
+        :raises AmbiguousResult: nobody can know.
+        """
         zk, markers = self.zk, self._markers
 
         async def look() -> tuple[Stat | None, bool]:

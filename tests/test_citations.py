@@ -6,7 +6,8 @@ Three forms of citations are recognised:
   ``recipe-rules.md D.2 step 3``.
 * ``section 4.2`` or ``trap 17`` alone, in a file that cites documents: one of these must have it.
 * The labels of recipe-rules.md alone: ``E-58``, ``I-9``, ``S3-a``, ``D.13``; in the tests of recipes
-  also ``F14``, and ``test_f14_...``.
+  also ``F14``.
+* The marks of tests: ``@pytest.mark.row("F14", "E-58")``.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _REFERENCE = re.compile(
 _ALONE = re.compile(r"\b(?P<kind>section|trap)s? (?P<label>\d+(?:\.\d+)*)(?![\w-]|\.\d)")
 _RECIPE_LABEL = re.compile(r"(?<![\w.-])(?:E-\d\d|I-\d+|S\d-[a-z]|[ABD]\.\d+(?:\.\d+)*)(?![\w-]|\.\d)")
 _FAULT = re.compile(r"(?<![\w.-])F\d+(?!\w)")
-_TEST_NAME = re.compile(r"\bdef test_(?P<labels>(?:[efi]\d+_)+)")
+_MARK = re.compile(r"\bmark\.row\((?P<labels>[^)]*)\)")
 
 
 def by_document(text: str) -> Iterator[tuple[int, int, str, str]]:
@@ -109,9 +110,9 @@ def recipe_labels(text: str, with_faults: bool) -> Iterator[tuple[int, str]]:
     if with_faults:
         for found in _FAULT.finditer(text):
             yield found.start(), found[0]
-        for found in _TEST_NAME.finditer(text):
-            for label in found["labels"].rstrip("_").upper().split("_"):
-                yield found.start(), label if label[0] == "F" else f"{label[0]}-{label[1:]}"
+    for found in _MARK.finditer(text):
+        for label in re.findall(r'"([^"]*)"', found["labels"]):
+            yield found.start(), label
 
 
 def pages(*suffixes: str) -> list[Path]:

@@ -1,6 +1,7 @@
 """``pyzk-lock``: run a command while holding a lock. For users: docs/pyzk-lock.md.
 
-``arguments`` reads what is wanted, ``running`` holds the lock, ``listing`` shows who holds what.
+``arguments`` reads the arguments, ``running`` holds the lock while the command runs, ``listing`` shows the
+holders and the waiters of a lock.
 """
 
 from __future__ import annotations

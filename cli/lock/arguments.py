@@ -13,7 +13,7 @@ import attrs
 
 from ...protocol.version import __version__
 from ...recipes.base.hold import Suspended
-from ...recipes.locks.names import Naming
+from ...recipes.locks.role import LockLayout
 from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
 from ..status import Failure
 
@@ -30,13 +30,13 @@ _EPILOG = (
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What the user wants. Times are in seconds.
+    """The arguments, checked. Times are in seconds.
 
-    :ivar command: with its arguments; empty with ``list``.
-    :ivar timeout: how long to wait; infinity for ever, 0 not at all.
-    :ivar slots: how many may hold it; None for a lock.
-    :ivar data: what the contender's znode holds.
-    :ivar auth: pairs of scheme and credential.
+    :ivar command: the command and its arguments; empty with ``list``.
+    :ivar timeout: how long to wait for the lock; infinity for ever, 0 not at all.
+    :ivar slots: how many processes may hold the semaphore; None for a lock.
+    :ivar data: the data of the own znode.
+    :ivar auth: identities, as pairs of scheme and credential.
     """
 
     path: str
@@ -46,7 +46,7 @@ class Options:
     shared: bool
     timeout: float
     slots: int | None
-    naming: Naming
+    layout: LockLayout
     suspended: Suspended
     data: bytes
     kill_after: float
@@ -68,18 +68,37 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    parser.add_argument("path", metavar="PATH", help="the znode that is the lock; created when it is missing")
+    parser.add_argument(
+        "path", metavar="PATH", help="the path of the lock; the znode is created when it is missing"
+    )
 
     lock = parser.add_argument_group("the lock")
     add = lock.add_mutually_exclusive_group().add_argument
-    add("-s", "--shared", action="store_true", help="a reader's lock, which readers hold side by side")
-    add("--slots", metavar="N", type=number, help="a semaphore, which N may hold at a time")
+    add("-s", "--shared", action="store_true", help="hold a read lock: several readers may hold it at a time")
+    add("--slots", metavar="N", type=number, help="hold a semaphore: N processes may hold it at a time")
     add = lock.add_mutually_exclusive_group().add_argument
-    add("-n", "--try", dest="timeout", action="store_const", const=0.0, help="do not wait if it is not free")
-    add("-w", "--timeout", metavar="SECONDS", type=seconds, help="wait so long at most (default: for ever)")
+    add(
+        "-n", "--try", dest="timeout", action="store_const", const=0.0, help="do not wait if the lock is held"
+    )
+    add(
+        "-w",
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        help="wait for the lock at most so long (default: for ever)",
+    )
     add = lock.add_argument
-    add("--naming", choices=["curator", "kazoo", "both"], default="curator", help="whose clients see us")
-    add("--data", metavar="TEXT", help="what others read about us (default: host, pid, command's name)")
+    add(
+        "--layout",
+        choices=["curator", "kazoo", "both"],
+        default="curator",
+        help="the library whose names the znodes have, so that its programs take the same lock",
+    )
+    add(
+        "--data",
+        metavar="TEXT",
+        help="what --list shows others about us (default: host, pid, name of the command)",
+    )
 
     add = parser.add_argument_group("the command").add_argument
     add(
@@ -88,22 +107,32 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="SECONDS",
         type=seconds,
         default=5.0,
-        help="from SIGTERM to SIGKILL when it has to end (default: 5; less where the lock would not last)",
+        help="time from SIGTERM to SIGKILL, when the command has to end (default: 5; less if the lock ends)",
     )
     add(
         "--suspended",
         choices=["deadline", "cancel", "ignore"],
         default="deadline",
-        help="without a connection, end it before the session may have expired (the default), at once, or not"
-        " before the server says so",
+        help="without a connection, end the command: before the session may have expired (deadline, the"
+        " default), at once (cancel), or when the server says that the session has expired (ignore)",
     )
 
     add_hosts(parser.add_argument_group("the server"), environ)
 
-    add = parser.add_argument_group("to be told").add_argument
-    add("-l", "--list", action="store_true", help="show who holds it and who waits, and run nothing")
-    add("--json", action="store_true", help="with --list: for machines")
-    add("-v", "--verbose", action="store_true", help="tell whom it waits for, and when it is granted")
+    add = parser.add_argument_group("output").add_argument
+    add(
+        "-l",
+        "--list",
+        action="store_true",
+        help="show who holds the lock and who waits for it, and run no command",
+    )
+    add("--json", action="store_true", help="with --list: print JSON")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say who holds the lock while waiting, and when it is granted and released",
+    )
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser
 
@@ -111,23 +140,30 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
     """Read the arguments.
 
-    Raises :class:`Failure` for those that make no sense; SystemExit after ``--help`` and ``--version``.
+    :raises Failure: the arguments make no sense.
+    :raises SystemExit: after ``--help`` and ``--version``.
     """
     own, dashes, command = _split(argv)
     given, rest = _parser(environ).parse_known_args(own)
     if rest and not (dashes or rest[0].startswith("-")):
         raise _wrong(f"put -- before the command: {PROG} {given.path} -- {' '.join(rest)}")
     if rest:
-        what = "no such option" if rest[0].startswith("-") else "only one PATH is wanted, not also"
+        what = (
+            "no such option"
+            if rest[0].startswith("-")
+            else "there must be only one PATH; put -- before the command, or leave out"
+        )
         raise _wrong(f"{what}: {rest[0]}")
     if given.list and command:
-        raise _wrong("--list runs no command")
+        raise _wrong("--list runs no command; leave out -- and the command")
     if given.json and not given.list:
-        raise _wrong("--json goes with --list")
+        raise _wrong("--json needs --list")
     if not (given.list or command):
         raise _wrong(f"no command to run: {PROG} {given.path} -- COMMAND")
-    if given.slots and given.naming == "both":
-        raise _wrong("a semaphore is Curator's or kazoo's: --slots does not go with --naming both")
+    if given.slots and given.layout == "both":
+        raise _wrong(
+            "--slots does not go with --layout both: the znodes of a semaphore are Curator's or kazoo's"
+        )
     check_server(PROG, given.hosts, given.session_timeout)
     check_path(PROG, given.path)
 
@@ -139,7 +175,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """What is ours, whether there is a ``--``, and the command behind it."""
+    """Cut at ``--``: the own arguments, whether there is a ``--``, and the command."""
     if "--" not in argv:
         return argv, False, []
     at = argv.index("--")
@@ -147,6 +183,6 @@ def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
 
 
 def _self_portrait(command: Sequence[str]) -> str:
-    """What others read about us. Not the arguments of the command: they may hold secrets, and everybody who
-    sees the lock reads this."""
+    """The default of ``--data``. It leaves out the arguments of the command: they may hold secrets, and
+    everybody who may read the lock reads the data."""
     return f"{socket.gethostname()} pid {os.getpid()}: {os.path.basename(command[0]) if command else PROG}"

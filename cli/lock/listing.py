@@ -1,4 +1,4 @@
-"""Who holds a lock and who waits for it, for people and for machines."""
+"""The holders and the waiters of a lock, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from itertools import chain
 import attrs
 
 from ...client import ZooKeeper
+from ...protocol.layouts import ContenderKind
 from ...protocol.paths import join
 from ...recipes.locks.lock import Contender, contenders
-from ...recipes.locks.names import Kind
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
+from ..units import age
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
-"""Characters of data in the table; znodes may hold a megabyte."""
+"""Characters of data in a line of the table: so a line fits on a wide screen. Data may be 1 MB."""
 _LONGEST = 200
-"""Characters of data in a sentence."""
+"""Characters of data in a message."""
 
 
 @attrs.frozen
 class Entry:
-    """One who holds or waits. One that has two names, for Curator and for kazoo, is one.
+    """A holder or a waiter. One that has two znodes, with Curator's and kazoo's names, is one entry.
 
-    :ivar kind: what it contends for: lock, read, write, lease, latch or candidate.
-    :ivar libraries: whose name it has; of those of one name, the first.
-    :ivar came: seconds since the epoch, by the server's clock.
+    :ivar kind: lock, read, write, lease, latch or candidate.
+    :ivar libraries: the libraries whose names the znodes have. Some libraries share a name; then the first
+        one.
+    :ivar came: when the znode was created, in seconds since the epoch, by the server's clock.
     """
 
     kind: str
@@ -64,11 +66,11 @@ class Entry:
         )
 
     def merged(self, other: Entry) -> Entry:
-        """The same one by its other name."""
+        """Add the other znode of the same contender."""
         return attrs.evolve(self, libraries=self.libraries + other.libraries, paths=self.paths + other.paths)
 
     def text(self) -> str:
-        """The data, readable."""
+        """The data as printable text."""
         try:
             text = self.data.decode()
         except UnicodeDecodeError:
@@ -76,8 +78,11 @@ class Entry:
         return text if text.isprintable() else repr(self.data)
 
     def describe(self, now: float) -> str:
-        """In a few words, on one line."""
-        text = self.text() or "one without data"
+        """Describe the entry on one line.
+
+        :param now: seconds since the epoch.
+        """
+        text = self.text() or "a contender without data"
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]}… ({len(self.data):,} bytes)"
         return f"{text} (session 0x{self.session:x}, for {age(now - self.came)})"
@@ -85,9 +90,9 @@ class Entry:
 
 @attrs.frozen
 class Survey:
-    """Everybody, first come first.
+    """All entries of a lock, in the order of the queue.
 
-    :ivar holders: several if they share it.
+    :ivar holders: several if they share the lock.
     """
 
     holders: Sequence[Entry]
@@ -95,15 +100,18 @@ class Survey:
 
 
 async def survey(zk: ZooKeeper, path: str) -> Survey:
-    """Look at a lock, a read/write lock, a leader latch or a semaphore, whoever's it is."""
+    """Read a lock, a read/write lock, a leader latch or a semaphore, of any library.
+
+    :raises ZooKeeperError: the server refuses.
+    """
     leases = [Entry.lease("curator", found) for found in await Semaphore(zk, path, 1).holders()]
     leases += [
         Entry.lease("kazoo", found)
         for found in await Semaphore(zk, path, 1, layout="kazoo").holders()
-        if _KAZOO_LEASE.search(found.path)  # to that layout every child is one
+        if _KAZOO_LEASE.search(found.path)  # that layout takes every child for a lease
     ]
     queue, *gates = [
-        entries(await contenders(zk, place, frozenset(Kind)))
+        entries(await contenders(zk, place, frozenset(ContenderKind)))
         for place in (path, join(path, "locks"), f"{path}-__lock__")
     ]
     holding = next((i for i, entry in enumerate(queue) if not entry.shared), len(queue)) or len(queue[:1])
@@ -111,7 +119,7 @@ async def survey(zk: ZooKeeper, path: str) -> Survey:
 
 
 def entries(found: Sequence[Contender]) -> list[Entry]:
-    """The contenders in order, each once."""
+    """Make entries of contenders, in the same order; two znodes of one contender make one entry."""
     merged: list[Entry] = []
     for entry in map(Entry.contender, found):
         if merged and (merged[-1].session, merged[-1].token) == (entry.session, entry.token):
@@ -121,26 +129,20 @@ def entries(found: Sequence[Contender]) -> list[Entry]:
     return merged
 
 
-def age(seconds: float) -> str:
-    """A length of time, in two units at most. The clocks of two machines may differ: never negative."""
-    whole = max(0, round(seconds))
-    for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller} {name}"
-    return f"{whole} s"
-
-
 def table(path: str, found: Survey, now: float) -> str:
-    """For people."""
+    """The table that ``--list`` prints.
+
+    :param now: seconds since the epoch.
+    """
     if not (found.holders or found.waiting):
         return f"{path}: nobody holds it"
     rows = [("", "KIND", "SESSION", "AGE", "DATA")]
-    for place, entry in _places(found):
+    for position, entry in _positions(found):
         kind = f"{entry.kind} ({'+'.join(entry.libraries)})"
         text = entry.text()
         if len(text) > _WIDEST:
             text = text[: _WIDEST - 1] + "…"
-        rows.append((str(place or "holder"), kind, f"0x{entry.session:x}", age(now - entry.came), text))
+        rows.append((str(position or "holder"), kind, f"0x{entry.session:x}", age(now - entry.came), text))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pad: Callable[[str, int], str] = str.ljust
     lines = ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
@@ -148,14 +150,17 @@ def table(path: str, found: Survey, now: float) -> str:
 
 
 def as_json(path: str, found: Survey, now: float) -> str:
-    """For machines. The token is text: many readers of JSON would round such a number."""
+    """The JSON that ``--list --json`` prints. The token is text: many readers of JSON would round the number.
+
+    :param now: seconds since the epoch.
+    """
     return json.dumps(
         {
             "path": path,
             "contenders": [
                 {
-                    "holds": not place,
-                    "position": place,
+                    "holds": not position,
+                    "position": position,
                     "kind": entry.kind,
                     "libraries": entry.libraries,
                     "session": f"0x{entry.session:x}",
@@ -164,13 +169,13 @@ def as_json(path: str, found: Survey, now: float) -> str:
                     "data": entry.text(),
                     "nodes": entry.paths,
                 }
-                for place, entry in _places(found)
+                for position, entry in _positions(found)
             ],
         },
         indent=2,
     )
 
 
-def _places(found: Survey) -> list[tuple[int, Entry]]:
-    """Everybody, with the place in the queue; 0 for holders."""
+def _positions(found: Survey) -> list[tuple[int, Entry]]:
+    """All entries, each with its position among the waiters; 0 for holders."""
     return [(0, entry) for entry in found.holders] + list(enumerate(found.waiting, 1))

@@ -1,7 +1,13 @@
 """Holding a lock while a command runs.
 
-From the first moment to the last, signals come to one task: before there is a command they end the wait, and
-then they are the command's. The lock is given back when nothing of the command is left.
+The rules:
+
+* One task receives all signals from the beginning to the end. Before the command runs, a signal ends the
+  wait; afterwards it is passed on to the command.
+* The lock is released when the command and all processes that it has started have ended.
+* If the lock is lost, the command is ended before another process can get the lock. So the hold is taken to
+  end earlier than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks
+  that differ.
 """
 
 from __future__ import annotations
@@ -13,17 +19,18 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any
+from typing import TypedDict
 
 import trio
 
 from ...client import ZooKeeper, ZooKeeperError
+from ...recipes.base.hold import Suspended
 from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
 from ...recipes.locks.grant import Grant
 from ...recipes.locks.lock import Lock
 from ...recipes.locks.rwlock import RWLock
 from ...recipes.locks.semaphore import Semaphore
-from ...recipes.locks.semaphore_layouts import LayoutName
+from ...recipes.locks.semaphore_layouts import SemaphoreLayout
 from ..child import Child, find, heeded, runnable
 from ..connecting import client
 from ..status import Failure, Status, say
@@ -31,31 +38,35 @@ from .arguments import PROG, Options
 from .listing import as_json, survey, table
 
 _CONNECT_TIMEOUT = 15.0
-_MARGIN = 0.1
-"""Of the session timeout: so long before the session may have expired the command has to be gone, which makes
-up for clocks that differ."""
-_TIME_TO_GO = 0.1
-"""Of the session timeout: so long before that it is told to go."""
-_LONG_WAIT = 0.5
-"""Seconds after which ``--verbose`` tells whom we wait for."""
-_PATIENCE = 1.0
-"""Seconds to find out who holds what we did not get."""
+"""Seconds to reach a server: enough for a few rounds through the list of servers."""
+_CLOCK_MARGIN = 0.1
+"""The command has to be gone before the session may have expired, by this share of the session timeout. It
+makes up for clocks that differ."""
+_TIME_TO_END = 0.1
+"""The share of the session timeout that the command gets to end after SIGTERM, before that."""
+_REPORT_AFTER = 0.5
+"""Seconds of waiting after which ``--verbose`` says who holds the lock: no message for short waits."""
+_SURVEY_TIMEOUT = 1.0
+"""Seconds to find out who holds the lock. The message must not make the user wait much longer."""
 
 
 async def show(options: Options) -> int:
-    """``--list``."""
+    """Print the holders and waiters: ``--list``. Returns the exit status.
+
+    :raises Failure: the server was not reached, or refuses.
+    """
     async with _client(options) as zk:
         write = as_json if options.json else table
         text = write(options.path, await survey(zk, options.path), time.time())
     encoding = sys.stdout.encoding
-    print(text.encode(encoding, "backslashreplace").decode(encoding))  # whatever others have put there
+    print(text.encode(encoding, "backslashreplace").decode(encoding))  # the data of others may be any text
     return 0
 
 
 async def run(options: Options) -> int:
-    """Run the command while holding the lock; returns the exit status.
+    """Run the command while holding the lock. Returns the exit status.
 
-    Raises :class:`Failure`.
+    :raises Failure: the lock was not acquired, or was lost, or the command cannot be run.
     """
     with runnable(options.command[0]):
         find(options.command[0])
@@ -67,7 +78,7 @@ async def run(options: Options) -> int:
             try:
                 status = await job.hold_and_run()
             except Failure as error:
-                failure = error  # raised out of here it would come in a group
+                failure = error  # raised here, it would leave the nursery in a group
             nursery.cancel_scope.cancel()
     if job.stopped_by:
         return Status.SIGNAL + job.stopped_by
@@ -86,9 +97,9 @@ def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
 
 
 class Job:
-    """What there is to do for one command.
+    """One command and its lock.
 
-    :ivar stopped_by: the signal that has ended the wait.
+    :ivar stopped_by: the signal that has ended the wait; 0 for none.
     """
 
     def __init__(self, options: Options, nursery: trio.Nursery) -> None:
@@ -98,6 +109,7 @@ class Job:
         self._child: Child | None = None
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
+        """Receive the signals of the process."""
         async for number in signals:
             if number == signal.SIGCHLD:
                 if self._child is not None:
@@ -109,21 +121,25 @@ class Job:
                 self._nursery.cancel_scope.cancel()
 
     async def hold_and_run(self) -> int:
+        """Acquire the lock and run the command. Returns the exit status.
+
+        :raises Failure: see :func:`run`.
+        """
         options = self.options
         began = trio.current_time()
         async with _client(options) as zk:
             try:
                 with trio.move_on_at(began + (options.timeout or math.inf)) as patience:
                     if options.verbose:
-                        self._nursery.start_soon(self._tell_whom, zk)
+                        self._nursery.start_soon(self._report_holder, zk)
                     async with contend(zk, options) as grant:
                         patience.deadline = math.inf
-                        # What has ended the wait may have come with the grant: then there is no command.
+                        # A signal that came together with the grant ends the wait: do not run the command.
                         await trio.lowlevel.checkpoint_if_cancelled()
-                        self._remark(f"{options.path} is ours, token {grant.token}")
+                        self._report(f"{options.path} was granted, token {grant.token}")
                         status = await self._supervise(grant)
                 if not patience.cancelled_caught:
-                    self._remark(f"{options.path} was released")
+                    self._report(f"{options.path} was released")
                     return status
             except WouldBlock:
                 pass
@@ -133,10 +149,12 @@ class Job:
                 ) from None
             except RecipeError as error:
                 raise Failure(Status.REFUSED, str(error)) from None
-            raise Failure(Status.BUSY, f"{await self._whose(zk)}; try again later, or wait longer: --timeout")
+            raise Failure(
+                Status.BUSY, f"{await self._holder(zk)}; try again later, or wait longer: --timeout"
+            )
 
     async def _supervise(self, grant: Grant) -> int:
-        """Run the command."""
+        """Run the command until nothing of it is left. Returns its exit status."""
         options = self.options
         child = self._child = _start(options, grant)
         try:
@@ -147,54 +165,62 @@ class Job:
                 await child.end(grace(grant, options.kill_after))
         return child.status
 
-    # --- what it tells -----------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------------
 
-    def _remark(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         if self.options.verbose:
             say(PROG, message)
 
-    async def _tell_whom(self, zk: ZooKeeper) -> None:
-        await trio.sleep(_LONG_WAIT)
+    async def _report_holder(self, zk: ZooKeeper) -> None:
+        await trio.sleep(_REPORT_AFTER)
         if self._child is None:
-            self._remark(f"waiting: {await self._whose(zk)}")
+            self._report(f"waiting: {await self._holder(zk)}")
 
-    async def _whose(self, zk: ZooKeeper) -> str:
-        """Who holds it, as far as we can know."""
+    async def _holder(self, zk: ZooKeeper) -> str:
+        """Describe the holder, if known."""
         found = None
-        with suppress(ZooKeeperError), trio.move_on_after(_PATIENCE):
+        with suppress(ZooKeeperError), trio.move_on_after(_SURVEY_TIMEOUT):
             found = await survey(zk, self.options.path)
         if not (found and found.holders):
-            return f"{self.options.path} was held by another"
+            return f"{self.options.path} was held by another process"
         others = f" and {more} more" if (more := len(found.holders) - 1) else ""
         return f"{self.options.path} is held by {found.holders[0].describe(time.time())}{others}"
 
 
+class _HoldOptions(TypedDict):
+    """The options that locks and semaphores share."""
+
+    data: bytes
+    suspended: Suspended
+    margin: float
+
+
 def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Grant]:
-    """What is to be held: a block."""
-    terms: dict[str, Any] = {
+    """The block that holds the lock, the read lock or the semaphore."""
+    hold_options: _HoldOptions = {
         "data": options.data,
         "suspended": options.suspended,
-        "margin": (_MARGIN + _TIME_TO_GO) * zk.session.negotiated_timeout,
+        "margin": (_CLOCK_MARGIN + _TIME_TO_END) * zk.session.negotiated_timeout,
     }
     lock: Lock | Semaphore
     if options.slots:
-        layout: LayoutName = "kazoo" if options.naming == "kazoo" else "curator"
-        lock = Semaphore(zk, options.path, options.slots, layout=layout, **terms)
+        layout: SemaphoreLayout = "kazoo" if options.layout == "kazoo" else "curator"
+        lock = Semaphore(zk, options.path, options.slots, layout=layout, **hold_options)
     elif options.shared:
-        lock = RWLock(zk, options.path, naming=options.naming, **terms).read()
+        lock = RWLock(zk, options.path, layout=options.layout, **hold_options).read()
     else:
-        lock = Lock(zk, options.path, naming=options.naming, **terms)
+        lock = Lock(zk, options.path, layout=options.layout, **hold_options)
     return lock if options.timeout else lock.try_acquire()
 
 
 def grace(grant: Grant, kill_after: float) -> float:
-    """How many seconds the command has to end; none if another may hold the lock already."""
+    """Seconds that the command has to end; 0 or less if another process may hold the lock already."""
     if grant.reason is None:
         return kill_after
     if grant.reason in (LossReason.SESSION_EXPIRED, LossReason.NODE_DELETED):
         return 0.0
     session = grant.zk.session
-    lasts = session.lease_deadline() - _MARGIN * session.negotiated_timeout
+    lasts = session.lease_deadline() - _CLOCK_MARGIN * session.negotiated_timeout
     return min(kill_after, lasts - trio.current_time())
 
 

@@ -11,25 +11,23 @@ import trio
 T = TypeVar("T")
 
 
-class Blocks(Generic[T]):
-    """The base of a recipe whose ``async with`` blocks are independent of each other."""
+class TaskBlocks(Generic[T]):
+    """The ``async with`` blocks that tasks have entered. Blocks of different tasks are independent of each
+    other; the blocks of one task are nested."""
 
     def __init__(self) -> None:
         self._blocks: dict[trio.lowlevel.Task, list[AbstractAsyncContextManager[T]]] = {}
 
-    def _block(self) -> AbstractAsyncContextManager[T]:
-        """What a block is made of."""
-        raise NotImplementedError
-
-    async def __aenter__(self) -> T:
-        block = self._block()
+    async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
+        """Enter a block in the current task."""
         entered = await block.__aenter__()
         self._blocks.setdefault(trio.lowlevel.current_task(), []).append(block)
         return entered
 
-    async def __aexit__(
+    async def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None:
+        """Leave the innermost block of the current task."""
         task = trio.lowlevel.current_task()
         blocks = self._blocks[task]
         block = blocks.pop()

@@ -1,15 +1,16 @@
-"""Options that take one of a few words."""
+"""Options: their names, and those that take one of a few words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 
 def check_word(option: str, word: object, words: Any) -> None:
-    """Raise ValueError unless a word is one of a ``Literal``.
+    """Check that a word is one of a ``Literal``.
 
-    :param option: what the caller calls it.
+    :param option: the name of the option, for the message.
+    :raises ValueError: it is another word.
     """
     allowed = get_args(words)
     if word not in allowed:
@@ -19,3 +20,13 @@ def check_word(option: str, word: object, words: Any) -> None:
 def one_of(words: Any) -> Callable[[object, Any, object], None]:
     """:func:`check_word` as a validator of attrs."""
     return lambda _, attribute, word: check_word(attribute.name, word, words)
+
+
+def check_options(recipe: str, options: Mapping[str, object], known: type) -> None:
+    """Check that options are keys of a ``TypedDict``.
+
+    :param recipe: the name of the recipe with its article, for the message.
+    :raises TypeError: the recipe has no such option.
+    """
+    if excess := options.keys() - known.__annotations__.keys():
+        raise TypeError(f"{recipe} has no option {', '.join(sorted(excess))}")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
-from typing import Any, Protocol, Self, TypeVar
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from ..base.blocks import Blocks
+from ..base.blocks import TaskBlocks
 from .grant import Grant
 
 
 class Granted(Protocol):
-    """What is had from acquiring: a :class:`.Grant`, or :class:`Grants`."""
+    """The result of acquire(): a :class:`.Grant`, or :class:`Grants`."""
 
     def scope(self) -> AbstractContextManager[Any]: ...
 
@@ -28,9 +23,8 @@ G = TypeVar("G", bound=Granted)
 
 
 @asynccontextmanager
-async def held(acquire: Callable[[], Awaitable[G]]) -> AsyncIterator[G]:
-    """A block that acquires something, relies on it and gives it up."""
-    granted = await acquire()
+async def held(granted: G) -> AsyncIterator[G]:
+    """A block that relies on a grant and gives it up at the end."""
     try:
         with granted.scope():
             yield granted
@@ -41,36 +35,47 @@ async def held(acquire: Callable[[], Awaitable[G]]) -> AsyncIterator[G]:
 
 
 async def end_after(error: BaseException, granted: Granted) -> None:
-    """Give up what an error has ended: it is the error that counts."""
+    """Give up a grant after an error. An error of giving up becomes a note of the first error."""
     try:
         await granted.end()
     except Exception as another:
         error.add_note(f"and then: {another!r}")
 
 
-class Acquirable(Blocks[G]):
-    """The base of what ``async with`` acquires, each block anew, for any number of tasks."""
+class Acquirable(Generic[G]):
+    """The base of everything that ``async with`` acquires: each block anew, for any number of tasks."""
+
+    def __init__(self) -> None:
+        self._blocks: TaskBlocks[G] = TaskBlocks()
 
     async def acquire(self, *, wait: bool = True) -> G:
-        """The manual form: acquire it, run what relies on it in ``with granted.scope()``, and call
-        ``await granted.release()`` in the end."""
+        """Acquire without a block: run what relies on the grant in ``with grant.scope()``, and call
+        ``await grant.release()`` at the end."""
         raise NotImplementedError
 
-    def _block(self) -> AbstractAsyncContextManager[G]:
-        return held(self.acquire)
+    async def __aenter__(self) -> G:
+        return await self._blocks.enter(held(await self.acquire()))
 
-    def try_acquire(self) -> AbstractAsyncContextManager[G]:
-        """``async with ....try_acquire() as granted``: the same without waiting.
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return await self._blocks.leave(kind, error, tb)
 
-        Raises :class:`WouldBlock` instead.
+    @asynccontextmanager
+    async def try_acquire(self) -> AsyncIterator[G]:
+        """Acquire without waiting: ``async with lock.try_acquire() as grant``.
+
+        :raises WouldBlock: another holds it, or waits for it.
         """
-        return held(lambda: self.acquire(wait=False))
+        async with held(await self.acquire(wait=False)) as granted:
+            yield granted
 
 
 class Grants(tuple[Grant, ...]):
     """Several grants that belong together.
 
-    :ivar acquired: the same in the order in which they were acquired; they are given up in reverse.
+    :ivar acquired: the same grants in the order in which they were acquired. They are given up in the
+        reverse order.
     """
 
     acquired: tuple[Grant, ...]
@@ -82,19 +87,21 @@ class Grants(tuple[Grant, ...]):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """A block that relies on all of them: see :meth:`.Grant.scope`."""
+        """A block that relies on all grants: see :meth:`.Grant.scope`."""
         with ExitStack() as scopes:
             for grant in self.acquired:
                 scopes.enter_context(grant.scope())
             yield
 
     async def release(self) -> None:
-        """Give up all of them, whatever goes wrong with some. The first error is raised, with the others as
-        notes: see :meth:`.Grant.release`."""
+        """Give up all grants, even if giving up some of them fails: see :meth:`.Grant.release`.
+
+        :raises Exception: the first error, with the other errors as notes.
+        """
         await self._each(Grant.release)
 
     async def end(self) -> None:
-        """:meth:`release` without a word about whether they were still held."""
+        """Do what :meth:`release` does, but raise no :class:`LockLost`."""
         await self._each(Grant.end)
 
     async def _each(self, give_up: Callable[[Grant], Awaitable[None]]) -> None:

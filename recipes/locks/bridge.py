@@ -1,7 +1,7 @@
-"""A hold on two znodes: the halves of a bridge (``naming="both"``).
+"""A hold on two znodes (``layout="both"``): a bridge between Curator and kazoo.
 
-Curator and kazoo each wait for one of the halves, and let the next contender in when that one is gone. So the
-loss of either half is the loss of the whole, and a transaction is fenced by both.
+Curator waits for one of the two znodes, kazoo for the other. When its znode is gone, each lets the next
+contender in. So the loss of either znode is the loss of the lock, and a fenced transaction checks both.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..base.hold import Hold, Suspended
 class BridgeHold(Hold):
     """A hold on two znodes of one session.
 
-    :param paths: of both.
-    :param left: takes what is left of the watch on the second one, see :meth:`unguard`.
+    :param paths: the paths of both znodes.
+    :param left: :meth:`unguard` appends the watch on the second znode, if the watch has not fired.
 
-    :ivar other: the hold on the second znode, to be guarded as this one is. See :func:`parts`.
+    :ivar other: the hold on the second znode. It is guarded as this one is: see :func:`parts`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BridgeHold(Hold):
 
 
 class _Half(Hold):
-    """The hold on the second znode. Of session and connection the first one takes care."""
+    """The hold on the second znode. The first hold takes care of session and connection."""
 
     def __init__(self, whole: Hold, bound: Bound, path: str) -> None:
         super().__init__(bound, path, suspended="ignore")
@@ -63,5 +63,5 @@ class _Half(Hold):
 
 
 def parts(hold: Hold) -> list[Hold]:
-    """The hold on each of the znodes."""
+    """Return the hold on each of the znodes."""
     return [hold, hold.other] if isinstance(hold, BridgeHold) else [hold]

@@ -1,10 +1,20 @@
-"""What a contender has won."""
+"""A grant: the lock that a contender has won.
+
+The rules:
+
+* A grant holds until it is released or lost. :class:`.Hold` says when it is lost.
+* A release deletes the znodes for certain. If that is not possible at once (no connection, or no time),
+  the client's janitor does it later.
+* A grant that was entered several times by one task (a reentrant lock) is given up with the last release.
+* Anybody may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` says what
+  the holder does then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import attrs
 import trio
@@ -15,28 +25,28 @@ from ..base.hold import Hold
 from ..errors import LockLost, LockRevoked, LossReason
 from .bridge import parts
 
-if TYPE_CHECKING:
-    from .contender import Terms
-
 REVOKE = b"__REVOKE__"
-"""What Curator writes into the znode of a lock to ask for it back (recipe-rules.md B.3.2)."""
+"""The data that asks for a lock back, as Curator writes them into its znode (recipe-rules.md B.3.2)."""
 
 OnRevokeWord = Literal["ignore", "cancel"]
 OnRevoke = OnRevokeWord | Callable[["Grant"], object]
+"""What a holder does when it is asked for the lock back: only set ``grant.revoked``; be cancelled with
+:class:`LockRevoked`; or call a function with the grant."""
 
 
 @attrs.define(eq=False, repr=False)
 class Grant:
     """A lock that is held; leadership and leases are such locks too.
 
-    :ivar token: the fencing token: the czxid of the znode that holds the lock. Those of successive holders
-        grow, whatever happens to the path; hand it to what you guard, and let that refuse lower ones. (The
-        number in the znode's name is not fit for this: it starts again when the parent was deleted.)
-    :ivar path: the znode that holds the lock; ``paths`` are both of a bridge (``naming="both"``).
-    :ivar sequence: its place in the queue.
+    :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
+        holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
+        let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
+        counts from 0 again when the parent was deleted.)
+    :ivar path: the znode that holds the lock; ``paths`` are both znodes of ``layout="both"``.
+    :ivar sequence: the number in the name of the znode; the lowest number stands first.
     :ivar requeues: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
-    :ivar shared: whether it is a reader's.
+    :ivar shared: whether this is the grant of a reader.
     :ivar revoked: set when somebody has asked for the lock back (:func:`.lock.revoke`).
     """
 
@@ -48,7 +58,8 @@ class Grant:
     shared: bool
     hold: Hold
     _bound: Bound
-    _terms: Terms
+    _grace: float  # seconds that a release may wait for the server
+    _on_revoke: OnRevoke = "ignore"
     _watches: list[Watch] = attrs.Factory(list)
     revoked: trio.Event = attrs.Factory(trio.Event)
     on_release: Callable[[Grant], Awaitable[None]] | None = None
@@ -68,7 +79,7 @@ class Grant:
 
     @property
     def generation(self) -> int:
-        """Of the session that holds it."""
+        """The generation of the session that holds the lock."""
         return self.hold.generation
 
     @property
@@ -78,7 +89,7 @@ class Grant:
 
     @property
     def reason(self) -> LossReason | None:
-        """Why it is lost; None if it is not."""
+        """Why the lock is lost; None if it is not lost."""
         return self.hold.reason
 
     @property
@@ -90,17 +101,18 @@ class Grant:
         return self._bound.zk
 
     def deadline(self) -> float:
-        """Until when it is held for certain, by ``trio.current_time()``: see :meth:`.Hold.deadline`."""
+        """Return the time, by ``trio.current_time()``, until which the lock is held for certain: see
+        :meth:`.Hold.deadline`."""
         return self.hold.deadline()
 
     def fence(self) -> Check:
-        """An operation that fails unless the lock is still held: put it first into a transaction, and the
-        transaction is carried out by the holder or not at all.
+        """Return an operation that fails unless the lock is still held. Put it first into a transaction: then
+        the holder carries out the whole transaction, or nothing happens.
 
             await zk.multi([grant.fence(), SetData("/guarded", b"...")])
 
-        Raises ValueError for a bridge (``naming="both"``), whose znodes have to be checked both:
-        :meth:`fences`.
+        :raises ValueError: two znodes hold this lock (``layout="both"``), and both need a check: use
+            :meth:`fences`.
         """
         if len(self.paths) > 1:
             raise ValueError(
@@ -109,23 +121,26 @@ class Grant:
         return Check(self.path)
 
     def fences(self) -> list[Check]:
-        """The operations that together fail unless the lock is still held: one for each of its znodes.
+        """Return one operation for each znode of the lock. Together they fail unless the lock is still held.
 
         await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
         """
         return [Check(path) for path in self.paths]
 
     async def verify(self) -> None:
-        """Ask the server whether it is still held.
+        """Ask the server whether the lock is still held.
 
-        Raises :class:`LockLost`, after which it counts as lost.
+        :raises LockLost: it is not; from then on the lock counts as lost.
         """
         self._check_unreleased()
         await self.hold.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
-        """A block that relies on it, for the manual form: it is cancelled when the lock may have been lost,
-        and then raises :class:`LockLost`. So does one that begins after the release."""
+        """A block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when the
+        lock may have been lost.
+
+        :raises LockLost: the lock was lost, or was released before the block began.
+        """
         self._check_unreleased()
         return self.hold.scope()
 
@@ -134,17 +149,18 @@ class Grant:
             raise LockLost(LossReason.RELEASED, self.path)
 
     async def release(self) -> None:
-        """Give it up. Never fails for want of a connection: what cannot be done now is done later, behind
-        the scenes. One that was entered several times is given up with the last.
+        """Give up the lock. A lost connection is no error: the client deletes the znodes later. A lock that
+        was entered several times is given up with the last release.
 
-        Raises :class:`LockLost` if it was lost before; :class:`NoAuthError` if the znode may not be deleted.
+        :raises LockLost: the lock was lost before.
+        :raises NoAuthError: the ACL does not allow to delete the znode.
         """
         self.hold.inspect()
         await self.end()
         self.hold.raise_if_lost()
 
     async def end(self) -> None:
-        """:meth:`release` without a word about whether it was still held."""
+        """Do what :meth:`release` does, but raise no :class:`LockLost`."""
         if self._depth > 1:
             self._depth -= 1
         elif self._depth and self.on_release is not None:
@@ -153,12 +169,15 @@ class Grant:
             await self.surrender()
 
     def enter_again(self) -> None:
-        """Once more by the same task. Raises :class:`LockLost` if it is lost."""
+        """Enter the lock once more in the same task.
+
+        :raises LockLost: the lock is lost.
+        """
         self.hold.check()
         self._depth += 1
 
     def passed_on(self) -> Grant:
-        """The same lock for another task of this process; this grant is over."""
+        """Return a grant of the same lock for another task of this process. This grant is over."""
         self._depth = 0
         grant = attrs.evolve(self, depth=1, on_release=None)
         for part in parts(self.hold):
@@ -168,40 +187,42 @@ class Grant:
     async def surrender(self) -> None:
         """Delete the znodes."""
         self._depth = 0
-        node = await self.hold.end()
+        own_watch = await self.hold.end()
         try:
-            await delete(self._bound, self.paths, self._terms.cleanup_grace)
+            await delete(self._bound, self.paths, self._grace)
         finally:
-            for watch in self._watches if node is None else [*self._watches, node]:
-                watch.cancel()  # the deletion has ended it, unless that is still to come
+            for watch in self._watches if own_watch is None else [*self._watches, own_watch]:
+                watch.cancel()  # the deletion has ended it, unless the deletion is still to come
 
     def data_changed(self, data: bytes | None) -> None:
-        """The znode holds this now; called by the hold."""
+        """Look at the present data of the znode; called by the hold."""
         if data != REVOKE or self.revoked.is_set():
             return
         self.revoked.set()
-        on_revoke = self._terms.on_revoke
-        if on_revoke == "cancel":
+        if self._on_revoke == "cancel":
             self.hold.lose(LockRevoked(self.path))
-        elif callable(on_revoke):
+        elif callable(self._on_revoke):
             try:
-                on_revoke(self)
-            except Exception as error:  # the body's to raise: whoever runs us has nothing to do with it
+                self._on_revoke(self)
+            except Exception as error:  # the body raises it: our caller is a background task of the client
                 self.hold.lose(error)
 
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
-    """Delete znodes of this session for certain. Waits for it up to ``grace`` seconds, and not at all without
-    a connection; the janitor goes on then.
+    """Delete znodes of this session for certain. Wait up to ``grace`` seconds, and not at all without a
+    connection; after that the client's janitor goes on.
 
-    Raises what makes it impossible, such as :class:`NoAuthError`.
+    :raises ZooKeeperError: the server refuses to delete, such as :class:`NoAuthError`.
     """
     if not bound.over:
         await settle(bound, bound.zk.janitor.delete(*paths), grace)
 
 
 async def settle(bound: Bound, job: Job, grace: float) -> None:
-    """Wait for a job of the janitor, as :func:`delete` does."""
+    """Wait for a job of the janitor, as :func:`delete` does.
+
+    :raises ZooKeeperError: the job has failed.
+    """
     if bound.zk.session.state is SessionState.CONNECTED:
         with trio.move_on_after(grace, shield=True):
             await job.done.wait()

@@ -1,4 +1,4 @@
-"""Tasks of one process take turns here, so that one of them at a time contends at the server."""
+"""The tasks of one process take turns, so that only one of them contends at the server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .grant import Grant
 
 
 class LocalQueue:
-    """First come, first served.
+    """A queue of tasks, first come, first served.
 
-    :param max_handoffs: how many times in a row a lock may be passed on here before it is released, so that
-        others get their turn.
+    :param max_handoffs: how many times in a row a lock may be passed on to the next task here. Then it is
+        released, so that contenders elsewhere get their turn.
     """
 
     def __init__(self, max_handoffs: int) -> None:
@@ -23,9 +23,10 @@ class LocalQueue:
         self._passed: Grant | None = None
 
     async def enter(self, path: str, *, wait: bool) -> Grant | None:
-        """Wait for the turn. Returns the lock if it was passed on; who gets None has to contend for it.
+        """Wait for the turn of this task. Returns the lock if it was passed on, or None: then the task has to
+        contend for it.
 
-        Raises :class:`WouldBlock` rather than wait.
+        :raises WouldBlock: it is another task's turn, and ``wait`` is False.
         """
         if not self._busy:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -33,15 +34,23 @@ class LocalQueue:
             return None
         if not wait:
             raise WouldBlock(path)
-        await self._waiting.park()  # the one before stays busy for us
+        await self._waiting.park()  # the task before us leaves `_busy` set for us
         grant, self._passed = self._passed, None
-        return grant
+        if grant is None or not grant.lost.is_set():
+            return grant
+        try:
+            await grant.surrender()
+        except BaseException:
+            self.leave()
+            raise
+        return None
 
     def pass_on(self, grant: Grant) -> bool:
-        """The turn is over; let the next one have the lock. Returns False if there is none, or it may not."""
+        """End this turn and pass the lock on to the next task. Returns False if there is no next task, or the
+        lock may not be passed on."""
         if not self._waiting or grant.lost.is_set() or self._handoffs >= self._max_handoffs:
             return False
-        if grant.revoked.is_set():  # somebody else has asked for it
+        if grant.revoked.is_set():  # somebody elsewhere has asked for the lock
             return False
         self._handoffs += 1
         self._passed = grant.passed_on()
@@ -49,7 +58,7 @@ class LocalQueue:
         return True
 
     def leave(self) -> None:
-        """The turn is over, and the lock was released."""
+        """End this turn, after the lock was released."""
         self._handoffs = 0
         if self._waiting:
             self._waiting.unpark()

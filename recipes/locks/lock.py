@@ -1,41 +1,53 @@
-"""The lock: exclusive, fair, for any number of processes (recipe-rules.md D.3)."""
+"""The lock: exclusive, fair, for any number of processes (recipe-rules.md D.3).
+
+The rules:
+
+* ``async with lock`` takes three steps to the decision: :meth:`.Acquirable.__aenter__`, :meth:`Lock.acquire`,
+  :func:`.contender.contend`.
+* Every block is a contender of its own, also when several tasks use one object. With ``local_queue`` the
+  tasks of one object take turns, and only one of them contends.
+* A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
+  it would wait for itself.
+* :meth:`Lock.contenders` and :meth:`Lock.locked` read from the server each time; nothing is remembered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Unpack
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import attrs
 import trio
 
-from ...client import ACL, GetData, NoNodeError, Stat, ZooKeeper, repeat
-from ...protocol.paths import join, validate_path
-from ..base.creating import Parents
-from ..base.hold import Suspended
+from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
+from ...protocol.layouts import ContenderKind, in_order
+from ..base.words import check_word
 from ..errors import Deadlock
-from .contender import Contested, Terms, contend
-from .grant import REVOKE, Grant, OnRevoke
+from .acquiring import Acquirable
+from .contender import Contest, contend
+from .grant import REVOKE, Grant, OnRevoke, OnRevokeWord
 from .local_queue import LocalQueue
-from .names import DEFAULT_KINDS, Kind, Naming, Purpose, queue
+from .options import Holding, HoldingOptions, LockOptions
+from .role import DEFAULT_KINDS, LockLayout, Purpose, Role
 from .strategy import PREDECESSOR, Strategy
 
 
 @attrs.frozen
 class Contender:
-    """One who holds a lock or waits for it.
+    """A contender: the holder of a lock, or one that waits for it.
 
     :ivar name: of its znode; ``path`` is the whole path.
-    :ivar data: what it has put there.
+    :ivar data: the data of its znode.
     :ivar stat: ``stat.ephemeralOwner`` is its session, ``stat.ctime`` (ms since the epoch) when it came.
     """
 
     path: str
     name: str
-    kind: Kind
+    kind: ContenderKind
     sequence: int
     data: bytes
     stat: Stat
@@ -43,10 +55,10 @@ class Contender:
 
 @attrs.define
 class LockStatistics:
-    """What a lock object is doing and has done, in this process.
+    """The figures of one lock object, in this process.
 
-    :ivar holding: how many tasks hold it now; ``waiting``: how many wait.
-    :ivar acquired: how many times it was granted; ``handed_on`` of them without asking the server.
+    :ivar holding: how many tasks hold the lock now; ``waiting``: how many tasks wait.
+    :ivar acquired: how many times the lock was granted; ``handed_on`` of them without asking the server.
     :ivar requeues: how many times a waiting contender had to begin anew.
     """
 
@@ -57,7 +69,7 @@ class LockStatistics:
     requeues: int = 0
 
 
-class Lock(Contested):
+class Lock(Acquirable[Grant]):
     """An exclusive lock on a path.
 
         lock = Lock(zk, "/locks/printer")
@@ -65,38 +77,36 @@ class Lock(Contested):
             await zk.multi([grant.fence(), SetData("/printer", b"...")])
 
     First come, first served. Each contender is a child of the path; the end of its session frees the lock.
-    The body is cancelled, and :class:`LockLost` raised, when the lock may have been lost, before another can
-    have it: see ``suspended``. One object may be used by any number of tasks; each is a contender of its own.
+    When the lock may have been lost, the body is cancelled before another can have the lock, and the block
+    raises :class:`LockLost`: see ``suspended``. Any number of tasks may use one object; each block is a
+    contender of its own.
 
-    :param path: the directory of the contenders; created when it is missing.
-    :param data: what the contender's znode holds.
-    :param naming: which libraries see our contenders: ``"curator"`` (also Go and aiozk), ``"kazoo"`` (also Go
-        and aiozk), or ``"both"``, which creates two znodes. Ours queue behind those of all of them.
-    :param reentrant: whether a task that holds it may enter again. If not, that raises :class:`Deadlock`.
-    :param local_queue: tasks of this object queue here, and one of them at a time at the server: a single
-        znode and a single waiter, however many tasks there are.
-    :param max_handoffs: with ``local_queue``, how many times a lock may be passed on to the next task here
-        before others get their turn. The token stays the same.
-    :param parents: how a missing path is created: as containers, which the server removes again some time
-        after the last contender has gone, or persistent.
-    :param suspended: when the holder loses the lock for want of a connection: ``"deadline"``, once the
-        session may have expired; ``"cancel"``, at once; ``"ignore"``, only when it has.
-    :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
-    :param on_session_loss: whether one who waits begins anew when its session expires, or raises
-        :class:`SessionExpiredError`.
-    :param monitor: watch the own znode (of ``naming="both"``, both), so that the holder learns when somebody
-        deletes it or asks for the lock back; costs one request for each.
-    :param on_revoke: what the holder does when asked for the lock back (:func:`revoke`): nothing but setting
-        ``grant.revoked``, or being cancelled with :class:`LockRevoked`; or a function to call with the grant.
-        What that raises cancels the body, which raises it.
-    :param recognise: the kinds of contenders to queue behind.
-    :param acl: of what is created; everything for everyone if None.
+    :param path: the parent of the contenders; created when it is missing.
+    :param data: the data of the contender's znode.
+    :param layout: which libraries see our contenders: ``"curator"`` (also Go and aiozk), ``"kazoo"`` (also Go
+        and aiozk), or ``"both"``, which creates two znodes. Ours wait for the contenders of all of them.
+    :param reentrant: whether a task that holds the lock may enter it again. If not, that raises
+        :class:`Deadlock`.
+    :param local_queue: whether the tasks that use this object wait in a queue of this process, and one of
+        them at a time contends at the server: a single znode, however many tasks there are.
+    :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
+        task of this process before contenders elsewhere get their turn. The token stays the same.
+    :param monitor: whether to watch the own znode (with ``layout="both"``, both), so that the holder learns
+        when somebody deletes it or asks for the lock back. Costs one request for each znode.
+    :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
+        ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
+        :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
+        the block raises that error.
+    :param recognise: the kinds of contenders to wait for.
     :param strategy: how to wait; for comparisons.
-    :param cleanup_grace: seconds that giving up or releasing may wait for the server.
+    :param purpose: what ours contend for; the other recipes of this package give another one.
+    :param grant_type: makes the grant: :class:`.Grant` or a subclass of it.
+    :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
+        ``on_session_loss``, ``cleanup_grace``.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values.
+    :raises TypeError: an option has a value of another type, or there is no such option.
     """
-
-    _purpose = Purpose.LOCK
-    _grant_type = Grant
 
     def __init__(
         self,
@@ -104,71 +114,83 @@ class Lock(Contested):
         path: str,
         *,
         data: bytes = b"",
-        naming: Naming = "curator",
+        layout: LockLayout = "curator",
         reentrant: bool = False,
         local_queue: bool = False,
         max_handoffs: int = 0,
-        parents: Parents = "container",
-        suspended: Suspended = "deadline",
-        margin: float | None = None,
-        on_session_loss: Literal["requeue", "raise"] = "requeue",
         monitor: bool = True,
         on_revoke: OnRevoke = "ignore",
-        recognise: frozenset[Kind] = DEFAULT_KINDS,
-        acl: Sequence[ACL] | None = None,
+        recognise: frozenset[ContenderKind] = DEFAULT_KINDS,
         strategy: Strategy = PREDECESSOR,
-        cleanup_grace: float = 1.0,
+        purpose: Purpose = Purpose.LOCK,
+        grant_type: Callable[..., Grant] = Grant,
+        **options: Unpack[HoldingOptions],
     ) -> None:
+        super().__init__()
+        paths.validate_path(path)
         if max_handoffs and not local_queue:
             raise ValueError("max_handoffs needs local_queue=True")
-        super().__init__(
-            Terms(
-                zk=zk,
-                path=path,
-                purpose=self._purpose,
-                naming=naming,
-                data=data,
-                parents=parents,
-                acl=acl,
-                suspended=suspended,
-                margin=margin,
-                on_session_loss=on_session_loss,
-                monitor=monitor,
-                on_revoke=on_revoke,
-                recognise=recognise,
-                strategy=strategy,
-                cleanup_grace=cleanup_grace,
-                grant_type=self._grant_type,
-            )
+        if not callable(on_revoke):
+            check_word("on_revoke", on_revoke, OnRevokeWord)
+        self.zk = zk
+        self.path = path
+        self._contest = Contest(
+            zk=zk,
+            path=path,
+            role=Role(purpose, layout, recognise),
+            data=data,
+            holding=Holding(**options),
+            strategy=strategy,
+            monitor=monitor,
+            on_revoke=on_revoke,
+            grant_type=grant_type,
         )
         self._reentrant = reentrant
         self._local = LocalQueue(max_handoffs) if local_queue else None
         self._held: dict[trio.lowlevel.Task, Grant] = {}
         self._statistics = LockStatistics()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
     # --- holding it --------------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """The manual form: acquire it, run what relies on it in ``with grant.scope()``, and call
-        ``await grant.release()`` in the end.
+        """Acquire the lock without a block: run what relies on it in ``with grant.scope()``, and call
+        ``await grant.release()`` at the end.
 
-        Raises :class:`WouldBlock` with ``wait=False``; :class:`Deadlock` if this task holds it already and it
-        is not reentrant; :class:`SequenceExhausted`, :class:`ClosingError`, what the server refuses.
+        :raises WouldBlock: the lock is not free, and ``wait`` is False.
+        :raises Deadlock: this task holds the lock already, and the lock is not reentrant.
+        :raises SequenceExhausted: the numbers of the contenders have run out.
+        :raises ClosingError: the client was closed.
+        :raises SessionExpiredError: with ``on_session_loss="raise"``.
+        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         task = trio.lowlevel.current_task()
         held = self._held.get(task)
         if held is not None:
-            self._enter_again(held)  # before anybody else can release it
+            self._enter_again(held)  # before another task can release it
             await trio.lowlevel.cancel_shielded_checkpoint()
             return held
-        self._statistics.waiting += 1
+        statistics, local = self._statistics, self._local
+        statistics.waiting += 1
         try:
-            grant = await self._acquire(wait)
+            passed = await local.enter(self.path, wait=wait) if local is not None else None
+            try:
+                grant = passed or await contend(self._contest, wait=wait)
+            except BaseException:
+                if local is not None:
+                    local.leave()
+                raise
         finally:
-            self._statistics.waiting -= 1
-        self._statistics.holding += 1
-        self._statistics.acquired += 1
+            statistics.waiting -= 1
+        statistics.holding += 1
+        statistics.acquired += 1
+        if passed is not None:
+            statistics.handed_on += 1
+        else:
+            statistics.requeues += grant.requeues
         self._held[task] = grant
         grant.on_release = partial(self._release, task)
         return grant
@@ -177,27 +199,6 @@ class Lock(Contested):
         if not self._reentrant:
             raise Deadlock(f"this task holds {self!r} already, which is not reentrant")
         held.enter_again()
-
-    async def _acquire(self, wait: bool) -> Grant:
-        """Have it handed on by another task here, or contend for it."""
-        if self._local is None:
-            return await self._contend(wait)
-        passed = await self._local.enter(self.path, wait=wait)
-        try:
-            if passed is not None:
-                if not passed.lost.is_set():
-                    self._statistics.handed_on += 1
-                    return passed
-                await passed.surrender()
-            return await self._contend(wait)
-        except BaseException:
-            self._local.leave()
-            raise
-
-    async def _contend(self, wait: bool) -> Grant:
-        grant = await contend(self._terms, wait=wait)
-        self._statistics.requeues += grant.requeues
-        return grant
 
     async def _release(self, task: trio.lowlevel.Task, grant: Grant) -> None:
         self._statistics.holding -= 1
@@ -214,49 +215,57 @@ class Lock(Contested):
     # --- looking at it -----------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """Who holds it and who waits, in order; the first is the holder (or the first of several readers)."""
-        return await contenders(self.zk, self.path, self._terms.recognise)
+        """List the holder and those that wait, in order. The first one holds the lock (of several readers,
+        the first of them)."""
+        return await contenders(self.zk, self.path, self._contest.role.recognise)
 
     async def locked(self) -> bool:
-        """Whether anybody holds it: any contender, ours or another's."""
+        """Return whether any contender, ours or another library's, holds the lock."""
         try:
             names = await repeat(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
             return False
-        return any(place.kind in self._terms.recognise for place in queue(names)[0])
+        recognise = self._contest.role.recognise
+        return any(contender.kind in recognise for contender in in_order(names)[0])
 
     def statistics(self) -> LockStatistics:
-        """What this object is doing and has done."""
+        """Return a copy of the figures of this object."""
         return attrs.evolve(self._statistics)
 
 
-async def contenders(zk: ZooKeeper, path: str, recognise: frozenset[Kind] = DEFAULT_KINDS) -> list[Contender]:
-    """Who holds a lock and who waits for it, in order, whatever library they use. A list and a read of each;
-    those that go meanwhile are left out. Of the two znodes of a bridge both are shown."""
+async def contenders(
+    zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = DEFAULT_KINDS
+) -> list[Contender]:
+    """List the holder of a lock and those that wait for it, in order, whatever library they use.
+
+    Costs a list of the children and a read of each. A contender that goes meanwhile is left out. A contender
+    of ``layout="both"`` is listed twice, once for each of its znodes.
+    """
     try:
         names = await repeat(zk, lambda: zk.get_children(path))
     except NoNodeError:
         return []
     reads = [
-        (place, join(path, place.name), zk.submit(GetData(join(path, place.name))))
-        for place in queue(names)[0]
-        if place.kind in recognise
+        (contender, child, zk.submit(GetData(child)))
+        for contender in in_order(names)[0]
+        if contender.kind in recognise
+        for child in [paths.join(path, contender.name)]
     ]
     found = []
-    for place, child, read in reads:
-        try:
+    for contender, child, read in reads:
+        with suppress(NoNodeError):
             data, stat = await read.wait()
-        except NoNodeError:
-            continue
-        found.append(Contender(child, place.name, place.kind, place.sequence, data or b"", stat))
+            found.append(
+                Contender(child, contender.name, contender.kind, contender.sequence, data or b"", stat)
+            )
     return found
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back: a request, which it may ignore. Curator's revocable locks understand
-    it, and ours (``on_revoke``). One that has gone meanwhile is no error.
+    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand it,
+    and ours (``on_revoke``). If the contender has gone meanwhile, nothing happens.
 
-    :param contender: as :meth:`Lock.contenders` has it, or the path of its znode.
+    :param contender: one of :meth:`Lock.contenders`, or the path of its znode.
     """
     path = contender if isinstance(contender, str) else contender.path
     with suppress(NoNodeError):
@@ -264,17 +273,17 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
 
 
 class LockRegistry:
-    """A lock for each key, below one path: ``async with registry["user/7"]``.
+    """One lock for each key, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text but the empty one. The same object stands for a key as long as anybody uses it, so
-    that local queues and reentrancy work.
+    A key may be any text but the empty one. The same object stands for a key for as long as anybody uses the
+    object, so that local queues and reentrancy work.
 
-    :param options: those of :class:`Lock`.
+    :param options: the options of :class:`Lock`.
     """
 
-    def __init__(self, zk: ZooKeeper, root: str, **options: Any) -> None:
-        validate_path(root)
-        self._zk = zk
+    def __init__(self, zk: ZooKeeper, root: str, **options: Unpack[LockOptions]) -> None:
+        paths.validate_path(root)
+        self.zk = zk
         self._root = root
         self._options = options
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
@@ -284,6 +293,6 @@ class LockRegistry:
         if lock is None:
             name = quote(key, safe="")
             if not name.strip("."):
-                name = name.replace(".", "%2E")  # . and .. are no names
-            lock = self._locks[key] = Lock(self._zk, join(self._root, name), **self._options)
+                name = name.replace(".", "%2E")  # a path may not hold the names . and ..
+            lock = self._locks[key] = Lock(self.zk, paths.join(self._root, name), **self._options)
         return lock

@@ -1,4 +1,4 @@
-"""Several locks at once, without deadlocks between those who want several (recipe-rules.md D.6)."""
+"""Several locks at once, without deadlocks between tasks that want several (recipe-rules.md D.6)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Member = Lock | Semaphore | SingleNodeLock
 _KINDS = (Lock, Semaphore, SingleNodeLock)
 
 
-def _place(member: Member) -> tuple[str, int]:
-    """Where a member stands in the order that all users of several locks follow."""
+def _sort_key(member: Member) -> tuple[str, int]:
+    """The order in which every user of several locks acquires them."""
     return member.path, next(n for n, kind in enumerate(_KINDS) if isinstance(member, kind))
 
 
 class MultiLock(Acquirable[Grants]):
-    """Several locks, all of which a block holds.
+    """Several locks; a block holds all of them.
 
         transfer = MultiLock([Lock(zk, "/accounts/7"), Lock(zk, "/accounts/3")])
         async with transfer as (seven, three):
@@ -31,33 +31,35 @@ class MultiLock(Acquirable[Grants]):
 
     The members may be :class:`.Lock`, either side of an :class:`.RWLock`, :class:`.Semaphore` and
     :class:`.SingleNodeLock`. They are acquired one after the other in the order of their paths, whatever
-    order they were given in, so that no two of these can wait for each other (trap E-58); they are released
-    in reverse. The loss of any of them cancels the body, and also the wait for the next one. Each grant has
-    a token of its own; the grants come in the order in which the members were given.
+    order they were given in. So two objects of this class never wait for each other (trap E-58). They are
+    released in the reverse order. The loss of a member cancels the body, and also the wait for the next
+    member. Each grant has a token of its own; the grants come in the order in which the members were given.
 
-    The order is one of paths: a deadlock is still possible between clients with different chroots, and with
-    code that takes the same locks one by one in another order.
+    Paths decide on the order. So a deadlock is still possible between clients with different chroots, and
+    with code that takes the same locks one by one in another order.
 
-    :param locks: their paths differ, but for members of different classes. (For several leases of one
-        semaphore there is :meth:`.Semaphore.acquire_many`.)
-
-    ``acquire`` and ``try_acquire`` raise what those of the members raise, and :class:`LockLost` if a member
-    was lost while the others were waited for. What had been acquired is given up then.
+    :param locks: the members. Two members of one class have different paths. (For several leases of one
+        semaphore use :meth:`.Semaphore.acquire_many`.)
+    :raises ValueError: two members of one class have the same path.
     """
 
     def __init__(self, locks: Iterable[Member]) -> None:
         super().__init__()
         self.locks = tuple(locks)
-        self._ordered = sorted(self.locks, key=_place)
-        places = [_place(member) for member in self._ordered]
-        for place, following in pairwise(places):
-            if place == following:
-                raise ValueError(f"two of the locks are at {place[0]}: one would wait for the other")
+        self._ordered = sorted(self.locks, key=_sort_key)
+        for member, following in pairwise(self._ordered):
+            if _sort_key(member) == _sort_key(following):
+                raise ValueError(f"two of the locks are at {member.path}: one would wait for the other")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(member.path for member in self._ordered)}>"
 
     async def acquire(self, *, wait: bool = True) -> Grants:
+        """Acquire all members, or none: if one fails, the others are given up.
+
+        :raises LockLost: a member was lost during the wait for the others.
+        :raises Exception: an error of a member's ``acquire``.
+        """
         acquired: dict[Member, Grant] = {}
         try:
             with ExitStack() as scopes:

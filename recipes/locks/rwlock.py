@@ -1,15 +1,27 @@
-"""Many readers or one writer (recipe-rules.md D.4)."""
+"""The read/write lock: many readers or one writer (recipe-rules.md B.4, D.4).
+
+The rules:
+
+* First come, first served. A reader waits for the nearest writer before it, a writer for every contender
+  before it. So neither can starve.
+* A writer may read. A reader cannot become a writer: two readers that tried would wait for each other.
+* A writer that becomes a reader keeps its place: one transaction deletes the writer's znode and creates a
+  reader's znode with the same number. The token stays too, because the new czxid would be larger than the
+  czxid of a writer that waits already (trap E-53).
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import attrs
 
 from ...client import (
+    ACL,
+    OPEN_ACL,
     UNANSWERED,
     Create,
     CreateMode,
@@ -17,26 +29,34 @@ from ...client import (
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
-    Stat,
-    Watch,
     ZooKeeper,
+    paths,
 )
-from ...protocol.paths import join, split
+from ...protocol.layouts import ContenderKind, parse
+from ..base.words import check_options
 from ..errors import Deadlock, LockLost, LossReason
 from .bridge import parts
 from .grant import Grant
 from .lock import Lock
-from .names import Kind, Purpose, parse
+from .options import RWLockOptions
+from .role import Purpose
 
 _READER = {
-    Kind.CURATOR_WRITE: Kind.CURATOR_READ,
-    Kind.KAZOO_LOCK: Kind.KAZOO_READ,
+    ContenderKind.CURATOR_WRITE: ContenderKind.CURATOR_READ,
+    ContenderKind.KAZOO_LOCK: ContenderKind.KAZOO_READ,
 }
 
 
 @attrs.define(eq=False, repr=False)
 class WriteGrant(Grant):
-    """What a writer has won."""
+    """The grant of a writer.
+
+    :ivar data: the data of its znodes.
+    :ivar acl: the ACL of its znodes.
+    """
+
+    data: bytes = b""
+    acl: Sequence[ACL] = OPEN_ACL
 
     @asynccontextmanager
     async def downgrade(self) -> AsyncIterator[Grant]:
@@ -45,10 +65,12 @@ class WriteGrant(Grant):
             async with rw.write() as grant:
                 ...
                 async with grant.downgrade():
-                    ...     # reading; behind this block nothing is held any more
+                    ...     # reading; after this block nothing is held any more
 
-        The reader takes the writer's place in the queue, its digits and its token (its own czxid would be
-        larger than that of a writer who waits already: trap E-53).
+        The reader keeps the writer's number and token.
+
+        :raises Deadlock: this is not the outermost block of a writer, or the writer is a reader already.
+        :raises LockLost: the lock was lost.
         """
         if self._depth != 1 or self.shared:
             raise Deadlock("only the outermost block of a writer can be downgraded, and only once")
@@ -65,7 +87,7 @@ class WriteGrant(Grant):
         watched = await hold.unguard() is not None
         for part in parts(hold):
             part.guard()  # without a watch: the exchange deletes the znode
-        # Whatever comes of this, all of it is deleted in the end.
+        # Whatever the exchange does, the release deletes the znodes of both.
         self.paths = readers + writers
         with hold.scope():
             try:
@@ -83,48 +105,43 @@ class WriteGrant(Grant):
     async def _watch_readers(self) -> None:
         zk, hold = self.zk, self.hold
 
-        async def read(path: str) -> tuple[bytes | None, Stat, Watch]:
-            return await zk.get(path, watch=True)
-
-        found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
+        found = [await self._bound.repeat(partial(zk.get_and_watch, path)) for path in self.paths]
         await hold.unguard()
-        for part, (data, _, node) in zip(parts(hold), found, strict=True):
-            part.guard(node, self.data_changed)
+        for part, (data, _, own_watch) in zip(parts(hold), found, strict=True):
+            part.guard(own_watch, self.data_changed)
             self.data_changed(data)
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
-        """Replace the writer's znodes by the reader's, in one transaction."""
-        zk, terms = self.zk, self._terms
-        acl = terms.options.acl
-        creates = [Create(path, terms.data, acl, CreateMode.EPHEMERAL) for path in readers]
+        """Replace the writer's znodes by a reader's, in one transaction."""
+        creates = [Create(path, self.data, self.acl, CreateMode.EPHEMERAL) for path in readers]
         while True:
             self._bound.check()
             try:
-                await zk.multi([*creates, *map(Delete, writers)])
+                await self.zk.multi([*creates, *map(Delete, writers)])
                 return
             except NodeExistsError:
-                return  # the reply of the first attempt was lost: no other has these names
+                return  # the reply of the first attempt was lost: no other client uses these names
             except UNANSWERED:
                 await self._bound.reconnected()
 
 
 def _reader_path(path: str) -> str:
-    parent, name = split(path)
-    place = parse(name)
-    assert place is not None
-    head, _, digits = name.rpartition(place.kind.value)
-    return join(parent, f"{head}{_READER[place.kind].value}{digits}")
+    parent, name = paths.split(path)
+    writer = parse(name)
+    assert writer is not None
+    head, _, digits = name.rpartition(writer.kind.value)
+    return paths.join(parent, f"{head}{_READER[writer.kind].value}{digits}")
 
 
 class _Reader(Lock):
     """The reading side."""
 
-    _purpose = Purpose.READ
+    def __init__(self, zk: ZooKeeper, path: str, **options: Unpack[RWLockOptions]) -> None:
+        super().__init__(zk, path, purpose=Purpose.READ, **options)
 
     def _enter_again(self, held: Grant) -> None:
         if not held.shared:
-            # A writer may read; Curator has it so too. The write lock is held all the while.
-            held.enter_again()
+            held.enter_again()  # a writer may read, with Curator too; the write lock is held all the while
             return
         super()._enter_again(held)
 
@@ -132,23 +149,20 @@ class _Reader(Lock):
 class _Writer(Lock):
     """The writing side."""
 
-    _purpose = Purpose.WRITE
-    _grant_type = WriteGrant
+    def __init__(self, reader: _Reader, **options: Unpack[RWLockOptions]) -> None:
+        contest = reader._contest
+        grant_type = partial(WriteGrant, data=contest.data, acl=contest.holding.acl)
+        super().__init__(reader.zk, reader.path, purpose=Purpose.WRITE, grant_type=grant_type, **options)
+        self._held = reader._held  # each side must know which tasks hold the other side
 
     async def __aenter__(self) -> WriteGrant:
         grant = await super().__aenter__()
         assert isinstance(grant, WriteGrant)
         return grant
 
-    def share_holders(self, reader: _Reader) -> None:
-        """A task that holds one side must be known to the other."""
-        self._held = reader._held
-
     def _enter_again(self, held: Grant) -> None:
         if held.shared:
-            raise Deadlock(
-                f"this task reads {self.path}: a reader cannot become a writer, it must let go first"
-            )
+            raise Deadlock(f"this task reads {self.path}: a reader cannot become a writer; release it first")
         super()._enter_again(held)
 
 
@@ -160,27 +174,28 @@ class RWLock:
         async with rw.write() as grant:
             async with grant.downgrade(): ...
 
-    A reader waits for the nearest writer before it, a writer for whoever is before it, so nobody starves. The
-    znodes are those of Curator's InterProcessReadWriteLock, of kazoo's ReadLock and WriteLock, or of both
-    (``naming``); a plain lock of any library counts as a writer. Beside kazoo use its WriteLock, never its
-    plain Lock: that one does not see readers (trap E-51). With Curator 5.4 a writer of its own that
-    becomes a reader goes to the end of the queue, so that a writer who waits, ours too, gets in beside it.
+    The znodes are those of Curator's InterProcessReadWriteLock, of kazoo's ReadLock and WriteLock, or of both
+    (``layout``). A plain lock of any library counts as a writer. Beside kazoo use its WriteLock, never its
+    plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a reader goes to
+    the end of the queue, so a writer that waits, ours too, gets in beside it.
 
-    :param options: those of :class:`.Lock`, but ``local_queue`` and ``max_handoffs``.
+    :param options: the options of :class:`.Lock`, but ``local_queue`` and ``max_handoffs``.
     """
 
-    def __init__(self, zk: ZooKeeper, path: str, **options: Any) -> None:
-        if options.keys() & {"local_queue", "max_handoffs"}:
-            raise TypeError("a read/write lock has no local queue")
+    def __init__(self, zk: ZooKeeper, path: str, **options: Unpack[RWLockOptions]) -> None:
+        check_options("a read/write lock", options, RWLockOptions)
+        self.zk = zk
         self.path = path
         self._reader = _Reader(zk, path, **options)
-        self._writer = _Writer(zk, path, **options)
-        self._writer.share_holders(self._reader)
+        self._writer = _Writer(self._reader, **options)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
 
     def read(self) -> Lock:
-        """The reading side: a lock like any other, which several hold at a time."""
+        """Return the reading side: a lock like any other, but several readers hold it at a time."""
         return self._reader
 
     def write(self) -> _Writer:
-        """The writing side, whose grants are :class:`WriteGrant`."""
+        """Return the writing side, whose grants are :class:`WriteGrant`."""
         return self._writer

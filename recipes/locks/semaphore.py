@@ -1,17 +1,27 @@
-"""The semaphore: so many at a time (recipe-rules.md D.5)."""
+"""The semaphore: a limited number of leases (recipe-rules.md B.5, D.5).
+
+The rules:
+
+* A contender that wants leases first acquires a lock, the *gate*. So leases are given out first come, first
+  served, and a contender that wants many of them holds up those behind it.
+* The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction,
+  which also checks that it still holds the gate. So there are never more leases than the limit (invariant
+  I-10), and two contenders that want several each cannot block each other halfway (trap E-36).
+* Only the holder of the gate watches the leases; the others wait in the queue of the gate.
+* If the gate or a new lease is lost before :meth:`Semaphore.acquire` returns, the attempt begins anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import attrs
 import trio
 
 from ...client import (
-    ACL,
     GetData,
     NoNodeError,
     SessionExpiredError,
@@ -19,32 +29,32 @@ from ...client import (
     Watch,
     ZooKeeper,
     ZooKeeperError,
+    paths,
     repeat,
 )
-from ...protocol.paths import join
 from ..base.bound import Bound, first_of
-from ..base.creating import Parents, create_identified
-from ..base.hold import Hold, Suspended
+from ..base.creating import create_identified
 from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
 from ..shared_value import SharedValue
-from .acquiring import Grants, held
-from .contender import Contested, Terms, contend
+from .acquiring import Acquirable, Grants, held
 from .grant import Grant, delete
-from .semaphore_layouts import CuratorLayout, KazooLayout, LayoutName
+from .lock import Lock
+from .options import Holding, HoldingOptions
+from .semaphore_layouts import CuratorLeases, KazooLeases, SemaphoreLayout
 
-_LAYOUTS: dict[LayoutName, type[CuratorLayout | KazooLayout]] = {
-    "curator": CuratorLayout,
-    "kazoo": KazooLayout,
+_LAYOUTS: dict[SemaphoreLayout, type[CuratorLeases | KazooLeases]] = {
+    "curator": CuratorLeases,
+    "kazoo": KazooLeases,
 }
 
 
 @attrs.frozen
 class LeaseHolder:
-    """Somebody who holds a lease.
+    """The holder of a lease.
 
     :ivar path: of the znode that is the lease.
-    :ivar data: what the holder has put there.
+    :ivar data: the data of that znode.
     :ivar stat: ``stat.ephemeralOwner`` is the holder's session, ``stat.czxid`` the token.
     """
 
@@ -53,8 +63,8 @@ class LeaseHolder:
     stat: Stat
 
 
-class Semaphore(Contested):
-    """A number of leases, for each of which one holder is admitted.
+class Semaphore(Acquirable[Grant]):
+    """A limited number of leases, each of which has at most one holder.
 
         semaphore = Semaphore(zk, "/licences", 5)
         async with semaphore as lease:
@@ -62,36 +72,26 @@ class Semaphore(Contested):
         async with semaphore.acquire_many(2) as leases:  # both or none
             ...
 
-    A lease is a :class:`.Grant` and gives the same guarantees as a lock: it ends with the session, and the
-    body is cancelled, and :class:`LockLost` raised, when it may have been lost. Its token is the czxid of its
-    znode; leases acquired together share one. A task may hold several.
+    A lease is a :class:`.Grant` and gives the same guarantees as a lock: it ends with the session. When it
+    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. Its token is the czxid
+    of its znode; leases that were acquired together have the same token. A task may hold several leases.
 
-    Who wants leases first contends for a lock, the gate, so they are had first come, first served; who wants
-    many holds up those behind. The leases are created, all in one transaction and on condition that the
-    gate is still held, when so many are free: at no time are there more than the limit (invariant I-10), and
-    two who want several each cannot block each other halfway (trap E-36). An acquisition and release costs
-    8 requests, of a kazoo layout 9; of any number of waiters only the one at the gate watches the leases.
+    To acquire and release costs 8 requests, with ``layout="kazoo"`` 9.
 
     :param path: created when it is missing.
-    :param max_leases: how many there are.
-    :param layout: ``"curator"``, with which this is an InterProcessSemaphoreV2 too: ``<path>/locks`` and
-        ``<path>/leases``. Or ``"kazoo"``, with which it is a kazoo Semaphore: leases below the path, the gate
-        at ``<path>-__lock__``, and the limit stored as the data of the path, which is then persistent. The
-        two do not see each other: choose one for all users of a path. Children of another kind are pointed
-        out in the log; in kazoo's layout each takes up a lease, as it does for kazoo.
-    :param limit_source: a shared value that says how many leases there are; ``max_leases`` counts as long as
-        it has none. A raise takes effect at once; after a reduction no more are given out until enough have
-        come back. Not in kazoo's layout, whose limit is fixed.
-    :param data: what the znodes of leases hold.
-    :param parents: how missing parents are created: as containers, which the server removes again some time
-        after their last child has gone, or persistent.
-    :param suspended: when a lease is lost for want of a connection: ``"deadline"``, once the session may have
-        expired; ``"cancel"``, at once; ``"ignore"``, only when it has.
-    :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
-    :param on_session_loss: whether one who waits begins anew when its session expires, or raises
-        :class:`SessionExpiredError`.
-    :param acl: of what is created; everything for everyone if None.
-    :param cleanup_grace: seconds that giving up or releasing may wait for the server.
+    :param max_leases: how many leases there are.
+    :param layout: ``"curator"``: the znodes of Curator's InterProcessSemaphoreV2, ``<path>/locks`` and
+        ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's Semaphore: the leases below the path, the gate
+        at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
+        not see each other: choose one for all users of a path. Children of another layout are logged once;
+        with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
+    :param limit_source: a shared value that says how many leases there are; while it has no value,
+        ``max_leases`` counts. A higher limit takes effect at once; after a lower one no lease is given out
+        until enough have come back. Not with ``layout="kazoo"``, whose limit is fixed.
+    :param data: the data of the leases' znodes.
+    :param options: :class:`.HoldingOptions`.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values.
     """
 
     def __init__(
@@ -100,66 +100,65 @@ class Semaphore(Contested):
         path: str,
         max_leases: int,
         *,
-        layout: LayoutName = "curator",
+        layout: SemaphoreLayout = "curator",
         limit_source: SharedValue[int] | None = None,
         data: bytes = b"",
-        parents: Parents = "container",
-        suspended: Suspended = "deadline",
-        margin: float | None = None,
-        on_session_loss: Literal["requeue", "raise"] = "requeue",
-        acl: Sequence[ACL] | None = None,
-        cleanup_grace: float = 1.0,
+        **options: Unpack[HoldingOptions],
     ) -> None:
-        check_word("layout", layout, LayoutName)
+        super().__init__()
+        paths.validate_path(path)
+        check_word("layout", layout, SemaphoreLayout)
         if max_leases < 1:
             raise ValueError(f"a semaphore has at least one lease, not {max_leases}")
         if limit_source is not None and layout == "kazoo":
             raise ValueError("a semaphore of kazoo's layout has a fixed limit")
+        self.zk = zk
+        self.path = path
         self.max_leases = max_leases
         self._limit_source = limit_source
-        super().__init__(
-            Terms(
-                zk=zk,
-                path=path,
-                data=data,
-                parents=parents,
-                acl=acl,
-                suspended=suspended,
-                margin=margin,
-                on_session_loss=on_session_loss,
-                cleanup_grace=cleanup_grace,
-            )
-        )
-        self._layout = _LAYOUTS[layout](self._terms, max_leases)
-        # What is done at the gate takes effect only if the gate is still ours: no need to leave it early.
-        self._gate = attrs.evolve(
-            self._terms, path=self._layout.gate, naming=self._layout.naming, suspended="ignore"
-        )
+        self._data = data
+        self._holding = Holding(**options)
+        self._leases = _LAYOUTS[layout](path, max_leases, self._holding)
+        # The leases are created only if the gate is still held: no need to lose the gate early.
+        options["suspended"] = "ignore"
+        self._gate = Lock(zk, self._leases.gate, data=data, layout=layout, **options)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
 
     # --- holding leases ----------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """The manual form: acquire a lease, run what relies on it in ``with lease.scope()``, and call
-        ``await lease.release()`` in the end.
+        """Acquire a lease without a block: run what relies on it in ``with lease.scope()``, and call
+        ``await lease.release()`` at the end.
 
-        Raises :class:`WouldBlock` with ``wait=False`` if none is free, or somebody else is just acquiring or
-        waits; :class:`InconsistentLimit`, :class:`SequenceExhausted`, :class:`ClosingError`, what
-        ``limit_source`` raises and what the server refuses.
+        :raises WouldBlock: ``wait`` is False, and no lease is free, or another contender acquires or waits.
+        :raises InconsistentLimit: with ``layout="kazoo"``, the limit stored at the path is another one.
+        :raises SequenceExhausted: the numbers of the contenders or of the leases have run out.
+        :raises ClosingError: the client was closed.
+        :raises SessionExpiredError: with ``on_session_loss="raise"``.
+        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises MalformedValue: ``limit_source`` holds no number.
         """
         (lease,) = await self._acquire(1, wait)
         return lease
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
-        """``async with semaphore.acquire_many(3) as leases``: several leases, all or none. Each may be
-        released by itself before the block ends.
+        """Acquire several leases, all or none: ``async with semaphore.acquire_many(3) as leases``. Each lease
+        may be released by itself before the block ends. Raises what :meth:`acquire` raises.
 
-        Raises ValueError for more than there will ever be; the rest as :meth:`acquire`.
+        :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
         if count < 1:
             raise ValueError(f"at least one lease can be acquired, not {count}")
         if count > self.max_leases and self._limit_source is None:
-            raise ValueError(f"{self.path} has {self.max_leases} leases: {count} are not to be had")
-        return held(partial(self._acquire, count, wait))
+            raise ValueError(f"{self.path} has {self.max_leases} leases: {count} can never be acquired")
+        return self._hold(count, wait)
+
+    @asynccontextmanager
+    async def _hold(self, count: int, wait: bool) -> AsyncIterator[Grants]:
+        async with held(await self._acquire(count, wait)) as leases:
+            yield leases
 
     async def _acquire(self, count: int, wait: bool) -> Grants:
         began = trio.current_time()
@@ -170,18 +169,18 @@ class Semaphore(Contested):
                 if leases is not None:
                     return leases
             except SessionExpiredError:
-                if self._terms.on_session_loss == "raise":
+                if self._holding.on_session_loss == "raise":
                     raise
             requeues += 1
             await self.zk.session.wait_connected()
 
     async def _attempt(self, count: int, wait: bool, requeues: int, began: float) -> Grants | None:
-        """Returns None if the gate, or a new lease, was lost."""
-        await self._layout.check_limit(Bound(self.zk))
+        """Make one attempt. Returns None if the gate or a new lease was lost."""
+        await self._leases.check_limit(Bound(self.zk))
         async with AsyncExitStack() as undo:
-            gate = await contend(self._gate, wait=wait)
+            gate = await self._gate.acquire(wait=wait)
             undo.push_async_callback(gate.end)
-            # Should the session have changed by now, the gate is gone, and so nothing comes of it.
+            # If the session has changed by now, the gate is gone, and no lease will be created.
             bound = Bound(self.zk)
             watch = await self._until_free(bound, gate, count, wait)
             if watch is None:
@@ -202,17 +201,18 @@ class Semaphore(Contested):
             return leases
 
     async def _until_free(self, bound: Bound, gate: Grant, count: int, wait: bool) -> Watch | None:
-        """Wait until so many leases are free. Returns the watch on them, or None if the gate was lost."""
-        layout, zk = self._layout, self.zk
+        """Wait until so many leases are free. Returns the watch on all leases, or None if the gate was
+        lost."""
+        leases, zk = self._leases, self.zk
         while True:
             limit = await self._limit()
             try:
-                names, watch = await bound.repeat(lambda: zk.get_children(layout.leases, watch=True))
+                names, watch = await bound.repeat(lambda: zk.get_children_and_watch(leases.parent))
             except NoNodeError:
-                await layout.options.create_parent(bound, layout.leases)
+                await leases.options.create_parent(bound, leases.parent)
                 continue
-            layout.remark(names)
-            if len(layout.counted(names)) + count <= limit:
+            leases.warn_about(names)
+            if len(leases.counted(names)) + count <= limit:
                 return watch
             with watch:
                 if not wait:
@@ -230,7 +230,7 @@ class Semaphore(Contested):
         return self.max_leases if item is None else item.value
 
     async def _limit_changed(self, source: SharedValue[int], limit: int) -> None:
-        """Wait until the limit is another one. One that cannot be read is another one."""
+        """Wait until the limit is another one. A limit that cannot be read counts as another one."""
         with suppress(RecipeError, ZooKeeperError):
             async with source.updates() as items:
                 async for item in items:
@@ -238,31 +238,31 @@ class Semaphore(Contested):
                         return
 
     async def _create(self, bound: Bound, gate: Grant, count: int) -> list[tuple[str, Stat, Watch]] | None:
-        """Create leases and have them watched. Returns None if the gate was lost, or one of them already."""
-        layout, terms, zk = self._layout, self._terms, self.zk
+        """Create leases and watch them. Returns None if the gate was lost, or one of the leases already."""
+        leases, zk = self._leases, self.zk
         try:
             created = await create_identified(
                 bound,
-                layout.leases,
-                [layout.new_name() for _ in range(count)],
-                terms.data,
-                layout.options,
-                sequential=layout.sequential,
+                leases.parent,
+                [leases.new_name() for _ in range(count)],
+                self._data,
+                leases.options,
+                sequential=leases.sequential,
                 fence=gate.fence(),
             )
         except NoNodeError:
             return None
         nodes: list[tuple[str, Stat, Watch]] = []
         try:
-            layout.check_names(created.paths)
+            leases.check_names(created.paths)
             for path in created.paths:
-                _, stat, watch = await bound.repeat(partial(_get_and_watch, zk, path))
+                _, stat, watch = await bound.repeat(partial(zk.get_and_watch, path))
                 nodes.append((path, stat, watch))
             await bound.confirm()
             return nodes
         except BaseException as error:
             try:
-                await delete(bound, created.paths, terms.cleanup_grace)
+                await delete(bound, created.paths, self._holding.cleanup_grace)
             finally:
                 for _, _, watch in nodes:
                     watch.cancel()
@@ -270,40 +270,37 @@ class Semaphore(Contested):
                 return None
             raise
 
-    def _lease(self, bound: Bound, path: str, stat: Stat, node: Watch, queued: dict[str, Any]) -> Grant:
-        terms = self._terms
-        hold = Hold(bound, path, suspended=terms.suspended, margin=terms.margin)
+    def _lease(self, bound: Bound, path: str, stat: Stat, own_watch: Watch, queued: dict[str, Any]) -> Grant:
+        hold = self._holding.hold(bound, path)
         lease = Grant(
             token=stat.czxid,
             paths=(path,),
             shared=False,
             hold=hold,
             bound=bound,
-            terms=terms,
+            grace=self._holding.cleanup_grace,
             **queued,
         )
-        hold.guard(node, lease.data_changed)
+        hold.guard(own_watch, lease.data_changed)
         return lease
 
     # --- looking at it -----------------------------------------------------------------------------------
 
     async def holders(self) -> list[LeaseHolder]:
-        """Who holds leases, the one who has held his longest first; whoever created them, and in kazoo's
-        layout whatever else counts as one. A list, and a read of each; those that go meanwhile are left out.
+        """List the holders of leases, the oldest lease first, whatever library created them; with
+        ``layout="kazoo"`` also the other children, which count as leases.
+
+        Costs a list of the children and a read of each. A lease that goes meanwhile is left out.
         """
-        zk, parent = self.zk, self._layout.leases
+        zk, parent = self.zk, self._leases.parent
         try:
             names = await repeat(zk, lambda: zk.get_children(parent))
         except NoNodeError:
             return []
-        paths = [join(parent, name) for name in self._layout.counted(names)]
+        children = [paths.join(parent, name) for name in self._leases.counted(names)]
         found = []
-        for path, read in [(path, zk.submit(GetData(path))) for path in paths]:
+        for path, read in [(path, zk.submit(GetData(path))) for path in children]:
             with suppress(NoNodeError):
                 data, stat = await read.wait()
                 found.append(LeaseHolder(path, data or b"", stat))
         return sorted(found, key=lambda holder: (holder.stat.czxid, holder.path))
-
-
-async def _get_and_watch(zk: ZooKeeper, path: str) -> tuple[bytes | None, Stat, Watch]:
-    return await zk.get(path, watch=True)

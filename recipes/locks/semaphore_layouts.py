@@ -1,8 +1,9 @@
-"""What semaphores look like in the tree: Curator's way, and kazoo's (recipe-rules.md B.5). They do not see
-each other, and nothing could make them."""
+"""The znodes of semaphores, as Curator names them and as kazoo does (recipe-rules.md B.5). The two layouts do
+not see each other."""
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections.abc import Sequence
@@ -11,98 +12,103 @@ from typing import Literal
 
 import attrs
 
-from ...client import BadVersionError, NodeExistsError, NoNodeError
-from ...protocol.paths import join, split
+from ...client import BadVersionError, NodeExistsError, NoNodeError, paths
+from ...protocol.layouts import ContenderKind, parse
+from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound
-from ..base.creating import CreateOptions
+from ..base.creating import ZnodeOptions
+from ..base.warning import WarnOnce
 from ..errors import ForeignLayout, InconsistentLimit, SequenceExhausted
-from .contender import LAST_SEQUENCE, Terms
-from .names import Kind, Naming, parse
 
-LayoutName = Literal["curator", "kazoo"]
+logger = logging.getLogger(__name__)
+
+SemaphoreLayout = Literal["curator", "kazoo"]
 
 _HEX = re.compile(r"[0-9a-f]{32}")
 
 
-class Layout:
-    """
-    :ivar gate: where those contend who want leases; one at a time may take some.
-    :ivar leases: the parent of the leases.
+class LeaseLayout:
+    """How the znodes of a semaphore are named.
+
+    :ivar gate: the path of the gate, a lock; its holder may take leases.
+    :ivar parent: the path of the parent of the leases.
     :ivar options: how the leases and their parent are created.
     :ivar sequential: whether the server adds a number to the name of a lease.
     """
 
     gate: str
-    leases: str
-    naming: Naming
+    parent: str
     sequential: bool
 
-    def __init__(self, terms: Terms) -> None:
-        self.options = terms.options
-        self._terms = terms
+    def __init__(self, options: ZnodeOptions) -> None:
+        self.options = options
+        self._warn = WarnOnce(logger)
 
     def new_name(self) -> str:
-        """For a new lease; no other has it, or begins like it."""
+        """Return the name of a new lease. No other name is the same or begins with it."""
         raise NotImplementedError
 
     def is_lease(self, name: str) -> bool:
-        """Whether a name is that of a lease of this layout."""
+        """Return whether a child is a lease of this layout."""
         raise NotImplementedError
 
     def counted(self, names: Sequence[str]) -> list[str]:
-        """Those of the children that take up a lease each."""
+        """Return those of the children that take up a lease each."""
         return [name for name in names if self.is_lease(name)]
 
-    def remark(self, names: Sequence[str]) -> None:
-        """Say once that there are children of another layout."""
+    def warn_about(self, names: Sequence[str]) -> None:
+        """Log once that there are children of another layout."""
         foreign = [name for name in names if not self.is_lease(name)]
         if foreign:
             counts = "they count as leases" if self.counted(foreign) else "they are ignored"
-            self._terms.warn("foreign", "%s; %s", ForeignLayout(self.leases, sorted(foreign)), counts)
+            self._warn("foreign", "%s; %s", ForeignLayout(self.parent, sorted(foreign)), counts)
 
-    def check_names(self, paths: Sequence[str]) -> None:
-        """Raises :class:`SequenceExhausted` if these leases, just created, have used up the numbers."""
+    def check_names(self, created: Sequence[str]) -> None:
+        """Check the names of leases that were just created.
+
+        :raises SequenceExhausted: the numbers have run out.
+        """
 
     async def check_limit(self, bound: Bound) -> None:
-        """Raises :class:`InconsistentLimit` if the others have another limit."""
+        """Check that the limit stored by others, if any, is ours.
+
+        :raises InconsistentLimit: it is another one.
+        """
 
 
-class CuratorLayout(Layout):
+class CuratorLeases(LeaseLayout):
     """``<path>/locks`` and ``<path>/leases``; the limit is stored nowhere."""
 
-    naming: Naming = "curator"
     sequential = True
 
-    def __init__(self, terms: Terms, limit: int) -> None:
-        super().__init__(terms)
-        self.gate = join(terms.path, "locks")
-        self.leases = join(terms.path, "leases")
+    def __init__(self, path: str, limit: int, options: ZnodeOptions) -> None:
+        super().__init__(options)
+        self.gate = paths.join(path, "locks")
+        self.parent = paths.join(path, "leases")
 
     def new_name(self) -> str:
-        return f"_c_{uuid.uuid4()}{Kind.CURATOR_LEASE.value}"
+        return f"_c_{uuid.uuid4()}{ContenderKind.CURATOR_LEASE.value}"
 
     def is_lease(self, name: str) -> bool:
-        place = parse(name)
-        return place is not None and place.kind is Kind.CURATOR_LEASE
+        lease = parse(name)
+        return lease is not None and lease.kind is ContenderKind.CURATOR_LEASE
 
-    def check_names(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            place = parse(split(path)[1])
-            if place is None or not 0 <= place.sequence < LAST_SEQUENCE:
-                raise SequenceExhausted(self.leases)
+    def check_names(self, created: Sequence[str]) -> None:
+        for path in created:
+            lease = parse(paths.name(path))
+            if lease is None or not 0 <= lease.sequence < LAST_SEQUENCE:
+                raise SequenceExhausted(self.parent)
 
 
-class KazooLayout(Layout):
-    """Leases below the path itself, the gate beside it, and the limit as the data of the path."""
+class KazooLeases(LeaseLayout):
+    """Leases below the path itself, the gate beside the path, and the limit as the data of the path."""
 
-    naming: Naming = "kazoo"
     sequential = False
 
-    def __init__(self, terms: Terms, limit: int) -> None:
-        super().__init__(terms)
-        self.gate = f"{terms.path}-__lock__"
-        self.leases = terms.path
-        self.options = self._limited = _Limited(terms.parents, terms.acl, limit=limit, terms=terms)
+    def __init__(self, path: str, limit: int, options: ZnodeOptions) -> None:
+        super().__init__(_ParentWithLimit(options.parents, options.acl, limit=limit))
+        self.gate = f"{path}-__lock__"
+        self.parent = path
 
     def new_name(self) -> str:
         return uuid.uuid4().hex
@@ -114,21 +120,22 @@ class KazooLayout(Layout):
         return list(names)  # kazoo counts them all
 
     async def check_limit(self, bound: Bound) -> None:
-        await self._limited.create_parent(bound, self.leases)
+        await self.options.create_parent(bound, self.parent)
 
 
 @attrs.frozen(kw_only=True)
-class _Limited(CreateOptions):
-    """The parent of leases, which holds their limit in decimal digits. It is persistent: a container would
-    be removed, and the limit with it, when nobody holds a lease for a while."""
+class _ParentWithLimit(ZnodeOptions):
+    """Creates the parent of kazoo's leases, whose data are the limit in decimal digits. The parent is
+    persistent: the server would delete an empty container, and with it the limit."""
 
     limit: int
-    terms: Terms
+    _warn: WarnOnce = attrs.field(factory=lambda: WarnOnce(logger), init=False)
 
     async def create_parent(self, bound: Bound, path: str) -> None:
-        """Have the znode there, and the same limit in it.
+        """Make sure that the znode exists and holds this limit. kazoo creates the znode and writes the limit
+        later; we create it with the limit.
 
-        kazoo creates it first and sets the limit then; ours is there from the beginning.
+        :raises InconsistentLimit: it holds another limit.
         """
         zk, text = bound.zk, str(self.limit).encode()
         while True:
@@ -141,7 +148,7 @@ class _Limited(CreateOptions):
             except NoNodeError:
                 await self._create(bound, path, text)
             except BadVersionError:
-                pass  # somebody was faster
+                pass  # another client has written at the same time: read again
 
     async def _create(self, bound: Bound, path: str, text: bytes) -> None:
         zk = bound.zk
@@ -150,13 +157,13 @@ class _Limited(CreateOptions):
         except NodeExistsError:
             pass
         except NoNodeError:
-            await super().create_parent(bound, split(path)[0])
+            await super().create_parent(bound, paths.parent(path))
 
     def _compare(self, path: str, data: bytes) -> None:
         try:
             stored = int(data.decode())
-        except ValueError:  # it may serve another purpose
-            self.terms.warn("limit", "%s holds %.100r, which is no limit of leases; ignoring it", path, data)
+        except ValueError:  # the znode may serve another purpose
+            self._warn("limit", "%s holds %.100r, which is no limit of leases; ignoring it", path, data)
             return
         if stored != self.limit:
             raise InconsistentLimit(path, stored, self.limit)

@@ -1,16 +1,25 @@
-"""A lock that is a single znode: whoever creates it has it (recipe-rules.md A.1, S3-a and S4-a)."""
+"""A lock that is a single znode: whoever creates the znode has the lock (recipe-rules.md A.1, S3-a and S4-a).
+
+The rules:
+
+* The znode is ephemeral. A contender tries to create it; if it exists, the contender watches the parent and
+  tries again when the znode has gone.
+* Nothing in the znode tells two tasks of one session apart. So the tasks of one client take turns, and only
+  the task whose turn it is tries. A znode of our session belongs to that task.
+* A turn ends when the znode is deleted or lost. If the deletion has to wait for the connection, the next task
+  has to wait for the deletion.
+* A create whose reply was lost is not repeated blindly: if the znode then belongs to our session, it is ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-from weakref import WeakKeyDictionary
+from typing import Unpack
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import attrs
 import trio
 
 from ...client import (
-    ACL,
     Job,
     NoAuthError,
     NodeExistsError,
@@ -19,22 +28,20 @@ from ...client import (
     Stat,
     Watch,
     ZooKeeper,
+    paths,
 )
-from ...protocol.paths import split
 from ..base.bound import Bound
-from ..base.creating import Parents
-from ..base.hold import Hold, Suspended
 from ..errors import Deadlock, WouldBlock
-from .contender import Contested, Terms
+from .acquiring import Acquirable
 from .grant import Grant, delete, settle
+from .options import Holding, HoldingOptions
 
 
 @attrs.define(eq=False)
 class _Turn:
-    """The right of one task of a client to have the znode, or to try for it. So whatever of our session is
-    there belongs to that task: nothing else in the znode could tell two of us apart.
+    """The right of one task of a client to hold the znode, or to try to create it.
 
-    :ivar leftover: the deletion of what the last one may have left there.
+    :ivar leftover: the deletion of the znode that the last task may have left.
     """
 
     holder: trio.lowlevel.Task | None = None
@@ -42,10 +49,15 @@ class _Turn:
     _waiting: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
 
     async def take(self, path: str, *, wait: bool) -> None:
+        """Wait for the turn of this task.
+
+        :raises Deadlock: this task has the turn already.
+        :raises WouldBlock: it is another task's turn, and ``wait`` is False.
+        """
         task = trio.lowlevel.current_task()
         if self.holder is task:
             raise Deadlock(f"this task holds {path} already, which is not reentrant")
-        if not wait and (self.holder is not None or self._unsettled):
+        if not wait and (self.holder is not None or self.unsettled):
             raise WouldBlock(path)
         if self.holder is None:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -60,15 +72,35 @@ class _Turn:
                 raise
 
     @property
-    def _unsettled(self) -> bool:
+    def unsettled(self) -> bool:
+        """Whether the deletion of the leftover is still to be done."""
         return self.leftover is not None and not self.leftover.done.is_set()
 
     def pass_on(self) -> None:
+        """End this turn; the next task has the turn now."""
         unparked = self._waiting.unpark()
         self.holder = unparked[0] if unparked else None
 
 
-_turns: WeakKeyDictionary[ZooKeeper, dict[str, _Turn]] = WeakKeyDictionary()
+@attrs.frozen
+class _Turns:
+    """The turns of one client.
+
+    :ivar of_path: the turn that all lock objects of a path share, for as long as any of them exists.
+    :ivar unsettled: turns that have to outlive the lock objects, until their leftover is deleted.
+    """
+
+    of_path: WeakValueDictionary[str, _Turn] = attrs.Factory(WeakValueDictionary)
+    unsettled: set[_Turn] = attrs.Factory(set)
+
+    def keep_unsettled(self, turn: _Turn) -> None:
+        settled = {other for other in self.unsettled if not other.unsettled}
+        self.unsettled.difference_update(settled)
+        if turn.unsettled:
+            self.unsettled.add(turn)
+
+
+_turns: WeakKeyDictionary[ZooKeeper, _Turns] = WeakKeyDictionary()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -77,55 +109,53 @@ class _SingleGrant(Grant):
 
     async def surrender(self) -> None:
         self._depth = 0
-        node = await self.hold.end()
+        own_watch = await self.hold.end()
         try:
             if self._bound.over:
                 self.turn.pass_on()
             else:
-                await _give_up(self._terms, self.turn)
+                await _give_up(self.zk, self.path, self.turn, self._grace)
         finally:
-            if node is not None:
-                node.cancel()
+            if own_watch is not None:
+                own_watch.cancel()
 
 
-async def _give_up(terms: Terms, turn: _Turn) -> None:
-    """Delete the znode if it is ours: an operator may have deleted it and made room for somebody else."""
-    turn.leftover = job = terms.zk.janitor.delete_own(terms.path)
+async def _give_up(zk: ZooKeeper, path: str, turn: _Turn, grace: float) -> None:
+    """Delete the znode if it is ours, and end the turn. The znode may belong to another client, if an
+    operator has deleted ours."""
+    turn.leftover = job = zk.janitor.delete_own(path)
     turn.pass_on()
-    await settle(Bound(terms.zk), job, terms.cleanup_grace)
+    try:
+        await settle(Bound(zk), job, grace)
+    finally:
+        _turns[zk].keep_unsettled(turn)
 
 
-class SingleNodeLock(Contested):
+class SingleNodeLock(Acquirable[Grant]):
     """An exclusive lock that is one ephemeral znode.
 
         async with SingleNodeLock(zk, "/exclusive/lock") as grant:
             ...
 
-    Take :class:`.Lock` instead, unless you are to meet others who do it like this, or for comparison:
+    Use :class:`.Lock` instead, unless other programs use such a znode, or for a comparison:
 
-    * There is no queue. Whoever is fastest gets it; one who is far away may wait for ever.
-    * Each release wakes all who wait, each of whom then tries to create the znode, and all but one fail. A
-      failed create is a write to the ensemble all the same (trap E-63). N contenders cost N + N(N-1)/2
-      creates, up to as many lists, and up to N(N-1) events, where :class:`.Lock` costs 6N-2 requests and 2N-1
+    * There is no queue. The fastest contender gets the lock; one with a slow connection may wait for ever.
+    * Each release wakes all contenders that wait. Each tries to create the znode, and all but one fail. A
+      failed create costs the ensemble a write all the same (trap E-63). N contenders cost N + N(N-1)/2
+      creates, up to as many lists, and up to N(N-1) events. :class:`.Lock` costs 6N-2 requests and 2N-1
       events, or 5N-2 and N-1 with ``monitor=False``.
-    * ``grant.fence()`` only tells that the znode is there: it does not notice that an operator has deleted
-      it and somebody else has created it since. The token does.
+    * ``grant.fence()`` only checks that the znode exists. It does not notice that an operator has deleted the
+      znode and another client has created it since. The token tells the two apart.
 
-    For the rest it gives a :class:`.Grant` with the guarantees of any other. The tasks of one client take
-    turns, first come, first served, and only one of them tries at a time.
+    In everything else its :class:`.Grant` has the guarantees of any other grant. The tasks of one client take
+    turns, first come, first served.
 
-    :param path: the znode. Give it a parent of its own: those who wait watch the parent, and every child that
-        comes or goes wakes them.
-    :param data: what the znode holds.
-    :param parents: how missing parents are created: as containers, which the server removes again some time
-        after their last child has gone, or persistent.
-    :param suspended: when the holder loses the lock for want of a connection: ``"deadline"``, once the
-        session may have expired; ``"cancel"``, at once; ``"ignore"``, only when it has.
-    :param margin: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
-    :param on_session_loss: whether one who waits begins anew when its session expires, or raises
-        :class:`SessionExpiredError`.
-    :param acl: of what is created; everything for everyone if None.
-    :param cleanup_grace: seconds that giving up or releasing may wait for the server.
+    :param path: the znode. Give it a parent of its own: contenders that wait watch the parent, and every
+        child that comes or goes wakes them.
+    :param data: the data of the znode.
+    :param options: :class:`.HoldingOptions`.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values.
     """
 
     def __init__(
@@ -134,34 +164,28 @@ class SingleNodeLock(Contested):
         path: str,
         *,
         data: bytes = b"",
-        parents: Parents = "container",
-        suspended: Suspended = "deadline",
-        margin: float | None = None,
-        on_session_loss: Literal["requeue", "raise"] = "requeue",
-        acl: Sequence[ACL] | None = None,
-        cleanup_grace: float = 1.0,
+        **options: Unpack[HoldingOptions],
     ) -> None:
-        super().__init__(
-            Terms(
-                zk=zk,
-                path=path,
-                data=data,
-                parents=parents,
-                acl=acl,
-                suspended=suspended,
-                margin=margin,
-                on_session_loss=on_session_loss,
-                cleanup_grace=cleanup_grace,
-            )
-        )
-        self._turn = _turns.setdefault(zk, {}).setdefault(path, _Turn())
+        super().__init__()
+        paths.validate_path(path)
+        self.zk = zk
+        self.path = path
+        self._data = data
+        self._holding = Holding(**options)
+        self._turn = _turns.setdefault(zk, _Turns()).of_path.setdefault(path, _Turn())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """The manual form: acquire it, run what relies on it in ``with grant.scope()``, and call
-        ``await grant.release()`` in the end.
+        """Acquire the lock without a block: run what relies on it in ``with grant.scope()``, and call
+        ``await grant.release()`` at the end.
 
-        Raises :class:`WouldBlock` with ``wait=False``; :class:`Deadlock` if this task holds it already;
-        :class:`ClosingError`, what the server refuses.
+        :raises WouldBlock: the znode exists or it is another task's turn, and ``wait`` is False.
+        :raises Deadlock: this task holds the lock already.
+        :raises ClosingError: the client was closed.
+        :raises SessionExpiredError: with ``on_session_loss="raise"``.
+        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
         await self._turn.take(self.path, wait=wait)
         try:
@@ -170,7 +194,7 @@ class SingleNodeLock(Contested):
             self._turn.pass_on()
             raise
         except BaseException:
-            await _give_up(self._terms, self._turn)
+            await _give_up(self.zk, self.path, self._turn, self._holding.cleanup_grace)
             raise
 
     async def _contend(self, wait: bool) -> Grant:
@@ -179,19 +203,23 @@ class SingleNodeLock(Contested):
         while True:
             bound = Bound(self.zk)
             try:
-                stat, node = await self._win(bound, wait)
+                stat, own_watch = await self._win(bound, wait)
             except NoNodeError:
-                requeues += 1  # an operator was quick
+                requeues += 1  # an operator has deleted the znode at once
             except SessionExpiredError:
-                if self._terms.on_session_loss == "raise":
+                if self._holding.on_session_loss == "raise":
                     raise
                 requeues += 1
                 await self.zk.session.wait_connected()
             else:
-                return self._grant(bound, stat, node, requeues, trio.current_time() - began)
+                return self._grant(bound, stat, own_watch, requeues, trio.current_time() - began)
 
     async def _win(self, bound: Bound, wait: bool) -> tuple[Stat, Watch]:
-        """Create the znode, once there is none. Raises :class:`NoNodeError` if it is gone, or another's."""
+        """Wait until the znode is gone, create it and watch it.
+
+        :raises NoNodeError: it was deleted at once, and may exist again as another client's.
+        :raises WouldBlock: it exists, and ``wait`` is False.
+        """
         zk = self.zk
         while not await self._create(bound):
             if not wait:
@@ -199,31 +227,32 @@ class SingleNodeLock(Contested):
             await self._until_gone(bound)
         await bound.confirm()
         try:
-            _, stat, node = await bound.repeat(lambda: zk.get(self.path, watch=True))
-        except NoAuthError:  # who may not look cannot tell later on whose it is
-            await delete(bound, (self.path,), self._terms.cleanup_grace)
+            _, stat, own_watch = await bound.repeat(lambda: zk.get_and_watch(self.path))
+        except NoAuthError:  # without reading we could not tell later on whose znode it is
+            await delete(bound, (self.path,), self._holding.cleanup_grace)
             raise
         if stat.ephemeralOwner != zk.session.id:
-            node.cancel()
+            own_watch.cancel()
             raise NoNodeError(self.path)
-        return stat, node
+        return stat, own_watch
 
     async def _create(self, bound: Bound) -> bool:
-        """Try to create the znode. Returns False if there is one; after a lost reply it may be the one."""
-        zk, terms = self.zk, self._terms
+        """Try to create the znode. Returns False if it exists. After a lost reply, returns True if it exists:
+        then it may be ours."""
+        zk, holding = self.zk, self._holding
         attempts = 0
 
         async def attempt() -> None:
             nonlocal attempts
             attempts += 1
-            await zk.create(self.path, terms.data, acl=terms.acl, ephemeral=True)
+            await zk.create(self.path, self._data, acl=holding.acl, ephemeral=True)
 
         while True:
             try:
                 await bound.repeat(attempt)
                 return True
             except NoNodeError:
-                await terms.options.create_parent(bound, split(self.path)[0])
+                await holding.create_parent(bound, paths.parent(self.path))
             except NodeExistsError:
                 if attempts == 1:
                     return False
@@ -232,11 +261,12 @@ class SingleNodeLock(Contested):
                 return True
 
     async def _until_gone(self, bound: Bound) -> None:
+        """Wait until the znode is gone, or probably is."""
         zk = self.zk
-        parent, name = split(self.path)
+        parent, name = paths.split(self.path)
         while True:
             try:
-                names, watch = await bound.repeat(lambda: zk.get_children(parent, watch=True))
+                names, watch = await bound.repeat(lambda: zk.get_children_and_watch(parent))
             except NoNodeError:
                 return
             with watch:
@@ -245,11 +275,10 @@ class SingleNodeLock(Contested):
                 await watch.wait()
             bound.check()
             if names == [name]:
-                return  # what has happened to an only child is most likely its end
+                return  # the event of an only child is most likely its deletion
 
-    def _grant(self, bound: Bound, stat: Stat, node: Watch, requeues: int, waited: float) -> Grant:
-        terms = self._terms
-        hold = Hold(bound, self.path, suspended=terms.suspended, margin=terms.margin)
+    def _grant(self, bound: Bound, stat: Stat, own_watch: Watch, requeues: int, waited: float) -> Grant:
+        hold = self._holding.hold(bound, self.path)
         grant = _SingleGrant(
             token=stat.czxid,
             paths=(self.path,),
@@ -259,8 +288,8 @@ class SingleNodeLock(Contested):
             shared=False,
             hold=hold,
             bound=bound,
-            terms=terms,
+            grace=self._holding.cleanup_grace,
             turn=self._turn,
         )
-        hold.guard(node, grant.data_changed)
+        hold.guard(own_watch, grant.data_changed)
         return grant

@@ -1,4 +1,11 @@
-"""How a contender waits for its turn (recipe-rules.md A.2): the part of the engine that can be exchanged."""
+"""How a contender waits for its turn (recipe-rules.md A.2): the part of the engine that can be exchanged.
+
+The rules:
+
+* A contender looks at the list of children again when what it watches has changed, or when the period is
+  over.
+* What to watch decides only how many events and requests a wait costs, never who wins: lists decide that.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +22,9 @@ Watched = Literal["predecessor", "parent", "nothing"]
 @attrs.frozen
 class Strategy:
     """
-    :ivar watches: what a waiting contender has the server watch.
-    :ivar period: seconds after which it looks again, whatever happens.
+    :ivar watches: what a waiting contender watches.
+    :ivar period: seconds after which it looks again in any case.
+    :raises ValueError: ``watches`` is not one of :data:`Watched`.
     """
 
     watches: Watched = attrs.field(validator=one_of(Watched))
@@ -24,15 +32,16 @@ class Strategy:
 
 
 PREDECESSOR = Strategy("predecessor")
-"""Watch the contender just before: whoever goes wakes one. N contenders cost 5N-2 requests and N-1 events; N
-more of each where they watch their own znodes too (``monitor``)."""
+"""Watch the contender just before: its end wakes one contender. N contenders cost 5N-2 requests and N-1
+events; N more of each if they watch their own znodes too (``monitor``)."""
 
 PARENT = Strategy("parent")
-"""Watch the directory: whoever comes or goes wakes everybody, and everybody reads the whole list: N(N-1)
-events, as many lists. For comparison; not for use."""
+"""Watch the parent: every child that comes or goes wakes all contenders, and each lists the children again:
+N(N-1) events, and as many lists. For comparison; not for use."""
 
 
 def polling(period: float) -> Strategy:
-    """Look every ``period`` seconds. No events, but a list per waiter and period, and a hand-over takes half
-    a period. For comparison, and for places where watches are not to be had."""
+    """List the children every ``period`` seconds. Costs no event, but one list for each waiting contender and
+    period; after a release the next holder waits half a period on average. For comparison, and for servers
+    that do not offer watches."""
     return Strategy("nothing", period)

@@ -20,6 +20,7 @@ from ...protocol.records import Id
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
+from ..core.memory import reserve
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
@@ -146,6 +147,8 @@ class Service:
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
             return f"there are {total} connections already; maxCnxns raises the limit"
+        if not reserve.has_room():
+            return "memory is short"
         return None
 
     def connected(self, connection: Connection, resumed: bool) -> None:

@@ -7,21 +7,22 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
+from pyzk.server.testing import Controls
 
-from .world import World, open_world
+from .memory import client, open_memory_server
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def server() -> AsyncIterator[Controls]:
     """A server in virtual time."""
     # The clock has to be asked for by the test itself; a fixture of a fixture goes unnoticed.
     assert isinstance(trio.lowlevel.current_clock(), MockClock), "ask for autojump_clock too"
-    async with open_world(extended_types=True) as world:
-        yield world
+    async with open_memory_server(extended_types=True) as server:
+        yield server
 
 
 @pytest.fixture
-async def zk(world: World) -> AsyncIterator[ZooKeeper]:
+async def zk(server: Controls) -> AsyncIterator[ZooKeeper]:
     """A client of it."""
-    async with world.connect() as zk:
+    async with client(server) as zk:
         yield zk

@@ -6,6 +6,7 @@ import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from pyzk.client import ConnectionLossError, Host, SessionState, connect
 from pyzk.client.hosts import HostCycle
 from pyzk.client.resolver import Resolver
 from pyzk.recipes import Lock
+from pyzk.server.testing import Controls
 
-from .world import World
+from .memory import connector
 
 NAME = "zk.example"
 GOOD = "10.0.0.2"
@@ -32,9 +34,9 @@ class Network(trio.abc.HostnameResolver):
     :ivar tried: the addresses that were tried, in order.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, server: Controls) -> None:
         self.names: dict[str, list[str] | Exception | None] = {}
-        self.peers: dict[str, Callable[[str, int], Awaitable[trio.abc.Stream]]] = {GOOD: world.connector}
+        self.peers: dict[str, Callable[[str, int], Awaitable[trio.abc.Stream]]] = {GOOD: connector(server)}
         self.tried: list[str] = []
         self.look_ups: list[str] = []
         self.hanging = 0
@@ -66,8 +68,8 @@ class Network(trio.abc.HostnameResolver):
 
 
 @pytest.fixture
-async def network(world: World, monkeypatch: pytest.MonkeyPatch) -> Network:
-    network = Network(world)
+async def network(server: Controls, monkeypatch: pytest.MonkeyPatch) -> Network:
+    network = Network(server)
     trio.socket.set_custom_hostname_resolver(network)
     monkeypatch.setattr("trio.open_tcp_stream", network.open_tcp_stream)
     return network
@@ -133,14 +135,14 @@ async def test_both_addresses_come_first_sometimes(autojump_clock: MockClock, ne
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bad", [closes, never_answers, never_accepts])
 async def test_a_lock_held_by_way_of_the_second_address_survives_a_cut(
-    autojump_clock: MockClock, world: World, network: Network, bad: Any, seed: int
+    autojump_clock: MockClock, server: Controls, network: Network, bad: Any, seed: int
 ) -> None:
     network.names[NAME] = ["10.0.0.1", GOOD]
     network.peers["10.0.0.1"] = bad
     async with connect(NAME, session_timeout=10, rng=random.Random(seed)) as zk:
         async with Lock(zk, "/lock"):
             await trio.sleep(30)
-            world.cut()
+            server.disconnect_all()
             while zk.session.state is not SessionState.SUSPENDED:
                 await zk.session.wait_change()
             await zk.session.wait_connected()
@@ -160,11 +162,11 @@ async def test_a_session_timeout_beyond_the_connect_timeout_leaves_time_for_all(
 
 
 async def test_with_many_addresses_each_still_has_half_a_second(
-    autojump_clock: MockClock, world: World, network: Network
+    autojump_clock: MockClock, server: Controls, network: Network
 ) -> None:
     async def slow(address: str, port: int) -> trio.abc.Stream:
         await trio.sleep(0.45)
-        return await world.connector(address, port)
+        return server.open_stream()
 
     network.names[NAME] = [f"10.0.1.{number}" for number in range(200)]
     network.peers = dict.fromkeys(network.names[NAME], slow)
@@ -183,7 +185,7 @@ async def test_localhost_where_nobody_listens_on_ipv6(autojump_clock: MockClock,
 
 
 async def test_names_are_looked_up_for_every_round(
-    autojump_clock: MockClock, world: World, network: Network
+    autojump_clock: MockClock, server: Controls, network: Network
 ) -> None:
     network.names[NAME] = ["10.0.0.9"]
 
@@ -196,17 +198,17 @@ async def test_names_are_looked_up_for_every_round(
         async with connect(NAME) as zk:
             assert 5 <= trio.current_time() <= 5 + 2 * HostCycle.LONGEST_PAUSE
             await trio.sleep(10)
-            network.peers = {"10.0.0.3": world.connector}
+            network.peers = {"10.0.0.3": connector(server)}
             network.names[NAME] = ["10.0.0.3"]
             network.tried.clear()
-            world.cut()
+            server.disconnect_all()
             await zk.get("/")
             assert network.tried == ["10.0.0.3"]
 
 
 @pytest.mark.parametrize("trouble", [OSError("no such name"), UnicodeError("no name"), None])
 async def test_a_name_that_cannot_be_looked_up_does_not_stop_the_others(
-    autojump_clock: MockClock, world: World, network: Network, trouble: Exception | None
+    autojump_clock: MockClock, server: Controls, network: Network, trouble: Exception | None
 ) -> None:
     network.names |= {"bad": trouble, NAME: [GOOD]}
     started = trio.current_time()
@@ -214,7 +216,7 @@ async def test_a_name_that_cannot_be_looked_up_does_not_stop_the_others(
         assert trio.current_time() - started <= 1
         for _ in range(3):
             await trio.sleep(5)
-            world.cut()
+            server.disconnect_all()
             cut = trio.current_time()
             await zk.get("/")
             assert trio.current_time() - cut <= HostCycle.FIRST_PAUSE
@@ -224,14 +226,14 @@ async def test_a_name_that_cannot_be_looked_up_does_not_stop_the_others(
 
 @pytest.mark.parametrize("trouble", [OSError("no such name"), None])
 async def test_known_addresses_outlive_the_name_service(
-    autojump_clock: MockClock, world: World, network: Network, trouble: Exception | None
+    autojump_clock: MockClock, server: Controls, network: Network, trouble: Exception | None
 ) -> None:
     network.names[NAME] = [GOOD]
     async with connect(NAME, session_timeout=4) as zk:
         for _ in range(3):
             await trio.sleep(5)
             network.names[NAME] = trouble
-            world.cut()
+            server.disconnect_all()
             await zk.get("/")
         assert zk.session.generation == 1
 
@@ -268,40 +270,52 @@ async def test_what_is_wrong_with_a_name_is_said(autojump_clock: MockClock, netw
     assert network.tried == []
 
 
-async def test_a_connector_gets_the_name(autojump_clock: MockClock, world: World, network: Network) -> None:
+async def test_a_connector_gets_the_name(
+    autojump_clock: MockClock, server: Controls, network: Network
+) -> None:
     asked = []
 
-    async def connector(host: str, port: int) -> trio.abc.Stream:
+    async def reach(host: str, port: int) -> trio.abc.Stream:
         asked.append((host, port))
-        return await world.connector(host, port)
+        return server.open_stream()
 
-    async with connect(NAME, connector=connector) as zk:
+    async with connect(NAME, connector=reach) as zk:
         assert zk.server == Host(NAME, 2181)
     assert asked == [(NAME, 2181)]
     assert network.look_ups == []
 
 
 async def test_tls_checks_the_name_not_the_address(
-    autojump_clock: MockClock, world: World, network: Network
+    autojump_clock: MockClock, server: Controls, network: Network
 ) -> None:
     authority = trustme.CA()
     theirs, ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert(NAME).configure_cert(theirs)
     authority.configure_trust(ours)
 
+    async def carry(source: trio.abc.ReceiveStream, target: trio.abc.SendStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in source:
+                await target.send_all(data)
+        await target.aclose()
+
     async def secured(address: str, port: int) -> trio.abc.Stream:
         near, far = trio.testing.memory_stream_pair()
         tls = trio.SSLStream(far, theirs, server_side=True, https_compatible=True)
-        world.nursery.start_soon(world._serve, tls)
+        plain = server.open_stream()
+        nursery.start_soon(carry, tls, plain)
+        nursery.start_soon(carry, plain, tls)
         return near
 
     network.names |= {NAME: [GOOD], "other.example": [GOOD]}
     network.peers[GOOD] = secured
-    async with connect(NAME, ssl_context=ours):
-        pass
-    with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
-        async with connect("other.example", ssl_context=ours, connect_timeout=2):
-            pass
+    async with trio.open_nursery() as nursery:
+        async with connect(NAME, ssl_context=ours) as zk:
+            await zk.get("/")
+        with pytest.raises(ConnectionLossError, match="CERTIFICATE_VERIFY_FAILED"):
+            async with connect("other.example", ssl_context=ours, connect_timeout=2):
+                pass
+        nursery.cancel_scope.cancel()
 
 
 async def test_real_look_ups_and_sockets() -> None:

@@ -21,19 +21,20 @@ from pyzk.client import (
     Check,
     Create,
     CreateMode,
-    CreateOptions,
     Delete,
     GetData,
     Id,
     SetACL,
     SetData,
+    ZnodeOptions,
     ZooKeeper,
     ZooKeeperError,
     connect,
 )
 from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls
 
-from .world import SERVER, World
+from .memory import SERVER, client, connector
 
 WRONG_ACL = [
     [("world", "anyone")],
@@ -133,21 +134,21 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
 
 
 async def test_wrong_arguments_are_named_and_nothing_is_sent(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/n")
-    sent = len(world.opcodes)
-    slow = world.fault(OpCode.SET_DATA, delay=1)
-    before = zk.submit(SetData("/n", b"before"))
-    for message, call in CALLS:
-        with pytest.raises(BadArgumentsError, match=message):
-            await call(zk)
-        assert not zk._watches._paths, message
-    behind = zk.submit(GetData("/n"))
-    assert (await before.wait()).version == 1
-    assert (await behind.wait())[0] == b"before"
-    assert slow.fired == 1
-    assert [op for op in world.opcodes[sent:] if op != OpCode.GET_DATA] == [OpCode.SET_DATA]
+    sent = zk.metrics.requests.copy()
+    with server.fault(op="set_data", when="after", action="delay", seconds=1):
+        before = zk.submit(SetData("/n", b"before"))
+        for message, call in CALLS:
+            with pytest.raises(BadArgumentsError, match=message):
+                await call(zk)
+            assert not zk._watches._paths, message
+        behind = zk.submit(GetData("/n"))
+        assert (await before.wait()).version == 1
+        assert (await behind.wait())[0] == b"before"
+    assert (zk.metrics.requests - sent).keys() == {OpCode.SET_DATA, OpCode.GET_DATA}
+    assert (zk.metrics.requests - sent)[OpCode.SET_DATA] == 1
     assert zk.metrics.connections == 1
 
 
@@ -192,12 +193,14 @@ GOOD = {"path": "/n", "data": b"", "acl": OPEN_ACL, "operations": []}
         and name not in ("start_soon", "withdraw", "add_auth")
     ],
 )
-async def test_no_argument_whatever_does_harm(autojump_clock: MockClock, world: World, method: str) -> None:
-    async with world.connect() as zk:
+async def test_no_argument_whatever_does_harm(
+    autojump_clock: MockClock, server: Controls, method: str
+) -> None:
+    async with client(server) as zk:
         function = getattr(zk, method)
         parameters = list(inspect.signature(function).parameters)
         if "options" in parameters:
-            parameters[-1:] = CreateOptions.__annotations__
+            parameters[-1:] = ZnodeOptions.__annotations__
         needed = {name: GOOD[name] for name in parameters if name in GOOD}
         for name in parameters:
             for value in JUNK:
@@ -250,13 +253,13 @@ async def test_no_argument_whatever_does_harm(autojump_clock: MockClock, world: 
     ],
 )
 async def test_wrong_parameters_of_a_client(
-    autojump_clock: MockClock, world: World, parameter: str, values: list[Any], message: str
+    autojump_clock: MockClock, server: Controls, parameter: str, values: list[Any], message: str
 ) -> None:
     for value in values:
         with pytest.raises(ValueError, match=f"^{parameter} must be {message}.*, not "):
-            async with connect(**({"servers": SERVER, "connector": world.connector} | {parameter: value})):
+            async with connect(**({"servers": SERVER, "connector": connector(server)} | {parameter: value})):
                 pass
-    assert world.connections == 0
+    assert server.history(kind="connection") == []
 
 
 async def test_secrets_are_not_repeated(autojump_clock: MockClock, zk: ZooKeeper) -> None:
@@ -270,6 +273,6 @@ async def test_secrets_are_not_repeated(autojump_clock: MockClock, zk: ZooKeeper
         assert "secret" not in str(refused.value)
 
 
-async def test_identities_may_come_from_a_generator(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(auth=(("digest", f"user-{n}:p") for n in range(2))) as zk:
+async def test_identities_may_come_from_a_generator(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, auth=(("digest", f"user-{n}:p") for n in range(2))) as zk:
         assert [info.authScheme for info in await zk.who_am_i()].count("digest") == 2

@@ -10,7 +10,6 @@ import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -40,11 +39,10 @@ from pyzk.protocol.framing import frame
 from pyzk.protocol.multi import MultiResult, encode_results
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
-from pyzk.server.config.settings import Settings
-from pyzk.server.net.service import Service
-from pyzk.server.net.streams import serve_stream
+from pyzk.server.testing import Controls, open_server
 
-from .world import SERVER, World
+from .memory import SERVER, client
+from .tampered import tampered
 
 Peer = Callable[[trio.abc.Stream], Awaitable[None]]
 
@@ -118,15 +116,15 @@ async def test_a_peer_that_is_no_server(autojump_clock: MockClock, behaviour: Pe
     assert trio.current_time() - started == pytest.approx(6)
 
 
-async def test_a_bad_peer_among_good_ones_is_passed_over(autojump_clock: MockClock, world: World) -> None:
+async def test_a_bad_peer_among_good_ones_is_passed_over(autojump_clock: MockClock, server: Controls) -> None:
     async with peer(http) as bad:
 
         async def connector(host: str, port: int) -> trio.abc.Stream:
-            return await (world.connector if host == "good" else bad)(host, port)
+            return server.open_stream() if host == "good" else await bad(host, port)
 
         async with connect("bad,good", connector=connector) as zk:
             for _ in range(5):
-                world.cut()
+                server.disconnect_all()
                 await zk.get("/")
 
 
@@ -224,15 +222,23 @@ def event(path: str, type: int = EventType.CREATED) -> bytes:
 
 
 async def test_an_event_of_a_relative_path_ends_the_connection_and_not_the_block(
-    autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, server: Controls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with world.connect() as zk, zk.watch("/", recursive=True) as events:
+    tampering = False
+
+    def tamper(payload: bytes) -> list[bytes]:
+        return [event("no-slash"), payload] if tampering else [payload]
+
+    async with (
+        client(server, connector=tampered(server, tamper)) as zk,
+        zk.watch("/", recursive=True) as events,
+    ):
         await zk.create("/a")
         assert isinstance(await anext(events), WatchEvent)
-        world.tamper = lambda payload: [event("no-slash"), payload]
+        tampering = True
         pending = zk.submit(SetData("/a", b"x"))
         await zk.session.wait_change()
-        world.tamper = lambda payload: [payload]
+        tampering = False
         with pytest.raises(ConnectionLossError, match="without a leading slash"):
             await pending.wait()
         assert isinstance(await anext(events), Missed)
@@ -241,14 +247,19 @@ async def test_an_event_of_a_relative_path_ends_the_connection_and_not_the_block
     assert caplog.records == []
 
 
-async def test_results_of_another_kind(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect() as zk:
+async def test_results_of_another_kind(autojump_clock: MockClock, server: Controls) -> None:
+    tampering = False
+    other = encode_results([MultiResult(OpCode.DELETE, 0, None)])
+
+    def tamper(payload: bytes) -> list[bytes]:
+        return [payload[:16] + other] if tampering else [payload]
+
+    async with client(server, connector=tampered(server, tamper)) as zk:
         await zk.create("/a")
-        other = encode_results([MultiResult(OpCode.DELETE, 0, None)])
-        world.tamper = lambda payload: [payload[:16] + other]
+        tampering = True
         with pytest.raises(MarshallingError, match="a result of type 2 for SetData"):
             await zk.multi([SetData("/a", b"x")])
-        world.tamper = lambda payload: [payload]
+        tampering = False
         assert (await zk.get("/a"))[0] == b"x"
         assert zk.metrics.connections == 2
 
@@ -257,7 +268,7 @@ PATHS = ("", "x", "/", "//", "/n", "/n/x", "n/", "/\0")
 NUMBERS = (-(2**31), -124, -8, -6, -4, -2, -1, 0, 1, 4, 5, 1000, 2**31 - 1)
 
 
-def tampered(payload: bytes, rng: random.Random) -> list[bytes]:
+def after_an_accident(payload: bytes, rng: random.Random) -> list[bytes]:
     """A frame of the server after an accident."""
     if rng.random() < 0.9:
         return [payload]
@@ -284,10 +295,9 @@ def tampered(payload: bytes, rng: random.Random) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
-    autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture, seed: int
+    autojump_clock: MockClock, server: Controls, caplog: pytest.LogCaptureFixture, seed: int
 ) -> None:
     rng = random.Random(seed)
-    world.tamper = lambda payload: tampered(payload, rng)
     outcomes: Counter[str] = Counter()
 
     async def follow(zk: ZooKeeper, recursive: bool) -> None:
@@ -318,7 +328,8 @@ async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
         lambda zk: zk.delete("/n/x"),
     ]
     options: dict[str, Any] = {"on_expired": "new_session", "session_timeout": 4, "connect_timeout": 600}
-    async with world.connect("server/app", **options) as zk, trio.open_nursery() as nursery:
+    options["connector"] = tampered(server, lambda payload: after_an_accident(payload, rng))
+    async with client(server, "server/app", **options) as zk, trio.open_nursery() as nursery:
         nursery.start_soon(follow, zk, True)
         nursery.start_soon(follow, zk, False)
         for turn in range(480):
@@ -348,19 +359,8 @@ async def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> AsyncIte
     """Our server behind a TLS listener; gives its address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)
-    now = trio.current_time()
-    service = Service(Settings(tick_time=100), now=now, epoch=now)
-
-    async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
-        await serve_stream(service, stream, ("127.0.0.1", 1), trio.current_time, lambda: None)
-
-    async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(
-            partial(trio.serve_ssl_over_tcp, serve, 0, context, host="127.0.0.1", https_compatible=True)
-        )
-        port = listeners[0].transport_listener.socket.getsockname()[1]
-        yield f"127.0.0.1:{port}"
-        nursery.cancel_scope.cancel()
+    async with open_server(tick_time=100, secure_port=0, ssl_context=context) as server:
+        yield f"127.0.0.1:{server.secure_port}"
 
 
 def trusting(authority: trustme.CA) -> ssl.SSLContext:
@@ -409,9 +409,11 @@ async def test_plain_text_to_a_tls_server(autojump_clock: MockClock, authority: 
                 pass
 
 
-async def test_tls_to_a_plain_server(autojump_clock: MockClock, world: World, authority: trustme.CA) -> None:
+async def test_tls_to_a_plain_server(
+    autojump_clock: MockClock, server: Controls, authority: trustme.CA
+) -> None:
     with pytest.raises(ConnectionLossError):
-        async with world.connect(ssl_context=trusting(authority), connect_timeout=5):
+        async with client(server, ssl_context=trusting(authority), connect_timeout=5):
             pass
 
 

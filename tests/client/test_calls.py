@@ -20,8 +20,9 @@ from pyzk.client import (
     ZooKeeper,
 )
 from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls
 
-from .world import World
+from .memory import client
 
 
 async def test_a_hundred_tasks_share_a_client(autojump_clock: MockClock, zk: ZooKeeper) -> None:
@@ -62,40 +63,40 @@ async def test_a_call_is_submitted_before_anything_else_can_run(
 
 
 async def test_cancelling_a_call_on_its_way_loses_neither_it_nor_the_connection(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
-    world.fault(OpCode.CREATE2, delay=5)
-    with trio.move_on_after(1) as scope:
-        await zk.create("/a")
+    with server.fault(op="create", when="after", action="delay", seconds=5):
+        with trio.move_on_after(1) as scope:
+            await zk.create("/a")
     assert scope.cancelled_caught
     assert await zk.exists("/a") is not None
     assert zk.metrics.connections == 1
 
 
 async def test_cancelling_a_call_in_the_queue_takes_it_back(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
-    world.refusing = True
-    world.cut()
+    server.refuse_connections()
+    server.disconnect_all()
     await zk.session.wait_change()
     with trio.move_on_after(1):
         await zk.create("/a")
-    world.refusing = False
+    server.accept_connections()
     await zk.session.wait_connected()
     assert await zk.exists("/a") is None
-    assert OpCode.CREATE2 not in world.opcodes
+    assert zk.metrics.requests[OpCode.CREATE2] == 0
 
 
 async def test_cancelling_a_wait_leaves_what_was_submitted_alone(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
-    world.refusing = True
-    world.cut()
+    server.refuse_connections()
+    server.disconnect_all()
     await zk.session.wait_change()
     pending = zk.submit(Create("/a"))
     with trio.move_on_after(1):
         await pending.wait()
-    world.refusing = False
+    server.accept_connections()
     path, stat = await pending.wait()
     assert path == "/a"
     assert stat == await zk.exists("/a")
@@ -116,7 +117,7 @@ async def test_a_listener_may_cancel_whoever_waits_for_the_same_outcome(
 
 
 async def test_many_cancelled_calls_among_others(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/n", b"data")
     answers = []
@@ -125,17 +126,17 @@ async def test_many_cancelled_calls_among_others(
         with trio.move_on_after(0.5 if number % 2 else 5):
             answers.append((number, await zk.get("/n")))
 
-    world.fault(OpCode.GET_DATA, delay=1)
-    async with trio.open_nursery() as nursery:
-        for number in range(100):
-            nursery.start_soon(call, number)
+    with server.fault(op="get_data", when="after", action="delay", seconds=1):
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(call, number)
     assert sorted(number for number, _ in answers) == list(range(0, 100, 2))
     assert {data for _, (data, _) in answers} == {b"data"}
     assert zk.metrics.connections == 1
 
 
-async def test_creating_parents(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect("server/app/x") as zk:
+async def test_creating_parents(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, "server/app/x") as zk:
         with pytest.raises(NoNodeError, match="/a/b"):
             await zk.create("/a/b")
         assert await zk.create("/a/b/c", make_parents=True) == "/a/b/c"
@@ -144,11 +145,11 @@ async def test_creating_parents(autojump_clock: MockClock, world: World) -> None
         assert sorted(await zk.get_children("/")) == ["a", "d"]
         with pytest.raises(NodeExistsError):
             await zk.create("/a/b/c", make_parents=True)
-    async with world.connect() as zk:
+    async with client(server) as zk:
         assert await zk.get_children("/app/x") in (["a", "d"], ["d", "a"])
 
 
-async def test_deleting_a_subtree(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+async def test_deleting_a_subtree(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     for path in ("/a/b/c", "/a/b/d/e", "/a/f"):
         await zk.create(path, make_parents=True)
     with pytest.raises(NotEmptyError):
@@ -160,19 +161,19 @@ async def test_deleting_a_subtree(autojump_clock: MockClock, world: World, zk: Z
 
 
 async def test_deleting_a_subtree_that_keeps_growing(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a/b", make_parents=True)
-    world.fault(OpCode.DELETE, delay=1)
 
     async def grow() -> None:
         await trio.sleep(0.5)
-        async with world.connect() as other:
+        async with client(server) as other:
             await other.create("/a/late")
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(grow)
-        await zk.delete("/a", recursive=True)
+    with server.fault(op="delete", when="after", action="delay", seconds=1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(grow)
+            await zk.delete("/a", recursive=True)
     assert await zk.exists("/a") is None
 
 
@@ -203,13 +204,13 @@ async def test_null_and_empty_data_are_different(autojump_clock: MockClock, zk: 
 
 
 async def test_a_request_that_is_too_large_never_leaves(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a")
     with pytest.raises(BadArgumentsError, match="request_limit"):
         await zk.set("/a", bytes(2**20))
     assert zk.metrics.connections == 1
-    async with world.connect(request_limit=2**21) as careless:
+    async with client(server, request_limit=2**21) as careless:
         with pytest.raises(ConnectionLossError) as caught:
             await careless.set("/a", bytes(2**20))
         assert caught.value.sent

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pyzk.client import (
     OPEN_ACL,
@@ -20,10 +21,15 @@ from pyzk.client import (
     SessionExpiredError,
     ZooKeeper,
 )
+from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.errors import ReconfigDisabledError
 from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls, Fault
+from pyzk.server.testing.faults import When
+from pyzk.server.testing.operations import name_of
 
-from .world import World
+from .memory import client
+from .tampered import tampered
 
 
 @attrs.frozen
@@ -36,6 +42,10 @@ class Case:
     opcode: OpCode
     call: Callable[[ZooKeeper], Awaitable[Any]]
     applied: Callable[[ZooKeeper], Awaitable[bool]] | None = None
+
+    def fault(self, server: Controls, **what: Any) -> Fault:
+        """Have the next such request go wrong."""
+        return server.fault(op=name_of(self.opcode), **what)
 
 
 def exists(path: str) -> Callable[[ZooKeeper], Awaitable[bool]]:
@@ -91,12 +101,13 @@ READS = {
     "sync": Case(OpCode.SYNC, lambda zk: zk.sync("/n")),
     "who_am_i": Case(OpCode.WHO_AM_I, lambda zk: zk.who_am_i()),
     "watch": Case(OpCode.ADD_WATCH, watch),
-    "add_auth": Case(OpCode.AUTH, lambda zk: zk.add_auth("digest", "u:p")),
 }
-EVERYTHING = WRITES | READS
+REQUESTS = WRITES | READS
+EVERYTHING = REQUESTS | {"add_auth": Case(OpCode.AUTH, lambda zk: zk.add_auth("digest", "u:p"))}
 
 each_write = pytest.mark.parametrize("case", WRITES.values(), ids=WRITES)
 each_read = pytest.mark.parametrize("case", READS.values(), ids=READS)
+each_request = pytest.mark.parametrize("case", REQUESTS.values(), ids=REQUESTS)
 each = pytest.mark.parametrize("case", EVERYTHING.values(), ids=EVERYTHING)
 
 
@@ -107,46 +118,41 @@ async def prepare(zk: ZooKeeper) -> None:
 
 @each_write
 async def test_a_write_lost_on_its_way_may_have_been_applied_and_was_not(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case
 ) -> None:
     await prepare(zk)
-    before = world.opcodes.count(case.opcode)
-    fault = world.fault(case.opcode, lose="request")
-    with pytest.raises(ConnectionLossError) as caught:
+    before = zk.metrics.requests[case.opcode]
+    with case.fault(server, when="before"), pytest.raises(ConnectionLossError) as caught:
         await case.call(zk)
     assert caught.value.sent
-    assert fault.fired == 1
     assert case.applied is not None
     assert not await case.applied(zk)
     await trio.sleep(30)
-    assert world.opcodes.count(case.opcode) == before, "never repeated behind the caller's back"
+    assert zk.metrics.requests[case.opcode] == before + 1, "never repeated behind the caller's back"
 
 
 @each_write
 async def test_a_write_whose_reply_was_lost_has_been_applied_once(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case
 ) -> None:
     await prepare(zk)
-    before = world.opcodes.count(case.opcode)
-    fault = world.fault(case.opcode, lose="reply")
-    with pytest.raises(ConnectionLossError) as caught:
+    before = zk.metrics.requests[case.opcode]
+    with case.fault(server, when="after"), pytest.raises(ConnectionLossError) as caught:
         await case.call(zk)
     assert caught.value.sent
-    assert fault.fired == 1
     assert case.applied is not None
     assert await case.applied(zk)
     await trio.sleep(30)
-    assert world.opcodes.count(case.opcode) == before + 1
+    assert zk.metrics.requests[case.opcode] == before + 1
 
 
 @each_write
 async def test_a_write_behind_a_lost_one_is_not_applied_either(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case
 ) -> None:
     """A pipeline is cut in one place."""
     await prepare(zk)
     await zk.create("/behind", b"0")
-    world.fault(case.opcode, lose="request")
     errors: list[ConnectionLossError] = []
 
     async def call(function: Callable[[ZooKeeper], Awaitable[Any]]) -> None:
@@ -155,13 +161,14 @@ async def test_a_write_behind_a_lost_one_is_not_applied_either(
         except ConnectionLossError as error:
             errors.append(error)
 
-    world.pause()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(call, case.call)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(call, lambda zk: zk.set("/behind", b"1"))
-        await trio.testing.wait_all_tasks_blocked()
-        world.resume()
+    server.pause()
+    with case.fault(server, when="before"):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, case.call)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(call, lambda zk: zk.set("/behind", b"1"))
+            await wait_all_tasks_blocked()
+            server.resume()
     assert [error.sent for error in errors] == [True, True]
     assert case.applied is not None
     assert not await case.applied(zk)
@@ -169,15 +176,14 @@ async def test_a_write_behind_a_lost_one_is_not_applied_either(
 
 
 @each_read
-@pytest.mark.parametrize("lose", ["request", "reply"])
+@pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_lost_read_is_repeated_by_the_client(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case, lose: str
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case, when: When
 ) -> None:
     await prepare(zk)
     expected = comparable(await case.call(zk))
-    fault = world.fault(case.opcode, lose=lose)
-    assert comparable(await case.call(zk)) == expected
-    assert fault.fired == 1
+    with case.fault(server, when=when):
+        assert comparable(await case.call(zk)) == expected
     assert zk.metrics.connections == 2
 
 
@@ -186,42 +192,98 @@ def comparable(result: Any) -> Any:
     return result[:-1] if isinstance(result, tuple) and hasattr(result[-1], "wait") else result
 
 
-@each
+@pytest.mark.parametrize("lose", ["request", "reply"])
+async def test_a_lost_authentication_is_repeated_by_the_client(
+    autojump_clock: MockClock, server: Controls, lose: str
+) -> None:
+    lost = 0
+
+    def tamper(payload: bytes) -> list[bytes]:
+        nonlocal lost
+        if lose == "reply" and payload.startswith(struct.pack(">i", AUTH_XID)) and not lost:
+            lost += 1
+            server.disconnect_all()
+            return []
+        return [payload]
+
+    async with client(server, connector=tampered(server, tamper)) as zk:
+        async with trio.open_nursery() as nursery:
+            if lose == "request":
+                server.pause()
+            nursery.start_soon(zk.add_auth, "digest", "u:p")
+            await wait_all_tasks_blocked()
+            if lose == "request":
+                server.disconnect_all()
+                server.resume()
+        assert zk.metrics.connections == 2
+        assert zk.metrics.requests[OpCode.AUTH] == 2
+        assert ("digest", "u") in [(info.authScheme, info.user) for info in await zk.who_am_i()]
+
+
+@each_request
 async def test_a_delay_only_delays(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case
 ) -> None:
     await prepare(zk)
-    world.fault(case.opcode, delay=3)
     started = trio.current_time()
-    await case.call(zk)
+    with case.fault(server, when="after", action="delay", seconds=3):
+        await case.call(zk)
     assert trio.current_time() - started == pytest.approx(3)
     assert zk.metrics.connections == 1
     if case.applied is not None:
         assert await case.applied(zk)
 
 
-@each
+@each_request
 async def test_a_delay_beyond_the_read_deadline_is_a_loss(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, case: Case
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, case: Case
 ) -> None:
     await prepare(zk)
-    world.fault(case.opcode, delay=60)
     started = trio.current_time()
-    if case.applied is None:
-        await case.call(zk)
-    else:
-        with pytest.raises(ConnectionLossError, match="silent") as caught:
+    with case.fault(server, when="after", action="delay", seconds=60):
+        if case.applied is None:
             await case.call(zk)
-        assert caught.value.sent
+        else:
+            with pytest.raises(ConnectionLossError, match="silent") as caught:
+                await case.call(zk)
+            assert caught.value.sent
     assert trio.current_time() - started == pytest.approx(10 * 2 / 3, abs=0.2)
 
 
+@pytest.mark.parametrize("hang", [3, 60])
+async def test_an_authentication_at_a_server_that_hangs(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, hang: float
+) -> None:
+    """Faults do not match it: the server has to hang for everybody."""
+
+    async def go_on() -> None:
+        with trio.move_on_after(hang):
+            await zk.session.wait_change()
+        server.resume()
+
+    started = trio.current_time()
+    server.pause()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(go_on)
+        await zk.add_auth("digest", "u:p")
+    assert trio.current_time() - started == pytest.approx(min(hang, 10 * 2 / 3), abs=0.2)
+    assert zk.metrics.connections == (1 if hang == 3 else 2)
+
+
+async def expire_on_the_way(server: Controls, zk: ZooKeeper) -> None:
+    """End the session while a request is on its way to the server, which never sees it."""
+    server.pause()
+    await wait_all_tasks_blocked()
+    server.expire(zk.session.id)
+    server.resume()
+
+
 @each
-async def test_expiry_on_the_way(autojump_clock: MockClock, world: World, case: Case) -> None:
+async def test_expiry_on_the_way(autojump_clock: MockClock, server: Controls, case: Case) -> None:
     """A write may have been applied; a read is told that its session is over."""
-    async with world.connect(on_expired="new_session") as zk:
+    async with client(server, on_expired="new_session") as zk, trio.open_nursery() as nursery:
         await prepare(zk)
-        world.fault(case.opcode, lose="request", expire=True)
+        nursery.start_soon(expire_on_the_way, server, zk)
         with pytest.raises(SessionExpiredError if case.applied is None else ConnectionLossError) as caught:
             await case.call(zk)
         if isinstance(caught.value, ConnectionLossError):
@@ -232,26 +294,29 @@ async def test_expiry_on_the_way(autojump_clock: MockClock, world: World, case: 
 
 @each
 async def test_expiry_cancels_the_block_whatever_it_does(
-    autojump_clock: MockClock, world: World, case: Case
+    autojump_clock: MockClock, server: Controls, case: Case
 ) -> None:
-    with pytest.raises((SessionExpiredError, ConnectionLossError)):
-        async with world.connect() as zk:
-            await prepare(zk)
-            world.fault(case.opcode, lose="reply", expire=True)
-            await case.call(zk)
-            raise AssertionError("the call should not have succeeded")
+    async with trio.open_nursery() as nursery:
+        with pytest.raises((SessionExpiredError, ConnectionLossError)):
+            async with client(server) as zk:
+                await prepare(zk)
+                nursery.start_soon(expire_on_the_way, server, zk)
+                await case.call(zk)
+                raise AssertionError("the call should not have succeeded")
 
 
 @each
-async def test_after_expiry_every_call_says_so(autojump_clock: MockClock, world: World, case: Case) -> None:
+async def test_after_expiry_every_call_says_so(
+    autojump_clock: MockClock, server: Controls, case: Case
+) -> None:
     async def use(zk: ZooKeeper) -> None:
         with pytest.raises(SessionExpiredError):
             await case.call(zk)
 
     with pytest.raises(SessionExpiredError):
-        async with world.connect() as zk:
+        async with client(server) as zk:
             await prepare(zk)
-            world.expire(zk.session.id)
+            server.expire(zk.session.id)
             try:
                 await trio.sleep_forever()
             finally:
@@ -260,11 +325,11 @@ async def test_after_expiry_every_call_says_so(autojump_clock: MockClock, world:
 
 
 async def test_errors_of_the_server_are_not_retried(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     with pytest.raises(ReconfigDisabledError):
         await zk.reconfig(leaving="1")
     with pytest.raises(AuthFailedError):
         await zk.add_auth("nonsense", b"")
-    assert world.opcodes.count(OpCode.RECONFIG) == 1
-    assert world.opcodes.count(OpCode.AUTH) == 1
+    assert zk.metrics.requests[OpCode.RECONFIG] == 1
+    assert zk.metrics.requests[OpCode.AUTH] == 1

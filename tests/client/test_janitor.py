@@ -6,50 +6,51 @@ import logging
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pyzk.client import ConnectionLossError, Create, ZooKeeper
 from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls
+from pyzk.server.testing.faults import When
 
-from .world import World
+from .memory import client
 
 
-async def test_it_deletes_through_trouble(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+async def test_it_deletes_through_trouble(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     await zk.create("/a")
-    world.fault(OpCode.DELETE, lose="request")
-    world.fault(OpCode.DELETE, lose="reply")
-    zk.janitor.delete("/a")
-    zk.janitor.delete("/never-there")
-    await zk.janitor.idle()
+    with server.fault(op="delete", when="before"), server.fault(op="delete", when="after"):
+        zk.janitor.delete("/a")
+        zk.janitor.delete("/never-there")
+        await zk.janitor.idle()
     assert await zk.exists("/a") is None
-    assert world.opcodes.count(OpCode.DELETE) >= 2
+    assert zk.metrics.requests[OpCode.DELETE] >= 3
 
 
 async def test_it_waits_for_a_create_that_nobody_waits_for_any_more(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
-    world.fault(OpCode.CREATE2, delay=3)
-    pending = zk.submit(Create("/a", ephemeral=True))
-    with trio.move_on_after(1):
-        await pending.wait()
+    with server.fault(op="create", when="after", action="delay", seconds=3):
+        pending = zk.submit(Create("/a", ephemeral=True))
+        with trio.move_on_after(1):
+            await pending.wait()
     zk.janitor.delete_when_settled(pending)
     assert await zk.exists("/a") is not None
     await zk.janitor.idle()
     assert await zk.exists("/a") is None
 
 
-@pytest.mark.parametrize("lose", ["request", "reply"])
+@pytest.mark.parametrize("when", ["before", "after"])
 async def test_it_finds_a_create_whose_reply_was_lost(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, lose: str
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, when: When
 ) -> None:
     await zk.create("/locks/other-me-0000000007", make_parents=True)
-    async with world.connect() as other:
+    async with client(server) as other:
         await other.create("/locks/_c_me-lock-0000000003", ephemeral=True)
-        world.fault(OpCode.CREATE2, lose=lose)
-        pending = zk.submit(Create("/locks/_c_me-lock-", ephemeral=True, sequential=True))
-        zk.janitor.delete_when_settled(pending, "_c_me-")
-        with pytest.raises(ConnectionLossError):
-            await pending.wait()
+        with server.fault(op="create", when=when):
+            pending = zk.submit(Create("/locks/_c_me-lock-", ephemeral=True, sequential=True))
+            zk.janitor.delete_when_settled(pending, "_c_me-")
+            with pytest.raises(ConnectionLossError):
+                await pending.wait()
         await zk.janitor.idle()
         assert sorted(await zk.get_children("/locks")) == [
             "_c_me-lock-0000000003",
@@ -57,20 +58,23 @@ async def test_it_finds_a_create_whose_reply_was_lost(
         ], "another session's and another's name stay"
 
 
-async def test_leaving_the_client_waits_for_it(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(close_grace=20) as zk:
+async def test_leaving_the_client_waits_for_it(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, close_grace=20) as zk:
         await zk.create("/a")
-        world.cut()
+        server.disconnect_all()
         zk.janitor.delete("/a")
-    async with world.connect() as zk:
+    async with client(server) as zk:
         assert await zk.exists("/a") is None
 
 
-async def test_it_gives_up_with_the_session(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(on_expired="new_session") as zk:
+async def test_it_gives_up_with_the_session(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, on_expired="new_session") as zk:
         await zk.create("/a")
-        world.fault(OpCode.DELETE, lose="request", expire=True)
+        server.pause()
         zk.janitor.delete("/a")
+        await wait_all_tasks_blocked()
+        server.expire(zk.session.id)
+        server.resume()
         await zk.janitor.idle()
         await zk.session.wait_connected()
         assert zk.session.generation == 2

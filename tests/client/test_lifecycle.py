@@ -21,58 +21,63 @@ from pyzk.client import (
 )
 from pyzk.client.hosts import HostCycle
 from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls
 
-from .world import SERVER, World, open_world
+from .memory import SERVER, client, open_memory_server
 
 # --- the block ------------------------------------------------------------------------------------------
 
 
 async def test_leaving_the_block_closes_the_session_and_leaves_nothing(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
-    async with world.connect() as zk:
+    async with client(server) as zk:
         await zk.create("/mine", ephemeral=True)
-        assert world.session_ids == [zk.session.id]
-    assert world.session_ids == []
-    async with world.connect() as other:
+        assert [session.id for session in server.sessions()] == [zk.session.id]
+    assert server.sessions() == []
+    async with client(server) as other:
         assert await other.exists("/mine") is None
     await trio.testing.wait_all_tasks_blocked()
     assert trio.lowlevel.current_statistics().tasks_living == before
 
 
-async def test_exceptions_of_the_block_come_out_as_they_are(autojump_clock: MockClock, world: World) -> None:
+async def test_exceptions_of_the_block_come_out_as_they_are(
+    autojump_clock: MockClock, server: Controls
+) -> None:
     with pytest.raises(KeyError, match="mine"):
-        async with world.connect():
+        async with client(server):
             raise KeyError("mine")
     with pytest.RaisesGroup(KeyError):
-        async with world.connect(), trio.open_nursery():
+        async with client(server), trio.open_nursery():
             raise KeyError("grouped by the block's own nursery")
-    assert world.session_ids == []
+    assert server.sessions() == []
 
 
-async def test_cancelling_the_block_closes_the_session_too(autojump_clock: MockClock, world: World) -> None:
+async def test_cancelling_the_block_closes_the_session_too(
+    autojump_clock: MockClock, server: Controls
+) -> None:
     with trio.move_on_after(1) as scope:
-        async with world.connect():
+        async with client(server):
             await trio.sleep_forever()
     assert scope.cancelled_caught
-    assert world.session_ids == []
+    assert server.sessions() == []
 
 
-async def test_cancelling_while_connecting(autojump_clock: MockClock, world: World) -> None:
+async def test_cancelling_while_connecting(autojump_clock: MockClock, server: Controls) -> None:
     for seconds in (0, 1e-9, 0.5):
-        world.pause()
+        server.pause()
         with trio.move_on_after(seconds) as scope:
-            async with world.connect():
+            async with client(server):
                 raise AssertionError("not connected")
         assert scope.cancelled_caught
-        world.resume()
+        server.resume()
     await trio.testing.wait_all_tasks_blocked()
-    assert len(world.session_ids) <= 3, "at most those that nobody could be told to close"
+    assert len(server.sessions()) <= 3, "at most those that nobody could be told to close"
 
 
 async def test_tasks_of_the_client_end_with_it_and_their_errors_end_it(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     events: list[str] = []
 
@@ -82,7 +87,7 @@ async def test_tasks_of_the_client_end_with_it_and_their_errors_end_it(
         finally:
             events.append("ended")
 
-    async with world.connect() as zk:
+    async with client(server) as zk:
         zk.start_soon(forever)
         await trio.testing.wait_all_tasks_blocked()
     assert events == ["ended"]
@@ -91,12 +96,12 @@ async def test_tasks_of_the_client_end_with_it_and_their_errors_end_it(
         raise KeyError("mine")
 
     with pytest.RaisesGroup(KeyError):
-        async with world.connect() as zk:
+        async with client(server) as zk:
             zk.start_soon(forever)
             zk.start_soon(fail)
             await trio.sleep_forever()
     assert events == ["ended"] * 2
-    assert world.session_ids == []
+    assert server.sessions() == []
 
 
 async def test_arguments_that_make_no_sense() -> None:
@@ -108,7 +113,7 @@ async def test_arguments_that_make_no_sense() -> None:
             pass
 
 
-async def test_closing_answers_every_pending_call(autojump_clock: MockClock, world: World) -> None:
+async def test_closing_answers_every_pending_call(autojump_clock: MockClock, server: Controls) -> None:
     outcomes = []
 
     async def use(zk: ZooKeeper) -> None:
@@ -117,8 +122,8 @@ async def test_closing_answers_every_pending_call(autojump_clock: MockClock, wor
         except Exception as error:
             outcomes.append(type(error))
 
-    async with trio.open_nursery() as nursery, world.connect() as zk:
-        world.pause()
+    async with trio.open_nursery() as nursery, client(server) as zk:
+        server.pause()
         for _ in range(10):
             nursery.start_soon(use, zk)
         nursery.start_soon(zk.session.wait_change)
@@ -130,77 +135,79 @@ async def test_closing_answers_every_pending_call(autojump_clock: MockClock, wor
         await zk.session.wait_connected()
 
 
-async def test_closing_takes_no_longer_than_its_grace(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(close_grace=2.5):
-        world.pause()
+async def test_closing_takes_no_longer_than_its_grace(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, close_grace=2.5):
+        server.pause()
         started = trio.current_time()
     assert trio.current_time() - started == pytest.approx(2.5)
 
 
 async def test_closing_while_suspended_still_ends_the_session(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
-    async with world.connect() as zk:
-        world.cut()
+    async with client(server) as zk:
+        server.disconnect_all()
         await zk.session.wait_change()
         assert zk.session.state is SessionState.SUSPENDED
-    assert world.session_ids == []
+    assert server.sessions() == []
 
 
 # --- connecting -----------------------------------------------------------------------------------------
 
 
-async def test_nobody_there_is_an_error_in_bounded_time(autojump_clock: MockClock, world: World) -> None:
-    world.refusing = True
+async def test_nobody_there_is_an_error_in_bounded_time(autojump_clock: MockClock) -> None:
+    async def refuse(host: str, port: int) -> trio.abc.Stream:
+        raise ConnectionRefusedError(111, "Connection refused")
+
     started = trio.current_time()
     with pytest.raises(ConnectionLossError, match=r"server:2181: .*refused") as caught:
-        async with world.connect(connect_timeout=5):
+        async with connect(SERVER, connector=refuse, connect_timeout=5):
             pass
     assert trio.current_time() - started == pytest.approx(5)
     assert not caught.value.sent
 
 
 async def test_the_first_connection_is_tried_for_until_it_is_there(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
-    world.refusing = True
+    server.refuse_connections()
 
     async def open_later() -> None:
         await trio.sleep(8)
-        world.refusing = False
+        server.accept_connections()
 
     started = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(open_later)
-        async with world.connect():
+        async with client(server):
             assert 8 <= trio.current_time() - started <= 8 + HostCycle.LONGEST_PAUSE
 
 
-async def test_every_server_has_its_turn(autojump_clock: MockClock, world: World) -> None:
+async def test_every_server_has_its_turn(autojump_clock: MockClock, server: Controls) -> None:
     tried: list[str] = []
 
     async def connector(host: str, port: int) -> trio.abc.Stream:
         tried.append(host)
         if host != "c":
             raise OSError("down")
-        return await world.connector(host, port)
+        return server.open_stream()
 
     async with connect("a,b,c,d", connector=connector, rng=random.Random(3)) as zk:
         first = len(tried)
         assert tried[-1] == "c"
-        world.cut()
+        server.disconnect_all()
         await zk.get("/")
     assert set(tried[first:]) == {"a", "b", "c", "d"}, "the server just lost comes last"
     assert tried[-1] == "c"
 
 
 async def test_a_server_that_takes_too_long_to_connect_does_not_hold_up_the_others(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     async def connector(host: str, port: int) -> trio.abc.Stream:
         if host != "c":
             await trio.sleep_forever()
-        return await world.connector(host, port)
+        return server.open_stream()
 
     started = trio.current_time()
     async with connect("a,b,c,d,e", connector=connector, session_timeout=10, rng=random.Random(3)):
@@ -223,25 +230,25 @@ async def test_pauses_between_attempts_grow_to_a_second(autojump_clock: MockCloc
     assert 80 < len(pauses) < 200, "about two attempts a second in the long run"
 
 
-async def test_a_wrong_identity_at_the_start_is_final(autojump_clock: MockClock, world: World) -> None:
+async def test_a_wrong_identity_at_the_start_is_final(autojump_clock: MockClock, server: Controls) -> None:
     with pytest.raises(AuthFailedError, match="nonsense"):
-        async with world.connect(auth=[("nonsense", "x")]):
+        async with client(server, auth=[("nonsense", "x")]):
             pass
 
 
 async def test_identities_of_the_start_and_later_ones_survive_reconnects(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     async def names(zk: ZooKeeper) -> set[str | None]:
         return {info.user for info in await zk.who_am_i() if info.authScheme == "digest"}
 
-    async with world.connect(auth=[("digest", "early:x")]) as zk:
+    async with client(server, auth=[("digest", "early:x")]) as zk:
         assert await names(zk) == {"early"}
         await zk.add_auth("digest", b"late:x")
         assert await names(zk) == {"early", "late"}
         with pytest.raises(AuthFailedError):
             await zk.add_auth("nonsense", "x")
-        world.cut()
+        server.disconnect_all()
         assert await names(zk) == {"early", "late"}
 
 
@@ -249,12 +256,12 @@ async def test_identities_of_the_start_and_later_ones_survive_reconnects(
 
 
 async def test_a_cut_connection_is_replaced_and_the_session_goes_on(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/mine", ephemeral=True)
     session_id = zk.session.id
     for _ in range(5):
-        world.cut()
+        server.disconnect_all()
         assert await zk.session.wait_change() is SessionState.SUSPENDED
         assert await zk.session.wait_change() is SessionState.CONNECTED
         assert await zk.exists("/mine") is not None
@@ -263,70 +270,72 @@ async def test_a_cut_connection_is_replaced_and_the_session_goes_on(
     assert zk.metrics.connections == 6
 
 
-async def test_an_idle_session_lives_on_pings(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+async def test_an_idle_session_lives_on_pings(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
+) -> None:
     await trio.sleep(1000)
     assert zk.session.state is SessionState.CONNECTED
     assert zk.metrics.connections == 1
-    pings = world.opcodes.count(OpCode.PING)
+    pings = len(server.history(kind="request", op="ping"))
     assert pings == pytest.approx(1000 / (10 / 3), abs=2)
 
 
 async def test_a_hung_server_is_left_after_two_thirds_of_the_timeout(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.get("/")
-    world.pause()
+    server.pause()
     started = trio.current_time()
     assert await zk.session.wait_change() is SessionState.SUSPENDED
     assert trio.current_time() - started == pytest.approx(10 * 2 / 3)
 
 
 async def test_reads_outlive_reconnects_and_give_up_with_the_session_timeout(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     async def reopen() -> None:
         await trio.sleep(7)
-        world.refusing = False
+        server.accept_connections()
 
-    world.refusing = True
-    world.cut()
+    server.refuse_connections()
+    server.disconnect_all()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reopen)
         await zk.get("/")
 
-    world.refusing = True
-    world.cut()
+    server.refuse_connections()
+    server.disconnect_all()
     started = trio.current_time()
     with pytest.raises(ConnectionLossError):
         await zk.get("/")
     assert trio.current_time() - started == pytest.approx(10, abs=0.01)
-    world.refusing = False
+    server.accept_connections()
 
 
 async def test_a_write_made_without_a_connection_waits_for_one(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
-    world.cut()
+    server.disconnect_all()
     await zk.session.wait_change()
     await zk.create("/late")
-    assert world.opcodes.count(OpCode.CREATE2) == 1
+    assert zk.metrics.requests[OpCode.CREATE2] == 1
 
 
 async def test_the_lease_is_kept_and_ends_before_the_session(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     """The server's own deadline never lies before the client's."""
     rng = random.Random(5)
-    session = world.service.engine.sessions.get(zk.session.id)
+    session = server.running.engine.sessions.get(zk.session.id)
     assert session is not None
     stop = zk.keep_lease(lambda: None)
     for _ in range(200):
         await trio.sleep(rng.uniform(0, 3))
         if rng.random() < 0.1:
-            world.cut()
+            server.disconnect_all()
         if rng.random() < 0.5:
-            world.fault(OpCode.GET_DATA, delay=rng.uniform(0, 2))
-            await zk.get("/")
+            with server.fault(op="get_data", when="after", action="delay", seconds=rng.uniform(0, 2)):
+                await zk.get("/")
         assert zk.session.lease_deadline() <= session.deadline / 1000
         assert zk.session.lease_deadline() > trio.current_time(), "it is renewed in time"
     stop()
@@ -338,12 +347,12 @@ async def test_the_lease_is_kept_and_ends_before_the_session(
 
 
 async def test_expiry_cancels_the_block_with_a_clear_exception(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     reached = False
     with pytest.raises(SessionExpiredError):
-        async with world.connect() as zk:
-            world.expire(zk.session.id)
+        async with client(server) as zk:
+            server.expire(zk.session.id)
             await trio.sleep_forever()
             reached = True
     assert not reached
@@ -352,33 +361,33 @@ async def test_expiry_cancels_the_block_with_a_clear_exception(
 
 
 async def test_an_exception_of_the_block_is_worth_more_than_expiry(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     with pytest.raises(KeyError):
-        async with world.connect() as zk:
-            world.expire(zk.session.id)
+        async with client(server) as zk:
+            server.expire(zk.session.id)
             try:
                 await trio.sleep_forever()
             finally:
                 raise KeyError("while cleaning up")
 
 
-async def test_calls_at_the_moment_of_expiry_say_so(autojump_clock: MockClock, world: World) -> None:
+async def test_calls_at_the_moment_of_expiry_say_so(autojump_clock: MockClock, server: Controls) -> None:
     with pytest.raises(SessionExpiredError, match="/x"):
-        async with world.connect() as zk:
-            world.expire(zk.session.id)
+        async with client(server) as zk:
+            server.expire(zk.session.id)
             await zk.get("/x")
 
 
-async def test_a_new_session_on_demand(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(on_expired="new_session") as zk:
+async def test_a_new_session_on_demand(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, on_expired="new_session") as zk:
         first, expired = zk.session.id, zk.session.expired
         await zk.create("/mine", ephemeral=True)
-        world.refusing = True
-        world.expire(first)
+        server.refuse_connections()
+        server.expire(first)
         await zk.session.wait_change()
         pending = zk.submit(GetData("/"))
-        world.refusing = False
+        server.accept_connections()
         await expired.wait()
         with pytest.raises(SessionExpiredError):
             await pending.wait()
@@ -390,15 +399,15 @@ async def test_a_new_session_on_demand(autojump_clock: MockClock, world: World) 
 
 
 async def test_a_client_that_slept_through_its_timeout_learns_of_it(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
-    async with world.connect(on_expired="new_session") as zk:
-        world.refusing = True
-        world.cut()
+    async with client(server, on_expired="new_session") as zk:
+        server.refuse_connections()
+        server.disconnect_all()
         await trio.sleep(60)
         assert zk.session.state is SessionState.SUSPENDED, "nobody has said that it expired"
         assert zk.session.lease_deadline() < trio.current_time()
-        world.refusing = False
+        server.accept_connections()
         await zk.session.expired.wait()
         await zk.session.wait_connected()
         assert zk.session.generation == 2
@@ -406,40 +415,40 @@ async def test_a_client_that_slept_through_its_timeout_learns_of_it(
 
 async def test_an_emptied_server_ends_the_session_too(autojump_clock: MockClock) -> None:
     """It drops clients that have seen more than it has, without a word (wire.md trap 17)."""
-    async with open_world() as full, open_world(initial_zxid=1) as empty:
+    async with open_memory_server() as full, open_memory_server(initial_zxid=1) as empty:
         server = full
 
-        async def connector(host: str, port: int) -> trio.abc.Stream:
-            return await server.connector(host, port)
+        async def reach(host: str, port: int) -> trio.abc.Stream:
+            return server.open_stream()
 
         started = trio.current_time()
         with pytest.raises(SessionExpiredError):
-            async with connect(SERVER, connector=connector) as zk:
+            async with connect(SERVER, connector=reach) as zk:
                 await zk.create("/a")
                 server = empty
-                full.cut()
+                full.disconnect_all()
                 await trio.sleep_forever()
         assert trio.current_time() - started < 15
 
 
-async def test_resuming_a_session(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect() as zk:
+async def test_resuming_a_session(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server) as zk:
         await zk.create("/mine", ephemeral=True)
-        async with world.connect(resume=(zk.session.id, zk.session.password)) as heir:
+        async with client(server, resume=(zk.session.id, zk.session.password)) as heir:
             assert heir.session.id == zk.session.id
             assert await heir.get_ephemerals() == ["/mine"]
             with pytest.raises(SessionExpiredError):
-                async with world.connect(resume=(zk.session.id, b"x" * 16)):
+                async with client(server, resume=(zk.session.id, b"x" * 16)):
                     pass
             assert await heir.get_ephemerals() == ["/mine"]
 
 
-async def test_hours_of_trouble_cost_no_real_time(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect(session_timeout=100) as zk:
+async def test_hours_of_trouble_cost_no_real_time(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, session_timeout=100) as zk:
         end = trio.current_time() + 3600
         while trio.current_time() < end:
             await trio.sleep(60)
-            world.cut()
+            server.disconnect_all()
             await zk.get("/")
         assert zk.session.generation == 1
         assert zk.metrics.connections == 61

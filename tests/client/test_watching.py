@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -20,9 +22,9 @@ from pyzk.client import (
 )
 from pyzk.client.operations import CONFIG_PATH
 from pyzk.client.registry import WatchRegistry
-from pyzk.protocol.operations import OpCode
+from pyzk.server.testing import Controls, Fault
 
-from .world import World, open_world
+from .memory import client, open_memory_server, watched
 
 
 async def take(stream: WatchStream, count: int) -> list[tuple[EventType, str]]:
@@ -57,19 +59,19 @@ async def test_one_shot_watches_fire_once_with_the_zxid_of_the_change(
 
 
 async def test_an_event_is_delivered_before_the_reply_that_reveals_it(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a", b"1")
     _, _, watch = await zk.get_and_watch("/a")
-    async with world.connect() as other:
+    async with client(server) as other:
         await other.set("/a", b"2")
     data, _ = await zk.get("/a")
     assert data == b"2"
     assert watch.event is not None
 
 
-async def test_watches_speak_the_paths_of_the_chroot(autojump_clock: MockClock, world: World) -> None:
-    async with world.connect("server/app") as zk, world.connect() as outside:
+async def test_watches_speak_the_paths_of_the_chroot(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server, "server/app") as zk, client(server) as outside:
         await zk.ensure_path("/a")
         _, watch = await zk.get_children_and_watch("/")
         async with zk.watch("/", recursive=True) as everything:
@@ -88,16 +90,16 @@ async def test_watches_speak_the_paths_of_the_chroot(autojump_clock: MockClock, 
 
 
 async def test_what_happened_while_away_fires_a_one_shot_watch_and_nothing_else_does(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
     away = False
 
-    async def connector(host: str, port: int) -> trio.abc.Stream:
+    async def reach(host: str, port: int) -> trio.abc.Stream:
         if away:
             raise OSError("away")
-        return await world.connector(host, port)
+        return server.open_stream()
 
-    async with world.connect(connector=connector) as zk:
+    async with client(server, connector=reach) as zk:
         for path in ("/changed", "/same", "/gone", "/parent"):
             await zk.create(path)
         watches: dict[str, Watch] = {}
@@ -107,8 +109,8 @@ async def test_what_happened_while_away_fires_a_one_shot_watch_and_nothing_else_
         _, watches["/new"] = await zk.exists_and_watch("/new")
         _, watches["/never"] = await zk.exists_and_watch("/never")
         away = True
-        world.cut()
-        async with world.connect() as other:
+        server.disconnect_all()
+        async with client(server) as other:
             await other.set("/changed", b"x")
             await other.delete("/gone")
             await other.create("/parent/child")
@@ -129,14 +131,14 @@ async def test_what_happened_while_away_fires_a_one_shot_watch_and_nothing_else_
 
 
 async def test_a_lasting_watch_says_that_it_may_have_missed_something(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     async with zk.watch("/", recursive=True) as everything, zk.watch("/") as flat:
         await zk.create("/a")
         assert await take(everything, 1) == [(EventType.CREATED, "/a")]
         assert await take(flat, 1) == [(EventType.CHILD, "/")]
         for _ in range(3):
-            world.cut()
+            server.disconnect_all()
             assert await anext(everything) == Missed("/", MissedReason.RECONNECTED)
             assert await anext(flat) == Missed("/", MissedReason.RECONNECTED)
         await zk.create("/b")
@@ -145,7 +147,7 @@ async def test_a_lasting_watch_says_that_it_may_have_missed_something(
 
 
 async def test_reading_after_missed_leaves_no_gap(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     """A mirror of one znode, rebuilt after each Missed, ends up right whatever is cut when."""
     await zk.create("/n", b"0")
@@ -159,14 +161,17 @@ async def test_reading_after_missed_leaves_no_gap(
             async for _ in events:
                 seen = (await zk.get("/n"))[0] or b""
 
-    async with trio.open_nursery() as nursery, world.connect() as other:
+    def lose_a_reply() -> Fault:
+        return faults.enter_context(server.fault(op="get_data", when="after", required=False))
+
+    async with AsyncExitStack() as faults, trio.open_nursery() as nursery, client(server) as other:
         await nursery.start(mirror)
-        fault = world.fault(OpCode.GET_DATA, lose="reply")
+        fault = lose_a_reply()
         for turn in range(100):
             if turn % 3 == 0:
-                world.cut()
-            if turn % 4 == 0 and fault.fired:  # one at a time: no read has patience for any number of them
-                fault = world.fault(OpCode.GET_DATA, lose="reply")
+                server.disconnect_all()
+            if turn % 4 == 0 and fault.fired:  # one at a time: a read is not repeated for ever
+                fault = lose_a_reply()
             await trio.sleep(0.01)
             with trio.move_on_after(30):
                 try:
@@ -209,9 +214,9 @@ async def test_unread_events_with_long_paths_give_way_early() -> None:
 
 async def test_the_configuration_has_its_own_path_under_a_chroot(autojump_clock: MockClock) -> None:
     async with (
-        open_world(skip_acl=True) as world,
-        world.connect() as plain,
-        world.connect("server/app") as zk,
+        open_memory_server(skip_acl=True) as server,
+        client(server) as plain,
+        client(server, "server/app") as zk,
     ):
         _, _, watch = await zk.get_config_and_watch()
         assert watch.path == CONFIG_PATH
@@ -222,12 +227,12 @@ async def test_the_configuration_has_its_own_path_under_a_chroot(autojump_clock:
 
 
 async def test_expiry_ends_one_shot_watches_and_moves_lasting_ones_to_the_next_session(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, server: Controls
 ) -> None:
-    async with world.connect(on_expired="new_session") as zk:
+    async with client(server, on_expired="new_session") as zk:
         _, watch = await zk.exists_and_watch("/a")
         async with zk.watch("/", recursive=True) as events:
-            world.expire(zk.session.id)
+            server.expire(zk.session.id)
             assert await watch.wait() == Missed("/a", MissedReason.EXPIRED)
             assert await anext(events) == Missed("/", MissedReason.EXPIRED)
             assert zk.session.generation == 2
@@ -236,27 +241,27 @@ async def test_expiry_ends_one_shot_watches_and_moves_lasting_ones_to_the_next_s
 
 
 async def test_the_last_user_removes_the_servers_watch(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a")
     async with zk.watch("/a"), zk.watch("/a"):
-        assert world.watch_count == 2
+        assert watched(server) == ["/a"]
     await zk.sync()
-    assert world.watch_count == 0
+    assert watched(server) == []
     _, _, first = await zk.get_and_watch("/a")
     _, second = await zk.exists_and_watch("/a")
     with first:
         with second:
-            assert world.watch_count == 1
+            assert watched(server) == ["/a"]
         await zk.sync()
-        assert world.watch_count == 1
+        assert watched(server) == ["/a"]
     await zk.sync()
-    assert world.watch_count == 0
+    assert watched(server) == []
     assert zk.watch_count == 0
 
 
 async def test_cancelling_removes_the_servers_watch(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a")
 
@@ -274,42 +279,42 @@ async def test_cancelling_removes_the_servers_watch(
             nursery.start_soon(listen)
             nursery.start_soon(wait)
         await wait_all_tasks_blocked()
-        assert world.watch_count > 0
+        assert watched(server) == ["/a"]
         nursery.cancel_scope.cancel()
     await zk.sync()
-    assert world.watch_count == 0
+    assert watched(server) == []
     assert zk.watch_count == 0
 
 
-@pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.ADD_WATCH])
+@pytest.mark.parametrize("op", ["get_data", "add_watch"])
 async def test_a_watch_whose_request_was_cancelled_does_not_stay(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper, opcode: OpCode
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, op: str
 ) -> None:
     await zk.create("/a")
-    world.fault(opcode, delay=5)
-    with trio.move_on_after(1) as scope:
-        if opcode == OpCode.GET_DATA:
-            await zk.get_and_watch("/a")
-        else:
-            async with zk.watch("/a"):
-                raise AssertionError("not armed yet")
+    with server.fault(op=op, when="after", action="delay", seconds=5):
+        with trio.move_on_after(1) as scope:
+            if op == "get_data":
+                await zk.get_and_watch("/a")
+            else:
+                async with zk.watch("/a"):
+                    raise AssertionError("not armed yet")
     assert scope.cancelled_caught
-    assert world.watch_count > 0
+    assert watched(server) == ["/a"]
     await trio.sleep(10)
-    assert world.watch_count == 0
+    assert watched(server) == []
     assert zk.watch_count == 0
 
 
-async def test_a_failed_read_arms_nothing(autojump_clock: MockClock, world: World, zk: ZooKeeper) -> None:
+async def test_a_failed_read_arms_nothing(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     with pytest.raises(NoNodeError):
         await zk.get_and_watch("/none")
     with pytest.raises(NoNodeError):
         await zk.get_children_and_watch("/none")
-    assert (zk.watch_count, world.watch_count) == (0, 0)
+    assert (zk.watch_count, watched(server)) == (0, [])
 
 
 async def test_a_one_shot_and_a_lasting_watch_at_the_same_path(
-    autojump_clock: MockClock, world: World, zk: ZooKeeper
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
 ) -> None:
     await zk.create("/a")
     async with zk.watch("/a") as events:
@@ -322,10 +327,10 @@ async def test_a_one_shot_and_a_lasting_watch_at_the_same_path(
     await zk.set("/a", b"3")
     assert rider.event is not None, "it outlives the watch that it rides on"
     await zk.sync()
-    assert world.watch_count == 0
+    assert watched(server) == []
 
 
-async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, world: World) -> None:
+async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, server: Controls) -> None:
     errors = []
 
     async def wait(watch: Watch) -> None:
@@ -342,7 +347,7 @@ async def test_the_end_of_the_client_ends_every_wait(autojump_clock: MockClock, 
         except ClosingError as error:
             errors.append(error)
 
-    async with trio.open_nursery() as nursery, world.connect() as zk:
+    async with trio.open_nursery() as nursery, client(server) as zk:
         _, watch = await zk.exists_and_watch("/a")
         nursery.start_soon(wait, watch)
         nursery.start_soon(listen, zk)

@@ -16,6 +16,8 @@ from pyzk.recipes.locks.semaphore import Semaphore
 
 from ..support.real import Ensemble
 
+pytestmark = pytest.mark.row("F12", "F13")
+
 CLIENTS = 5
 PATIENCE = 60.0
 """Seconds in which every client must get its turn again: an election takes less than one."""
@@ -62,9 +64,9 @@ class Resource:
                 await self.turned.wait()
 
 
-async def work(zk: ZooKeeper, client: int, resource: Resource, naming: str) -> None:
+async def work(zk: ZooKeeper, client: int, resource: Resource, layout: str) -> None:
     """Take the lock, write under its fence, and again."""
-    lock = Lock(zk, "/lock", naming=naming)  # type: ignore[arg-type]
+    lock = Lock(zk, "/lock", layout=layout)  # type: ignore[arg-type]
     while True:
         resource.reached("acquire")
         with suppress(LockLost):
@@ -95,8 +97,8 @@ async def write(zk: ZooKeeper, grant: Grant) -> None:
             raise
 
 
-@pytest.mark.parametrize("naming", ["curator", "both"])
-async def test_never_two_holders_while_leaders_die(ensemble: Ensemble, naming: str) -> None:
+@pytest.mark.parametrize("layout", ["curator", "both"])
+async def test_never_two_holders_while_leaders_die(ensemble: Ensemble, layout: str) -> None:
     resource = Resource()
     async with connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT) as judge:
         await judge.create("/guarded", b"0")
@@ -110,7 +112,7 @@ async def test_never_two_holders_while_leaders_die(ensemble: Ensemble, naming: s
                 ) as zk:
                     clients.append(zk)
                     task_status.started()
-                    await work(zk, client, resource, naming)
+                    await work(zk, client, resource, layout)
 
             for client in range(CLIENTS):
                 await nursery.start(live, client)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 import attrs
+import pytest
 import trio
 
 from pyzk.client import UNANSWERED, NodeExistsError, NoNodeError, NotEmptyError, ZooKeeper, connect
@@ -34,6 +35,8 @@ from pyzk.recipes import (
 from ..support.real import Ensemble
 from ..support.waiting import until
 from .lines import cut
+
+pytestmark = pytest.mark.row("F12", "F13")
 
 KILLS = 3
 PROGRESS = 5
@@ -493,7 +496,7 @@ class Kept:
                 await trio.sleep(5 * PACE)
 
 
-async def test_nobody_loses_his_place(ensemble: Ensemble) -> None:
+async def test_no_waiter_loses_its_place(ensemble: Ensemble) -> None:
     async with (
         connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT) as judge,
         trio.open_nursery() as nursery,

@@ -72,12 +72,12 @@ async def lock(zk: ZooKeeper) -> None:
 
 
 async def bridged_lock(zk: ZooKeeper) -> None:
-    async with Lock(zk, "/lock", naming="both"):
+    async with Lock(zk, "/lock", layout="both"):
         await trio.sleep(0.1)
 
 
 async def kazoos_lock(zk: ZooKeeper) -> None:
-    async with Lock(zk, "/lock", naming="kazoo"):
+    async with Lock(zk, "/lock", layout="kazoo"):
         await trio.sleep(0.1)
 
 
@@ -275,21 +275,26 @@ everything = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.row("F20")
 @everything
-async def test_f20_cancelled(autojump_clock: MockClock, lab: Lab, act: Act, rival: Act) -> None:
+async def test_cancelled_before_any_step(autojump_clock: MockClock, lab: Lab, act: Act, rival: Act) -> None:
     assert await at_every_step(lab, act, rival, lambda zk, scope: scope.cancel()) > 5
 
 
+@pytest.mark.row("F1", "F2", "F3", "F4", "F5")
 @everything
-async def test_f1_to_f5_disconnected(autojump_clock: MockClock, lab: Lab, act: Act, rival: Act) -> None:
+async def test_disconnected_before_any_step(
+    autojump_clock: MockClock, lab: Lab, act: Act, rival: Act
+) -> None:
     def disconnect(zk: ZooKeeper, scope: trio.CancelScope) -> None:
         lab.server.disconnect(zk.session.id)
 
     assert await at_every_step(lab, act, rival, disconnect) > 5
 
 
+@pytest.mark.row("F6", "F7", "F8", "F9")
 @everything
-async def test_f6_to_f9_expired(autojump_clock: MockClock, lab: Lab, act: Act, rival: Act) -> None:
+async def test_expired_before_any_step(autojump_clock: MockClock, lab: Lab, act: Act, rival: Act) -> None:
     def expire(zk: ZooKeeper, scope: trio.CancelScope) -> None:
         if any(known.id == zk.session.id for known in lab.server.sessions()):
             lab.server.expire(zk.session.id)

@@ -68,8 +68,8 @@ async def test_putting_it_up_twice_is_no_error(autojump_clock: MockClock, lab: L
     assert await barrier.remove() is False
 
 
+@pytest.mark.row("E-23")
 async def test_other_changes_do_not_lift_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Trap E-23."""
     barrier, other = Barrier(zk, PATH), await lab.client()
     await barrier.create()
     async with trio.open_nursery() as nursery:
@@ -119,9 +119,9 @@ async def restarted(lab: Lab, zk: ZooKeeper, lift: Awaitable[object]) -> None:
     await lift
 
 
+@pytest.mark.row("E-18", "F7", "F10", "F14")
 @pytest.mark.parametrize("trouble", [dropped, lifted_meanwhile, expired, lifted_after_expiry, restarted])
 async def test_waiting_goes_on(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, trouble: Trouble) -> None:
-    """Trap E-18; F7, F10, F14."""
     barrier, other = Barrier(zk, PATH), Barrier(await lab.client(), PATH)
     await barrier.create()
     async with trio.open_nursery() as nursery:
@@ -132,8 +132,8 @@ async def test_waiting_goes_on(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
         assert waiter.through
 
 
+@pytest.mark.row("F11")
 async def test_data_that_was_lost_lifts_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """F11."""
     barrier = Barrier(zk, PATH)
     await barrier.create()
     async with trio.open_nursery() as nursery:
@@ -143,9 +143,9 @@ async def test_data_that_was_lost_lifts_it(autojump_clock: MockClock, lab: Lab, 
     assert waiter.through
 
 
+@pytest.mark.row("F1", "F2", "F4", "F5")
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_lost_connections(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str) -> None:
-    """F1, F2, F4, F5."""
     barrier = Barrier(zk, PATH)
     with lab.server.fault(op="create", path=PATH, when=when, action="disconnect"):  # type: ignore[arg-type]
         await barrier.create()
@@ -155,8 +155,8 @@ async def test_lost_connections(autojump_clock: MockClock, lab: Lab, zk: ZooKeep
     assert PATH not in lab.server.dump()
 
 
+@pytest.mark.row("F20")
 async def test_a_cancelled_wait_leaves_no_watch(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """F20."""
     barrier = Barrier(zk, PATH)
     await barrier.create()
     for seconds in (0, 0.5, 2):
@@ -170,17 +170,17 @@ async def test_a_cancelled_wait_leaves_no_watch(autojump_clock: MockClock, lab: 
         assert (lab.watch_count, zk.watch_count) == (0, 0)
 
 
+@pytest.mark.row("F21")
 async def test_what_is_not_allowed_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F21."""
     await zk.create("/closed", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         await Barrier(zk, "/closed/barrier").create()
 
 
+@pytest.mark.row("E-59")
 async def test_a_closed_client_does_not_wait(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Trap E-59."""
     await Barrier(zk, PATH).create()
     async with trio.open_nursery() as nursery, lab.connect() as own:
         waiter = Waiter(nursery, Barrier(own, PATH))

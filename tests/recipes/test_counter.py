@@ -70,21 +70,21 @@ async def test_empty_stands_for_the_default(
     assert await counter.add(1) == (5, 6)
 
 
+@pytest.mark.row("E-39")
 @pytest.mark.parametrize(
     ("codec", "data"),
     [("int64", b"\0\0\0\x01"), ("int32", b"1"), ("ascii", b"\0\0\0\x01"), ("ascii", b"1.5")],
 )
-async def test_what_is_no_number_is_said_plainly(
+async def test_data_that_are_no_number_are_an_error_that_says_so(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, codec: Any, data: bytes
 ) -> None:
-    """Trap E-39."""
     lab.server.load({PATH: data})
     with pytest.raises(MalformedValue, match=rf"{PATH} holds .* \({len(data)} bytes\), which is no int"):
         await Counter(zk, PATH, codec=codec).add(1)
     assert data_of(lab) == data
 
 
-async def test_what_is_no_number_is_not_repeated_in_full(
+async def test_an_error_does_not_repeat_long_data_in_full(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/counters")
@@ -114,7 +114,7 @@ async def test_blocks_do_not_overlap(autojump_clock: MockClock, lab: Lab, zk: Zo
         for counter in counters:
             nursery.start_soon(take, counter)
     assert sorted(number for block in blocks for number in block) == list(range(28))
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         await counters[0].reserve(0)
 
 
@@ -164,10 +164,10 @@ async def test_the_range_is_checked_before_anything_is_sent(
 # --- a znode that is gone -----------------------------------------------------------------------------------
 
 
+@pytest.mark.row("E-62", "F15")
 async def test_a_counter_that_was_deleted_does_not_begin_again_unasked(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """Trap E-62; F15."""
     counter = Counter(zk, PATH)
     await counter.add(5)
     await zk.delete(PATH)
@@ -179,10 +179,11 @@ async def test_a_counter_that_was_deleted_does_not_begin_again_unasked(
     assert await counter.add(1) == (7, 8)
 
 
+@pytest.mark.row("F15", "F17")
 async def test_it_begins_again_where_that_is_wanted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F15, F17: the parents too."""
+    """The parents too."""
     counter = Counter(zk, PATH, missing="create", default=1)
     await counter.add(5)
     await zk.delete("/counters", recursive=True)
@@ -190,11 +191,11 @@ async def test_it_begins_again_where_that_is_wanted(
     assert await counter.add(1) == (1, 2)
 
 
+@pytest.mark.row("F11")
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_server_that_has_lost_everything(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, exactly_once: bool
 ) -> None:
-    """F11."""
     strict = Counter(zk, PATH, exactly_once=exactly_once)
     lenient = Counter(zk, PATH, missing="create", exactly_once=exactly_once)
     await strict.add(1)
@@ -245,11 +246,11 @@ async def test_those_who_lose_the_race_pause(autojump_clock: MockClock, lab: Lab
 # --- connections and sessions -------------------------------------------------------------------------------
 
 
+@pytest.mark.row("F1")
 @pytest.mark.parametrize("new", [True, False])
 async def test_a_request_that_did_not_arrive_is_repeated(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, new: bool
 ) -> None:
-    """F1."""
     counter = Counter(zk, PATH)
     if not new:
         await counter.set(0)
@@ -258,11 +259,12 @@ async def test_a_request_that_did_not_arrive_is_repeated(
     assert await counter.get() == 1
 
 
+@pytest.mark.row("F2", "F3", "E-38")
 @pytest.mark.parametrize("new", [True, False])
-async def test_a_lost_reply_is_no_secret(
+async def test_a_lost_reply_to_an_addition_is_ambiguous(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, new: bool
 ) -> None:
-    """F2, F3, trap E-38."""
+    """The addition may have been made: AmbiguousResult says so."""
     counter = Counter(zk, PATH)
     await counter.set(0)
     if new:
@@ -277,10 +279,10 @@ async def test_a_lost_reply_is_no_secret(
     assert await counter.get() == 1
 
 
+@pytest.mark.row("F1", "F2", "E-38")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("new", [True, False])
 async def test_exactly_once(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, new: bool, when: Any) -> None:
-    """F1, F2, trap E-38."""
     other = await lab.client()
     counter = Counter(zk, PATH, exactly_once=True)
     await counter.add(0)
@@ -318,12 +320,13 @@ async def test_another_has_added_since_the_reply_was_lost(
     assert await counter.get() == 11
 
 
+@pytest.mark.row("F6", "F7", "F14")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("exactly_once", [False, True])
-async def test_the_session_expires_meanwhile(
+async def test_an_addition_whose_session_expires_is_cleared_up_in_the_next(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, exactly_once: bool, when: Any
 ) -> None:
-    """F6, F7, F14: nothing is repeated in the next session, but what became of it is found out there."""
+    """Nothing is repeated in the next session, but what became of it is found out there."""
     counter = Counter(zk, PATH, exactly_once=exactly_once)
     await counter.add(0)
     op, outcome = "multi" if exactly_once else "set_data", []
@@ -350,10 +353,10 @@ async def test_the_session_expires_meanwhile(
     await no_marker_is_left(lab, zk)
 
 
+@pytest.mark.row("F6")
 async def test_reading_goes_on_in_the_next_session(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F6."""
     counter = Counter(zk, PATH)
     await counter.set(3)
     with lab.server.fault(op="get_data", when="before", action="drop_reply"):
@@ -369,16 +372,17 @@ async def test_reading_goes_on_in_the_next_session(
     assert values == [3]
 
 
-async def test_a_restart_is_no_matter(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """F10."""
+@pytest.mark.row("F10")
+async def test_additions_go_on_after_a_restart(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
     await counter.add(1)
     lab.server.restart(keep_data=True)
     assert await counter.add(1) == (1, 2)
 
 
+@pytest.mark.row("I-3")
 async def test_markers_go_though_the_session_ends(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """I-3: the janitor of one session stops with it; the next one has to go on."""
+    """The janitor of one session stops with it; the next one has to go on."""
     counter = Counter(zk, PATH, exactly_once=True)
     with lab.server.fault(op="delete", path=f"{MARKERS}/*", when="before", action="drop_reply"):
         await counter.add(1)
@@ -435,7 +439,7 @@ async def test_a_marker_that_was_left_behind_is_deleted_by_those_who_come_later(
     assert await Counter(zk, PATH).get() == 9
 
 
-async def test_an_object_that_lives_long_looks_again_and_again(
+async def test_a_counter_that_lives_long_looks_for_old_markers_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None
 ) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
@@ -451,7 +455,7 @@ async def test_an_object_that_lives_long_looks_again_and_again(
 
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_who_comes_back_late_is_told_that_his_marker_may_be_gone(
+async def test_a_client_back_late_is_told_that_its_marker_may_be_gone(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None, when: Any, swept: bool
 ) -> None:
     """What was left behind before he wrote tells him nothing; what was left after that may be his own."""
@@ -485,7 +489,7 @@ async def test_who_comes_back_late_is_told_that_his_marker_may_be_gone(
 
 
 @pytest.mark.parametrize("data", [b"", b"?"])
-async def test_a_note_that_nobody_can_read_says_that_any_may_be_gone(
+async def test_an_unreadable_note_means_that_any_marker_may_be_gone(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, data: bytes
 ) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
@@ -501,12 +505,13 @@ async def test_a_note_that_nobody_can_read_says_that_any_may_be_gone(
 # --- cancellation, refusals ---------------------------------------------------------------------------------
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("seconds", [number / 2 for number in range(1, 14)])
-async def test_who_is_cancelled_leaves_a_number(
+async def test_a_cancelled_addition_leaves_a_number(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, exactly_once: bool, seconds: float
 ) -> None:
-    """F20: in the middle of each request, and between them."""
+    """In the middle of each request, and between them."""
     counter = Counter(zk, PATH, exactly_once=exactly_once)
     with (
         lab.server.fault(when="after", action="delay", seconds=1, times=None, required=False),
@@ -519,10 +524,10 @@ async def test_who_is_cancelled_leaves_a_number(
     assert zk.watch_count == 0
 
 
-async def test_who_is_cancelled_while_finding_out_leaves_no_marker(
+@pytest.mark.row("F20")
+async def test_an_addition_cancelled_while_it_is_cleared_up_leaves_no_marker(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F20."""
     counter = Counter(zk, PATH, exactly_once=True)
     await counter.add(0)
     with (
@@ -536,11 +541,11 @@ async def test_who_is_cancelled_while_finding_out_leaves_no_marker(
     await no_marker_is_left(lab, zk)
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("allowed", [Perms.READ, Perms.WRITE])
 async def test_what_is_not_allowed_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, allowed: Perms
 ) -> None:
-    """F21."""
     await zk.create("/counters")
     await zk.create(PATH, b"1", acl=[ACL(allowed, Id("world", "anyone"))])
     for exactly_once in (False, True):

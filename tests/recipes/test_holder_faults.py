@@ -43,8 +43,9 @@ async def free(lab: Lab, *clients: ZooKeeper) -> None:
     assert (lab.watch_count, *(zk.watch_count for zk in clients)) == (0,) * (1 + len(clients))
 
 
+@pytest.mark.row("F10", "F11")
 @pytest.mark.parametrize("keep_data", [True, False])
-async def test_f10_f11_the_server_restarts_while_another_waits(
+async def test_the_server_restarts_while_another_waits(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, hold: Hold, keep_data: bool
 ) -> None:
     other = await lab.client()
@@ -70,7 +71,8 @@ async def test_f10_f11_the_server_restarts_while_another_waits(
     await free(lab, zk, other)
 
 
-async def test_f11_a_body_that_writes_while_the_server_restarts_is_told_of_the_loss(
+@pytest.mark.row("F11")
+async def test_a_body_that_writes_while_the_server_restarts_is_told_of_the_loss(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, hold: Hold
 ) -> None:
     """Whichever comes first: the loss, or the error of a request."""
@@ -85,7 +87,8 @@ async def test_f11_a_body_that_writes_while_the_server_restarts_is_told_of_the_l
     await free(lab, zk)
 
 
-async def test_f10_a_short_absence_disturbs_no_holder(
+@pytest.mark.row("F10")
+async def test_a_short_absence_disturbs_no_holder(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, hold: Hold
 ) -> None:
     async with hold(zk) as grant:
@@ -98,8 +101,9 @@ async def test_f10_a_short_absence_disturbs_no_holder(
     await free(lab, zk)
 
 
+@pytest.mark.row("F14")
 @pytest.mark.parametrize("suspended", ["deadline", "cancel"])
-async def test_f14_a_partition_ends_the_holder_before_another_has_it(
+async def test_a_partition_ends_the_holder_before_another_has_it(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, hold: Hold, suspended: Any
 ) -> None:
     other = await lab.client()

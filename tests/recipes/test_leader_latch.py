@@ -10,12 +10,12 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import LockLost, LossReason
-from pyzk.recipes.election import Layout, Term
+from pyzk.recipes.election import ElectionLayout, Term
 from pyzk.recipes.leader_latch import LeaderLatch
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab
 
-LAYOUTS: list[Layout] = ["curator-latch", "curator-selector", "kazoo"]
+LAYOUTS: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"]
 
 
 def candidates(lab: Lab) -> list[str]:
@@ -33,7 +33,9 @@ async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_latches_take_turns(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: Layout) -> None:
+async def test_latches_take_turns(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
+) -> None:
     clients = [zk, await lab.client()]
     latches = [
         LeaderLatch(zk, "/leader", id=b"%d" % number, layout=layout) for number, zk in enumerate(clients)
@@ -93,11 +95,11 @@ async def test_leaving_a_term_resigns_nothing(autojump_clock: MockClock, lab: La
         assert candidates(lab) == [first.path]
 
 
+@pytest.mark.row("F8", "F14", "F15", "E-04", "E-32")
 @pytest.mark.parametrize("how", ["expire", "delete", "cut off"])
 async def test_a_latch_that_is_deposed_is_a_candidate_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, how: str
 ) -> None:
-    """F8, F14, F15; traps E-04, E-32."""
     other = await lab.client()
     expected = {
         "expire": LossReason.SESSION_EXPIRED,
@@ -152,7 +154,8 @@ async def test_it_is_deposed_before_another_is_elected(
             assert (first.is_leader, second.is_leader) == (False, True)
 
 
-async def test_e29_a_reconnect_changes_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("E-29")
+async def test_a_reconnect_changes_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     async with LeaderLatch(zk, "/leader") as first:
         term = await first.wait_leader()
@@ -186,7 +189,8 @@ async def test_it_can_resign_at_once_without_a_connection(
         assert candidates(lab) == [again.path]
 
 
-async def test_f19_a_process_that_was_stopped_is_no_leader(
+@pytest.mark.row("F19")
+async def test_a_process_that_was_stopped_is_no_leader(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with LeaderLatch(zk, "/leader") as latch:
@@ -230,7 +234,9 @@ async def test_what_runs_in_a_term_is_cancelled_before_another_is_elected(
     assert elected == 5.5
 
 
-async def test_who_waits_when_the_block_is_left(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_waiting_for_leadership_ends_with_the_block(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with trio.open_nursery() as nursery:
 
@@ -246,9 +252,8 @@ async def test_who_waits_when_the_block_is_left(autojump_clock: MockClock, lab: 
     await nothing_left(lab, zk, other)
 
 
-async def test_f21_what_is_denied_cancels_the_block(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F21")
+async def test_a_denied_request_cancels_the_block(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/leader", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         async with LeaderLatch(zk, "/leader"):
@@ -276,9 +281,10 @@ async def test_a_client_that_closes(autojump_clock: MockClock, lab: Lab) -> None
             pass
 
 
+@pytest.mark.row("F1", "F2", "F3", "F4", "F5")
 @pytest.mark.parametrize("op", ["create", "delete", "get_children", "get_data"])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f1_to_f5_lost_connections(
+async def test_a_connection_lost_with_any_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str, when: Any
 ) -> None:
     await zk.create("/leader")
@@ -290,8 +296,9 @@ async def test_f1_to_f5_lost_connections(
     await nothing_left(lab, zk)
 
 
-async def test_f20_left_at_every_instant(autojump_clock: MockClock, lab: Lab) -> None:
-    """Quick to come and quick to go: nothing appears after that (trap E-05)."""
+@pytest.mark.row("F20", "E-05")
+async def test_left_at_every_instant(autojump_clock: MockClock, lab: Lab) -> None:
+    """Quick to come and quick to go: nothing appears after that."""
     zk, other = await lab.client(), await lab.client()
     led = 0
     for tenths in range(30):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from pyzk.client import ZooKeeper
@@ -33,6 +35,7 @@ from pyzk.recipes import (
     TimeLease,
     TtlNode,
 )
+from pyzk.recipes.locks.options import Holding, HoldingOptions, LockOptions
 
 ZK: ZooKeeper = None  # type: ignore[assignment]
 
@@ -75,7 +78,7 @@ OPTIONS = [
         ("on_session_loss", name)
         for name in ("lock", "read/write lock", "single znode", "semaphore", "latch")
     ),
-    *(("naming", name) for name in ("lock", "read/write lock")),
+    *(("layout", name) for name in ("lock", "read/write lock")),
     *(("on_revoke", name) for name in ("lock", "read/write lock", "election")),
     *(("layout", name) for name in ("semaphore", "election", "latch", "party")),
     *(("layout", name) for name in ("queue", "claim queue", "priority queue")),
@@ -114,3 +117,18 @@ def test_a_strategy_is_no_word() -> None:
 def test_an_option_that_no_queue_has(of: str) -> None:
     with pytest.raises(TypeError, match="limt"):
         QUEUES[of](limt=3)
+
+
+def test_the_typed_options_are_those_that_the_lock_takes() -> None:
+    """Other recipes pass them on, and Python would not notice a missing one."""
+    parameters = inspect.signature(Lock).parameters.values()
+    own = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    shared = HoldingOptions.__annotations__.keys()
+    assert LockOptions.__annotations__.keys() == own - {"purpose", "grant_type"} | shared
+    assert {field.name for field in attrs.fields(Holding)} == shared
+
+
+@pytest.mark.parametrize("of", HOLDS)
+def test_an_option_that_no_lock_has(of: str) -> None:
+    with pytest.raises(TypeError, match="limt"):
+        HOLDS[of](limt=3)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import attrs
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from pyzk.recipes.double_barrier import READY, DoubleBarrier
 from pyzk.recipes.errors import BarrierBroken
 
 from ..support.lab import Lab, open_lab
+
+pytestmark = pytest.mark.row("I-11")
 
 PATH = "/barrier"
 READY_PATH = f"{PATH}/{READY}"
@@ -241,7 +244,7 @@ def check_exit(commits: Commits, member: Member) -> None:
     st.booleans(),
     st.integers(0, 2**32),
 )
-def test_together(
+def test_members_begin_together_and_end_together(
     of: tuple[int, list[Plan]], faults: list[Fault], blows: list[Blow], stale: bool, seed: int
 ) -> None:
     names = random.Random(seed)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import attrs
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,8 @@ from pyzk.recipes.counter import Counter
 from pyzk.recipes.errors import AmbiguousResult
 
 from ..support.lab import Lab, open_lab
+
+pytestmark = pytest.mark.row("I-12")
 
 PATH = "/counters/one"
 

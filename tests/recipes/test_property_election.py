@@ -7,13 +7,15 @@ import trio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from pyzk.recipes.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 from pyzk.recipes.errors import LockLost
 from pyzk.recipes.leader_latch import LeaderLatch
 
 from .members import CLIENTS, PATH, Scene, Step, run_schedule, schedules
 
-LAYOUTS: dict[str, list[Layout]] = {
+pytestmark = pytest.mark.row("I-1", "I-3", "I-4", "I-6", "I-8", "I-9")
+
+LAYOUTS: dict[str, list[ElectionLayout]] = {
     "curator-latch": ["curator-latch"],
     "mixed": ["curator-latch", "kazoo", "curator-selector"],
 }
@@ -26,7 +28,7 @@ async def everybody_leads(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS.values(), ids=LAYOUTS)
-def test_one_leader_at_a_time(layouts: list[Layout]) -> None:
+def test_one_leader_at_a_time(layouts: list[ElectionLayout]) -> None:
     @settings(suppress_health_check=[*HealthCheck])
     @given(schedules, LENGTHS)
     def check(schedule: list[Step], lengths: list[float]) -> None:

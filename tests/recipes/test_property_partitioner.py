@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pytest
 import trio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from pyzk.recipes import LockLost, Rebalance
 from pyzk.recipes.partitioner import Partitioner
 
 from .members import PATH, Scene, Step, run_schedule, schedules
+
+pytestmark = pytest.mark.row("I-15")
 
 
 @settings(suppress_health_check=[*HealthCheck])

@@ -87,8 +87,9 @@ async def test_nobody_replaces_what_they_have_not_seen(
     assert PATH not in lab.server.dump()
 
 
+@pytest.mark.row("E-39")
 async def test_other_layouts(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """Trap E-39: what another has written is read as it is meant, or not at all."""
+    """What another has written is read as it is meant, or not at all."""
     value = SharedValue(zk, PATH, INT32)
     await value.set(-1)
     assert lab.server.dump()[PATH] == b"\xff" * 4
@@ -121,7 +122,9 @@ async def test_followers_see_the_present_value_and_each_later_one(
     assert (lab.watch_count, zk.watch_count) == (0, 0)
 
 
-async def test_who_is_slow_sees_the_latest(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_slow_follower_sees_the_latest_value(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     value = SharedValue(zk, PATH, ASCII_INT)
     await value.set(0)
     async with value.updates() as stream:
@@ -136,10 +139,11 @@ async def test_who_is_slow_sees_the_latest(autojump_clock: MockClock, lab: Lab, 
     assert seen == [0, 3, 6, 9]
 
 
+@pytest.mark.row("E-37")
 async def test_a_missing_znode_is_reported_and_waited_for(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """Trap E-37: deaf after a deletion."""
+    """Deaf after a deletion."""
     value, other = SharedValue(zk, PATH), await lab.client()
     async with following(value) as follower:
         for data in (b"1", b"2"):
@@ -154,10 +158,9 @@ async def test_a_missing_znode_is_reported_and_waited_for(
     assert follower.values == [None, b"1", None, b"2", None, b"3"]
 
 
-async def test_one_that_was_made_anew_is_a_new_one(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
-    """Traps E-37, E-43: the version is the same, the value is not."""
+@pytest.mark.row("E-37", "E-43")
+async def test_a_value_created_again_is_a_new_one(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    """The version is the same, the value is not."""
     other = SharedValue(await lab.client(), PATH)
     await other.set(b"1")
     async with following(SharedValue(zk, PATH)) as follower:
@@ -170,12 +173,13 @@ async def test_one_that_was_made_anew_is_a_new_one(
     assert [item.version for item in follower.items if item] == [0, 0]
 
 
+@pytest.mark.row("F7", "F14", "E-37")
 @pytest.mark.parametrize("seconds", [3, 60])
 @pytest.mark.parametrize("change", [True, False])
 async def test_a_follower_that_was_cut_off(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, seconds: float, change: bool
 ) -> None:
-    """F7, F14, trap E-37: after a short time or after the end of the session, what is new and only that."""
+    """After a short time or after the end of the session, what is new and only that."""
     other = SharedValue(await lab.client(), PATH)
     await other.set(b"1")
     generation = zk.session.generation
@@ -194,8 +198,8 @@ async def test_a_follower_that_was_cut_off(
     assert follower.values[-1] == b"3"
 
 
+@pytest.mark.row("F10", "F11")
 async def test_restarts(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """F10, F11."""
     other = SharedValue(await lab.client(), PATH)
     await other.set(b"1")
     async with following(SharedValue(zk, PATH)) as follower:
@@ -235,12 +239,12 @@ async def test_followers_of_a_closed_client_stop(autojump_clock: MockClock, lab:
 # --- connections, cancellation, refusals --------------------------------------------------------------------
 
 
+@pytest.mark.row("F1", "F2")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("op", ["create", "set_data"])
 async def test_setting_survives_a_lost_connection(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str, when: Any
 ) -> None:
-    """F1, F2."""
     value = SharedValue(zk, PATH)
     if op == "set_data":
         await value.set(b"1")
@@ -268,10 +272,10 @@ async def test_comparing_and_setting_with_a_lost_reply(
     assert lab.server.dump()[PATH] == b"2"
 
 
+@pytest.mark.row("F20")
 async def test_a_follower_that_gives_up_leaves_no_watch(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F20."""
     for seconds in (0.5, 1.5, 2.5, 5):
         with (
             lab.server.fault(when="after", action="delay", seconds=1, times=None),
@@ -282,10 +286,10 @@ async def test_a_follower_that_gives_up_leaves_no_watch(
         assert (lab.watch_count, zk.watch_count) == (0, 0)
 
 
+@pytest.mark.row("F21")
 async def test_what_is_not_allowed_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    """F21."""
     await zk.create("/config", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     await zk.create("/secret", acl=[ACL(Perms.WRITE, Id("world", "anyone"))])
     for refused in (

@@ -12,11 +12,11 @@ from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import WouldBlock
 from pyzk.recipes.locks.grant import Grant
 from pyzk.recipes.locks.lock import Lock
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.role import LockLayout
 
 from .waiting import until
 
-SEEN: list[Naming] = ["curator", "both"]
+SEEN: list[LockLayout] = ["curator", "both"]
 """The namings that Curator sees."""
 
 
@@ -43,7 +43,7 @@ class Holder:
 
     async def waits(self) -> None:
         """Wait until it waits: it watches its own znode, both of a bridge, and the one before."""
-        own = 2 if self._lock._terms.naming == "both" else 1
+        own = 2 if self._lock._contest.role.layout == "both" else 1
         await until(lambda: self._zk.watch_count == own + 1)
         assert not self.granted.is_set()
 

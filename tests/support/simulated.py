@@ -9,11 +9,12 @@ import re
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import TracebackType
 
 import attrs
 
 from pyzk.client import NoNodeError, ZooKeeper
-from pyzk.recipes.base.blocks import Blocks
+from pyzk.recipes.base.blocks import TaskBlocks
 
 
 @attrs.frozen
@@ -54,17 +55,25 @@ LIBRARIES = {
 }
 
 
-class SimulatedLock(Blocks[SimulatedGrant]):
+class SimulatedLock:
     """:param library: a key of :data:`LIBRARIES`."""
 
     def __init__(self, zk: ZooKeeper, path: str, library: str) -> None:
-        super().__init__()
         self._zk = zk
         self._path = path
         self._pattern, self._blocker = LIBRARIES[library]
+        self._blocks: TaskBlocks[SimulatedGrant] = TaskBlocks()
+
+    async def __aenter__(self) -> SimulatedGrant:
+        return await self._blocks.enter(self._hold())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return await self._blocks.leave(kind, error, tb)
 
     @asynccontextmanager
-    async def _block(self) -> AsyncIterator[SimulatedGrant]:
+    async def _hold(self) -> AsyncIterator[SimulatedGrant]:
         zk, attempt = self._zk, uuid.uuid4()
         prefix = self._pattern.format(dashed=attempt, hex=attempt.hex)
         try:

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.wire import hello
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import Record
-from pyzk.protocol.paths import join, parent_of
+from pyzk.protocol.paths import join, name
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
@@ -187,11 +187,11 @@ def creation(
     path: str, data: bytes | None = b"", owner: int = 0, acl: tuple[r.ACL, ...] = r.OPEN_ACL
 ) -> Create:
     """What the preparation of a create comes to."""
-    return Create(path=path, parent=parent_of(path), data=data, acl=acl, owner=owner)
+    return Create(path=path, name=name(path), data=data, acl=acl, owner=owner)
 
 
 def deletion(path: str) -> Delete:
-    return Delete(path=path, parent=parent_of(path))
+    return Delete(path=path, name=name(path))
 
 
 def set_create_counter(tree: DataTree, path: str, created: int) -> None:

@@ -41,7 +41,7 @@ async def test_a_lock_goes_from_one_to_the_next(clients: Clients, namings: str) 
     names = namings.split()
     width = [2 if name == "both" else 1 for name in (names * 3)[:3]]
     locks = [
-        Lock(zk, "/dir/lock", naming=names[number % len(names)], data=b"%d" % number)  # type: ignore[arg-type]
+        Lock(zk, "/dir/lock", layout=names[number % len(names)], data=b"%d" % number)  # type: ignore[arg-type]
         for number, zk in enumerate(clients)
     ]
     async with trio.open_nursery() as nursery:
@@ -200,10 +200,10 @@ async def test_the_end_of_a_session_ends_a_hold_and_a_wait(chroot: str, clients:
             await waiter.leave()
 
 
-@pytest.mark.parametrize("naming", ["curator", "kazoo", "both"])
-async def test_readers_and_writers(clients: Clients, naming: str) -> None:
-    a, b, c = (RWLock(zk, "/rw", naming=naming) for zk in clients)
-    width = 2 if naming == "both" else 1
+@pytest.mark.parametrize("layout", ["curator", "kazoo", "both"])
+async def test_readers_and_writers(clients: Clients, layout: str) -> None:
+    a, b, c = (RWLock(zk, "/rw", layout=layout) for zk in clients)
+    width = 2 if layout == "both" else 1
     async with trio.open_nursery() as nursery:
         reader, another = stay(nursery, a.read()), stay(nursery, b.read())
         await reader.entered()
@@ -225,10 +225,10 @@ async def test_readers_and_writers(clients: Clients, naming: str) -> None:
         await late.leave()
 
 
-@pytest.mark.parametrize("naming", ["curator", "kazoo", "both"])
-async def test_a_writer_becomes_a_reader(clients: Clients, naming: str) -> None:
-    a, b, c = (RWLock(zk, "/rw", naming=naming) for zk in clients)
-    width = 2 if naming == "both" else 1
+@pytest.mark.parametrize("layout", ["curator", "kazoo", "both"])
+async def test_a_writer_becomes_a_reader(clients: Clients, layout: str) -> None:
+    a, b, c = (RWLock(zk, "/rw", layout=layout) for zk in clients)
+    width = 2 if layout == "both" else 1
     async with trio.open_nursery() as nursery:
         async with a.write() as grant:
             reader = stay(nursery, b.read())

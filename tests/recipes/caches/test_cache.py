@@ -63,6 +63,7 @@ async def told(events: CacheEvents, seconds: float = 5) -> Told:
     return found
 
 
+@pytest.mark.row("E-44")
 async def test_the_whole_tree(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
     tree = {"/app": b"0", "/app/a": b"1", "/app/a/b": b"2", "/app/a/b/c": b"3", "/app/d": b"4"}
     lab.server.load({**tree, "/apple": b"5"})
@@ -79,10 +80,12 @@ async def test_the_whole_tree(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
     assert not cache.is_synced
     await zk.set("/app", b"new")
     await trio.sleep(1)
-    assert contents(cache) == tree, "it is not kept up to date after the block (trap E-44)"
+    assert contents(cache) == tree, "it is not kept up to date after the block"
 
 
-async def test_it_follows(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
+async def test_the_cache_follows_the_tree(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
+) -> None:
     other = await lab.client()
     async with TreeCache(zk, "/app") as cache, trio.open_nursery() as nursery:
         await cache.synced()
@@ -148,7 +151,9 @@ async def test_each_event(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
     assert [event async for event in events] == [], "the stream ends with the block"
 
 
-async def test_who_is_slow_misses_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_slow_reader_of_events_misses_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with TreeCache(zk, "/app") as cache:
         await cache.synced()
@@ -167,7 +172,8 @@ async def test_who_is_slow_misses_nothing(autojump_clock: MockClock, lab: Lab, z
         assert await told(events) == []
 
 
-async def test_deleted_and_created_again_at_once(  # E-43
+@pytest.mark.row("E-43")
+async def test_deleted_and_created_again_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:
     other = await lab.client()
@@ -182,8 +188,9 @@ async def test_deleted_and_created_again_at_once(  # E-43
         assert await told(events) == [(REMOVED, "/app/a"), (ADDED, "/app/a")]
 
 
+@pytest.mark.row("E-43", "F7", "F10", "F14")
 @pytest.mark.parametrize("away", ["cut off", "expired", "restarted"])
-async def test_what_happens_while_away(  # E-43, F7, F10, F14
+async def test_changes_while_disconnected_are_told(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str, away: str
 ) -> None:
     other = await lab.client(session_timeout=100)
@@ -302,9 +309,8 @@ async def test_an_answer_that_tells_nothing(
                 assert contents(cache) == {"/app": b"0", "/app/a": b"1"}
 
 
-async def test_an_emptied_server(  # F11
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
-) -> None:
+@pytest.mark.row("F11")
+async def test_an_emptied_server(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
     lab.server.load({"/app": b"0", "/app/a": b"1"})
     async with TreeCache(zk, "/app") as cache:
         await cache.synced()
@@ -507,7 +513,8 @@ async def test_events_cost_the_same_however_many_wait() -> None:
 # --- errors and ends -------------------------------------------------------------------------------------
 
 
-async def test_what_the_server_refuses_ends_the_block(  # F21
+@pytest.mark.row("F21")
+async def test_what_the_server_refuses_ends_the_block(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:
     lab.server.load({"/app/a": b""})
@@ -544,8 +551,9 @@ async def test_the_users_exception_comes_out_as_it_is(
             raise ValueError("mine")
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("tenths", range(0, 30, 3))
-async def test_a_cancelled_block_leaves_nothing(  # F20
+async def test_a_cancelled_block_leaves_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str, tenths: int
 ) -> None:
     lab.server.load({f"/app/{name}/{name}": b"" for name in "abc"})

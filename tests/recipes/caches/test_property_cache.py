@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 
 import attrs
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from pyzk.recipes.caches.cache import Cache
 from pyzk.recipes.caches.events import CachedNode, CacheEvents, CacheEventType
 
 from ...support.lab import Lab, open_lab
+
+pytestmark = pytest.mark.row("I-14")
 
 ROOT = "/r"
 PATHS = [ROOT, "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/k", "/other"]

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import attrs
+import pytest
 import trio
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ from pyzk.recipes.caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 
 from ...support.lab import Lab, open_lab
 from .test_property_cache import Replay
+
+pytestmark = pytest.mark.row("I-14")
 
 ROOT = "/r"
 PATHS = [ROOT, "/r/a", "/r/a/x", "/r/a/x/k", "/r/a/y", "/r/b", "/r/b/x"]

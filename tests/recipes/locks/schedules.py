@@ -213,13 +213,13 @@ def run_schedule(schedule: Sequence[Step], namings: Sequence[str]) -> Grants:
             await clients[-1].create(PATH)
             locks: list[dict[str, Lock | SimulatedLock]] = []
             of_clients: list[Any] = [namings[number % len(namings)] for number in range(len(clients))]
-            for naming, zk in zip(of_clients, clients, strict=True):
-                if naming in LIBRARIES:
-                    simulated = SimulatedLock(zk, PATH, naming)
+            for layout, zk in zip(of_clients, clients, strict=True):
+                if layout in LIBRARIES:
+                    simulated = SimulatedLock(zk, PATH, layout)
                     locks.append({"lock": simulated})
                     continue
-                rw = RWLock(zk, PATH, naming=naming)
-                locks.append({"lock": Lock(zk, PATH, naming=naming), "read": rw.read(), "write": rw.write()})
+                rw = RWLock(zk, PATH, layout=layout)
+                locks.append({"lock": Lock(zk, PATH, layout=layout), "read": rw.read(), "write": rw.write()})
             oracle = Oracle(lab)
             async with trio.open_nursery() as nursery:
                 run = Run(lab, clients, of_clients, locks, Trouble(lab, oracle), Grants(oracle), nursery)

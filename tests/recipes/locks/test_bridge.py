@@ -1,4 +1,4 @@
-"""The two znodes of ``naming="both"``: Curator and kazoo each look for one of them, so it takes both."""
+"""The two znodes of ``layout="both"``: Curator and kazoo each look for one of them, so it takes both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...support.lab import TICK, Lab
 PATH = "/lock"
 
 SIDES: dict[str, Callable[[ZooKeeper], Lock]] = {
-    "lock": lambda zk: Lock(zk, PATH, naming="both"),
-    "reader": lambda zk: RWLock(zk, PATH, naming="both").read(),
-    "writer": lambda zk: RWLock(zk, PATH, naming="both").write(),
+    "lock": lambda zk: Lock(zk, PATH, layout="both"),
+    "reader": lambda zk: RWLock(zk, PATH, layout="both").read(),
+    "writer": lambda zk: RWLock(zk, PATH, layout="both").write(),
 }
 both_halves = pytest.mark.parametrize("half", [0, 1])
 
@@ -54,7 +54,7 @@ async def test_a_body_that_ends_with_the_loss_is_told(
 ) -> None:
     """The event is there, but nobody has had the time to act on it."""
     with pytest.raises(LockLost):
-        async with Lock(zk, PATH, naming="both") as grant:
+        async with Lock(zk, PATH, layout="both") as grant:
             await zk.delete(grant.paths[half])
     await free(lab, zk)
 
@@ -65,7 +65,7 @@ async def test_what_happens_to_a_half_during_an_absence_is_told(
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockLost) as caught:
-        async with Lock(zk, PATH, naming="both") as grant:
+        async with Lock(zk, PATH, layout="both") as grant:
             lab.cut_off(zk)
             lab.server.disconnect(zk.session.id)
             await other.delete(grant.paths[half])
@@ -79,7 +79,7 @@ async def test_what_happens_to_a_half_during_an_absence_is_told(
 
 @both_halves
 async def test_verifying_asks_for_both(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, half: int) -> None:
-    grant = await Lock(zk, PATH, naming="both", monitor=False).acquire()
+    grant = await Lock(zk, PATH, layout="both", monitor=False).acquire()
     await grant.verify()
     await zk.delete(grant.paths[half])
     with pytest.raises(LockLost):
@@ -95,7 +95,7 @@ async def test_a_transaction_is_fenced_by_both(
 ) -> None:
     other = await lab.client()
     await zk.create("/guarded")
-    grant = await Lock(zk, PATH, naming="both", monitor=False).acquire()
+    grant = await Lock(zk, PATH, layout="both", monitor=False).acquire()
     with pytest.raises(ValueError, match=r"grant\.fences\(\)"):
         grant.fence()
     await zk.multi([*grant.fences(), SetData("/guarded", b"mine")])
@@ -119,7 +119,7 @@ async def test_either_half_can_be_asked_for_it(
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockRevoked):
-        async with Lock(zk, PATH, naming="both", on_revoke="cancel") as grant:
+        async with Lock(zk, PATH, layout="both", on_revoke="cancel") as grant:
             await revoke(other, grant.paths[half])
             with trio.fail_after(1):
                 await trio.sleep_forever()
@@ -132,7 +132,7 @@ async def test_a_writer_that_has_become_a_reader_needs_both_halves(
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockLost) as caught:
-        async with RWLock(zk, PATH, naming="both").write() as grant:
+        async with RWLock(zk, PATH, layout="both").write() as grant:
             assert isinstance(grant, WriteGrant)
             async with grant.downgrade() as reading:
                 await zk.multi([*reading.fences(), SetData("/", b"")])
@@ -147,7 +147,7 @@ async def test_a_writer_that_has_become_a_reader_needs_both_halves(
 async def test_what_is_passed_on_needs_both_halves(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, half: int
 ) -> None:
-    lock = Lock(zk, PATH, naming="both", local_queue=True, max_handoffs=1, on_revoke="cancel")
+    lock = Lock(zk, PATH, layout="both", local_queue=True, max_handoffs=1, on_revoke="cancel")
     other = await lab.client()
 
     async def second() -> None:
@@ -165,14 +165,14 @@ async def test_what_is_passed_on_needs_both_halves(
 
 
 @both_halves
-async def test_who_waits_with_half_a_bridge_begins_anew_at_once(
+async def test_a_waiter_with_half_a_bridge_begins_anew_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, half: int
 ) -> None:
     other = await lab.client()
     async with Lock(other, PATH) as holding, trio.open_nursery() as nursery:
 
         async def wait() -> None:
-            async with Lock(zk, PATH, naming="both"):
+            async with Lock(zk, PATH, layout="both"):
                 pass
 
         nursery.start_soon(wait)
@@ -195,6 +195,6 @@ async def test_what_it_costs(
     async with Lock(zk, PATH):
         pass
     before = lab.requests(zk)
-    async with Lock(zk, PATH, naming="both", monitor=monitor):
+    async with Lock(zk, PATH, layout="both", monitor=monitor):
         pass
     assert (lab.requests(zk) - before).total() == requests

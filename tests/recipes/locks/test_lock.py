@@ -12,9 +12,9 @@ from trio.testing import MockClock
 
 from pyzk.client import NoNodeError, SetData, ZooKeeper
 from pyzk.recipes import (
+    ContenderKind,
     Deadlock,
     Grant,
-    Kind,
     Lock,
     LockLost,
     LockRegistry,
@@ -24,7 +24,7 @@ from pyzk.recipes import (
     WouldBlock,
     revoke,
 )
-from pyzk.recipes.locks.names import DEFAULT_KINDS
+from pyzk.recipes.locks.role import DEFAULT_KINDS
 
 from ...support.lab import Lab
 
@@ -107,7 +107,7 @@ async def test_a_fence_keeps_a_former_holder_from_writing(
 @pytest.mark.parametrize("n", [1, 2, 20])
 @pytest.mark.parametrize(
     ("options", "own"),
-    [({}, 1), ({"monitor": False}, 0), ({"naming": "both"}, 2)],
+    [({}, 1), ({"monitor": False}, 0), ({"layout": "both"}, 2)],
 )
 async def test_what_it_costs(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, options: dict[str, Any], own: int, n: int
@@ -183,7 +183,7 @@ async def test_a_reentrant_lock_is_released_with_its_last_block(
     assert not await lock.locked()
 
 
-async def test_what_another_task_releases_is_not_entered_again(
+async def test_a_grant_that_another_task_released_is_not_entered_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """Either the block is entered in time, and the lock kept, or it is acquired anew."""
@@ -250,11 +250,14 @@ async def test_contenders(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) ->
     other = await lab.client()
     assert await Lock(zk, "/lock").contenders() == []
     async with Lock(zk, "/lock", data=b"first"), trio.open_nursery() as nursery:
-        nursery.start_soon(hold_for, Lock(other, "/lock", data=b"second", naming="kazoo"), 0, [], "")
+        nursery.start_soon(hold_for, Lock(other, "/lock", data=b"second", layout="kazoo"), 0, [], "")
         await trio.sleep(1)
         found = await Lock(zk, "/lock").contenders()
         assert [contender.data for contender in found] == [b"first", b"second"]
-        assert [contender.kind for contender in found] == [Kind.CURATOR_LOCK, Kind.KAZOO_LOCK]
+        assert [contender.kind for contender in found] == [
+            ContenderKind.CURATOR_LOCK,
+            ContenderKind.KAZOO_LOCK,
+        ]
         assert [c.stat.ephemeralOwner for c in found] == [zk.session.id, other.session.id]
         nursery.cancel_scope.cancel()
 
@@ -309,7 +312,9 @@ async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab
     assert not await lock.locked()
 
 
-async def test_what_is_called_then_may_fail(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_what_an_on_revoke_function_raises_comes_out_of_the_block(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     def fail(grant: Grant) -> None:
         raise ZeroDivisionError
 
@@ -426,17 +431,17 @@ async def test_ours_queue_behind_every_known_kind(autojump_clock: MockClock, lab
     await zk.create("/lock")
     hex32 = "0123456789abcdef" * 2
     prefixes = {
-        Kind.CURATOR_LOCK: f"_c_{hex32}-lock-",
-        Kind.CURATOR_READ: f"_c_{hex32}-__READ__",
-        Kind.CURATOR_WRITE: f"_c_{hex32}-__WRIT__",
-        Kind.KAZOO_LOCK: f"{hex32}__lock__",
-        Kind.KAZOO_READ: f"{hex32}__rlock__",
-        Kind.AIOZK_LOCK: f"lock-{hex32}-",
-        Kind.AIOZK_READ: f"read-{hex32}-",
-        Kind.AIOZK_WRITE: f"write-{hex32}-",
-        Kind.AIOZK_CANDIDATE: f"candidate-{hex32}-",
-        Kind.ZOOKEEPER_LOCK: "x-12345-",
-        Kind.ZOOKEEPER_CANDIDATE: "n_",
+        ContenderKind.CURATOR_LOCK: f"_c_{hex32}-lock-",
+        ContenderKind.CURATOR_READ: f"_c_{hex32}-__READ__",
+        ContenderKind.CURATOR_WRITE: f"_c_{hex32}-__WRIT__",
+        ContenderKind.KAZOO_LOCK: f"{hex32}__lock__",
+        ContenderKind.KAZOO_READ: f"{hex32}__rlock__",
+        ContenderKind.AIOZK_LOCK: f"lock-{hex32}-",
+        ContenderKind.AIOZK_READ: f"read-{hex32}-",
+        ContenderKind.AIOZK_WRITE: f"write-{hex32}-",
+        ContenderKind.AIOZK_CANDIDATE: f"candidate-{hex32}-",
+        ContenderKind.ZOOKEEPER_LOCK: "x-12345-",
+        ContenderKind.ZOOKEEPER_CANDIDATE: "n_",
     }
     assert prefixes.keys() == DEFAULT_KINDS
     for kind, prefix in prefixes.items():
@@ -466,20 +471,20 @@ async def test_a_contender_that_does_not_see_ours_is_pointed_out(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        async with Lock(zk, "/lock", naming="kazoo"):
+        async with Lock(zk, "/lock", layout="kazoo"):
             with pytest.raises(WouldBlock):
                 await Lock(await lab.client(), "/lock").acquire(wait=False)
-    assert 'naming="both"' in caplog.text
+    assert 'layout="both"' in caplog.text
 
 
 async def test_a_bridge_is_one_grant(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with Lock(zk, "/lock", naming="both") as grant:
+    async with Lock(zk, "/lock", layout="both") as grant:
         stats = [await zk.exists(path) for path in grant.paths]
         assert len(stats) == 2
         assert {stat.czxid for stat in stats if stat} == {grant.token}
-        for naming in ["curator", "kazoo", "both"]:
+        for layout in ["curator", "kazoo", "both"]:
             with pytest.raises(WouldBlock):
-                await Lock(zk, "/lock", naming=naming).acquire(wait=False)  # type: ignore[arg-type]
+                await Lock(zk, "/lock", layout=layout).acquire(wait=False)  # type: ignore[arg-type]
     assert lab.server.dump("/lock") == {"/lock": b""}
 
 
@@ -511,7 +516,7 @@ def test_handoffs_need_a_queue() -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        {"naming": "bridge"},
+        {"layout": "bridge"},
         {"parents": "tree"},
         {"suspended": "never"},
         {"on_session_loss": "retry"},

@@ -24,13 +24,13 @@ from pyzk.client import (
 )
 from pyzk.protocol.errors import NotReadOnlyCallError
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.role import LockLayout
 
 from ...support.lab import TICK, Lab, lose_while_stopped
 
-NAMINGS: list[Naming] = ["curator", "both"]
-CREATE: dict[Naming, str] = {"curator": "create", "both": "multi"}
-DELETE: dict[Naming, str] = {"curator": "delete", "both": "multi"}
+NAMINGS: list[LockLayout] = ["curator", "both"]
+CREATE: dict[LockLayout, str] = {"curator": "create", "both": "multi"}
+DELETE: dict[LockLayout, str] = {"curator": "delete", "both": "multi"}
 
 
 async def nodes(lab: Lab) -> int:
@@ -51,40 +51,42 @@ async def free(lab: Lab, *clients: ZooKeeper) -> None:
     assert all(zk.watch_count == 0 for zk in clients)
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.row("F1", "F2", "F3")
+@pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f1_f2_f3_create_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, naming: Naming
+async def test_create_and_the_connection_is_lost(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
     """One znode comes of it, found by a sync and a list where the reply was lost (F3: the sync is what makes
     a lagging follower safe)."""
     await zk.create("/lock")
-    with lab.server.fault(op=CREATE[naming], path="/lock/*", when=when, action="disconnect"):
-        async with Lock(zk, "/lock", naming=naming) as grant:
+    with lab.server.fault(op=CREATE[layout], path="/lock/*", when=when, action="disconnect"):
+        async with Lock(zk, "/lock", layout=layout) as grant:
             assert await nodes(lab) == len(grant.paths)
             with pytest.raises(WouldBlock):
-                await Lock(await lab.client(), "/lock", naming=naming).acquire(wait=False)
+                await Lock(await lab.client(), "/lock", layout=layout).acquire(wait=False)
     sequence = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
     if when == "after":
-        lost = sequence.index(CREATE[naming], 1)
+        lost = sequence.index(CREATE[layout], 1)
         assert sequence[lost + 1 : lost + 3] == ["sync", "get_children"]
     await free(lab, zk)
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
-async def test_f2_a_second_znode_that_turns_up_later_is_deleted(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+@pytest.mark.row("F2")
+@pytest.mark.parametrize("layout", NAMINGS)
+async def test_a_second_znode_that_turns_up_later_is_deleted(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     other = await lab.client()
     async with Lock(other, "/lock") as held, trio.open_nursery() as nursery:
-        nursery.start_soon(hold_until_cancelled, Lock(zk, "/lock", naming=naming))
+        nursery.start_soon(hold_until_cancelled, Lock(zk, "/lock", layout=layout))
         await trio.sleep(1)
         path = next(path for path in lab.server.dump("/lock") if path.endswith("1"))
         await zk.create(path[:-10], ephemeral=True, sequential=True)
         await other.set(held.path, b"x")  # it looks again
         await trio.sleep(1)
         assert path in lab.server.dump()
-        assert await nodes(lab) == (2 if naming == "curator" else 3)
+        assert await nodes(lab) == (2 if layout == "curator" else 3)
         nursery.cancel_scope.cancel()
     await free(lab, zk, other)
 
@@ -94,23 +96,23 @@ async def hold_until_cancelled(lock: Lock) -> None:
         await trio.sleep_forever()
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.row("F4", "F5")
+@pytest.mark.parametrize("layout", NAMINGS)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f4_f5_delete_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, naming: Naming
+async def test_delete_and_the_connection_is_lost(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
-    lock = Lock(zk, "/lock", naming=naming)
+    lock = Lock(zk, "/lock", layout=layout)
     async with lock:
-        fault = lab.server.fault(op=DELETE[naming], path="/lock/*", when=when, action="disconnect")
+        fault = lab.server.fault(op=DELETE[layout], path="/lock/*", when=when, action="disconnect")
         fault.__enter__()
     fault.__exit__(None, None, None)
     assert fault.fired == 1
     await free(lab, zk)
 
 
-async def test_f6_the_session_expires_while_creating(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F6")
+async def test_the_session_expires_while_creating(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/lock")
     first = zk.session.id
     async with trio.open_nursery() as nursery:
@@ -151,9 +153,8 @@ async def wait_in_queue(
     return won[0]
 
 
-async def test_f7_the_session_expires_while_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F7")
+async def test_the_session_expires_while_waiting(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async def expire(holding: Grant) -> None:
         lab.server.expire(zk.session.id)
 
@@ -162,7 +163,10 @@ async def test_f7_the_session_expires_while_waiting(
     assert grant.sequence == 2, "at the end of the queue"
 
 
-async def test_f7_or_that_is_raised(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F7")
+async def test_on_request_an_expiry_while_waiting_is_raised(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with Lock(other, "/lock"), trio.open_nursery() as nursery:
 
@@ -177,9 +181,8 @@ async def test_f7_or_that_is_raised(autojump_clock: MockClock, lab: Lab, zk: Zoo
     await free(lab, zk, other)
 
 
-async def test_f8_the_session_expires_while_holding(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F8")
+async def test_the_session_expires_while_holding(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     before = lab.requests(zk)["delete"]
     with pytest.raises(LockLost) as caught:
         async with Lock(zk, "/lock") as grant:
@@ -192,10 +195,9 @@ async def test_f8_the_session_expires_while_holding(
         assert again.token > grant.token
 
 
-async def test_f8_a_lost_lock_is_not_entered_again(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
-    """Curator's says yes there (trap E-14)."""
+@pytest.mark.row("F8", "E-14")
+async def test_a_lost_lock_is_not_entered_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    """Curator's mutex lets its thread in again."""
     lock = Lock(zk, "/lock", reentrant=True)
     with pytest.raises(LockLost):
         async with lock:
@@ -209,7 +211,8 @@ async def test_f8_a_lost_lock_is_not_entered_again(
         assert await nodes(lab) == 1
 
 
-async def test_f9_the_session_expires_while_releasing(
+@pytest.mark.row("F9")
+async def test_the_session_expires_while_releasing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     session = zk.session.id
@@ -223,7 +226,8 @@ async def test_f9_the_session_expires_while_releasing(
     await free(lab, zk)
 
 
-async def test_f14_a_holder_that_gave_up_does_not_block_when_its_session_lives_on(
+@pytest.mark.row("F14")
+async def test_a_holder_that_gave_up_does_not_block_when_its_session_lives_on(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     with pytest.raises(LockLost) as caught:
@@ -236,7 +240,8 @@ async def test_f14_a_holder_that_gave_up_does_not_block_when_its_session_lives_o
     assert zk.session.generation == 1
 
 
-async def test_f15_an_operator_deletes_the_waiters_znode(
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_the_waiters_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -249,7 +254,8 @@ async def test_f15_an_operator_deletes_the_waiters_znode(
     assert (grant.requeues, grant.sequence) == (1, 2)
 
 
-async def test_f15_half_of_a_bridge_is_as_good_as_none(
+@pytest.mark.row("F15")
+async def test_half_of_a_bridge_is_as_good_as_none(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -259,11 +265,12 @@ async def test_f15_half_of_a_bridge_is_as_good_as_none(
         await other.delete(f"/lock/{name}")
         lab.server.disconnect(zk.session.id)
 
-    grant = await wait_in_queue(lab, zk, other, delete, naming="both")
+    grant = await wait_in_queue(lab, zk, other, delete, layout="both")
     assert grant.requeues == 1
 
 
-async def test_f15_an_operator_deletes_the_holders_znode(
+@pytest.mark.row("F15")
+async def test_an_operator_deletes_the_holders_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -275,7 +282,8 @@ async def test_f15_an_operator_deletes_the_holders_znode(
     await free(lab, zk, other)
 
 
-async def test_f16_an_operator_deletes_the_predecessor(
+@pytest.mark.row("F16")
+async def test_an_operator_deletes_the_predecessor(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     clients = [await lab.client() for _ in range(4)]
@@ -296,7 +304,8 @@ async def test_f16_an_operator_deletes_the_predecessor(
     await free(lab, zk, *clients)
 
 
-async def test_f17_the_parent_goes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F17")
+async def test_the_parent_is_deleted(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """Containers go with their last child, at any moment (recipe-rules.md 0.15)."""
     lock = Lock(zk, "/a/b/lock")
     async with lock as first:
@@ -311,7 +320,8 @@ async def test_f17_the_parent_goes(autojump_clock: MockClock, lab: Lab, zk: ZooK
     assert caught.value.reason is LossReason.NODE_DELETED
 
 
-async def test_f17_a_new_container_may_be_gone_before_its_first_child(
+@pytest.mark.row("F17")
+async def test_a_new_container_may_be_gone_before_its_first_child(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/lock")
@@ -320,7 +330,8 @@ async def test_f17_a_new_container_may_be_gone_before_its_first_child(
             assert await nodes(lab) == 1
 
 
-async def test_f18_foreign_children_do_not_count(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F18")
+async def test_foreign_children_do_not_count(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     lab.server.load({"/lock/0": b"", "/lock/-x": b"", "/lock/leases": b"", "/lock/junk0000000000": b""})
     async with Lock(zk, "/lock"), trio.open_nursery() as nursery:
         with pytest.raises(WouldBlock):
@@ -328,14 +339,16 @@ async def test_f18_foreign_children_do_not_count(autojump_clock: MockClock, lab:
         nursery.cancel_scope.cancel()
 
 
-async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
+@pytest.mark.row("F19")
+async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await lose_while_stopped(autojump_clock, Lock(zk, "/lock"))
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
-async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, naming: Naming) -> None:
+@pytest.mark.row("F20")
+@pytest.mark.parametrize("layout", NAMINGS)
+async def test_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, layout: LockLayout) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
     await zk.create("/lock")
@@ -348,7 +361,7 @@ async def test_f20_cancelled_at_every_step(autojump_clock: MockClock, lab: Lab, 
                 nursery.start_soon(hold_for, Lock(other, "/lock"), 2.2)
                 await trio.sleep(0.1)
                 with trio.move_on_after(steps + 0.4) as scope:
-                    async with Lock(zk, "/lock", naming=naming):
+                    async with Lock(zk, "/lock", layout=layout):
                         pass
                 cancelled += scope.cancelled_caught
         await trio.sleep(5)
@@ -362,7 +375,8 @@ async def hold_for(lock: Lock, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-async def test_f20_cancelled_without_a_connection_returns_at_once(
+@pytest.mark.row("F20")
+async def test_cancelled_without_a_connection_returns_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -381,8 +395,9 @@ async def test_f20_cancelled_without_a_connection_returns_at_once(
     assert zk.session.generation == 1
 
 
+@pytest.mark.row("F21")
 @pytest.mark.parametrize("denied", [Perms.CREATE, Perms.DELETE, Perms.READ])
-async def test_f21_what_is_denied_is_said_at_once(
+async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, denied: Perms, caplog: pytest.LogCaptureFixture
 ) -> None:
     everybody = Id("world", "anyone")
@@ -394,9 +409,8 @@ async def test_f21_what_is_denied_is_said_at_once(
     assert await nodes(lab) == (denied is Perms.DELETE), "an operator has to look after that one"
 
 
-async def test_f22_a_read_only_server_grants_nothing(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F22")
+async def test_a_read_only_server_grants_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """The client never asks to be served by one, so that it is refused and waits for another; what is refused
     as a write all the same is said at once."""
     await zk.create("/lock")
@@ -408,7 +422,8 @@ async def test_f22_a_read_only_server_grants_nothing(
     await free(lab, zk)
 
 
-async def test_f23_a_predecessor_whose_data_changes_and_changes(
+@pytest.mark.row("F23")
+async def test_a_predecessor_whose_data_keep_changing_is_waited_for(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -426,7 +441,8 @@ async def test_f23_a_predecessor_whose_data_changes_and_changes(
     assert lists > 3
 
 
-async def test_f24_numbers_run_out_in_a_read_write_lock_too(
+@pytest.mark.row("F24")
+async def test_numbers_run_out_in_a_read_write_lock_too(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     lab.count_children("/lock", 2147483646)
@@ -461,22 +477,24 @@ async def test_the_default_client_ends_the_body_too(autojump_clock: MockClock, l
     assert caught.value.reason is LossReason.SESSION_EXPIRED
 
 
+@pytest.mark.row("F24")
 @pytest.mark.parametrize("created", [2147483645, 2147483646])
-async def test_f24_neither_half_of_a_bridge_may_have_the_last_number(
+async def test_neither_half_of_a_bridge_may_have_the_last_number(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, created: int
 ) -> None:
     """The next of kazoo's would have it too, and would not wait for ours."""
     lab.count_children("/lock", created)
     if created == 2147483645:
-        async with Lock(zk, "/lock", naming="both") as grant:
+        async with Lock(zk, "/lock", layout="both") as grant:
             assert [path[-10:] for path in grant.paths] == ["2147483645", "2147483646"]
     else:
         with pytest.raises(SequenceExhausted):
-            await Lock(zk, "/lock", naming="both").acquire()
+            await Lock(zk, "/lock", layout="both").acquire()
     await free(lab, zk)
 
 
-async def test_f21_what_cannot_be_released_does_not_hide_what_the_body_raised(
+@pytest.mark.row("F21")
+async def test_what_cannot_be_released_does_not_hide_what_the_body_raised(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     await zk.create("/lock", acl=[ACL(Perms.ALL & ~Perms.DELETE, Id("world", "anyone"))])
@@ -486,7 +504,8 @@ async def test_f21_what_cannot_be_released_does_not_hide_what_the_body_raised(
     assert any("NoAuthError" in note for note in caught.value.__notes__)
 
 
-async def test_f21_a_holder_that_may_not_look_any_more_goes_on(
+@pytest.mark.row("F21")
+async def test_a_holder_that_may_not_look_any_more_goes_on(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()

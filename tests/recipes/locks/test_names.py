@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pyzk.recipes.locks.names import Kind, Naming, Purpose, parse, queue
+from pyzk.protocol.layouts import ContenderKind, in_order, parse
+from pyzk.recipes.locks.role import LockLayout, Purpose, Role
 
 U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
 H32 = U36.replace("-", "")
@@ -15,27 +16,27 @@ H32 = U36.replace("-", "")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        (f"_c_{U36}-lock-0000000012", Kind.CURATOR_LOCK),
-        (f"_c_{U36}-__READ__0000000012", Kind.CURATOR_READ),
-        (f"_c_{U36}-__WRIT__0000000012", Kind.CURATOR_WRITE),
-        (f"_c_{U36}-latch-0000000012", Kind.CURATOR_LATCH),
-        (f"_c_{U36}-lease-0000000012", Kind.CURATOR_LEASE),
-        (f"{H32}__lock__0000000012", Kind.KAZOO_LOCK),
-        (f"z{H32}__lock__0000000012", Kind.KAZOO_LOCK),
-        (f"{H32}__rlock__0000000012", Kind.KAZOO_READ),
-        (f"_c_{H32}-lock-0000000012", Kind.CURATOR_LOCK),
-        (f"lock-{H32}-0000000012", Kind.AIOZK_LOCK),
-        (f"read-{H32}-0000000012", Kind.AIOZK_READ),
-        (f"write-{H32}-0000000012", Kind.AIOZK_WRITE),
-        (f"candidate-{H32}-0000000012", Kind.AIOZK_CANDIDATE),
-        ("x-72057594037927937-0000000012", Kind.ZOOKEEPER_LOCK),
-        ("n_0000000012", Kind.ZOOKEEPER_CANDIDATE),
+        (f"_c_{U36}-lock-0000000012", ContenderKind.CURATOR_LOCK),
+        (f"_c_{U36}-__READ__0000000012", ContenderKind.CURATOR_READ),
+        (f"_c_{U36}-__WRIT__0000000012", ContenderKind.CURATOR_WRITE),
+        (f"_c_{U36}-latch-0000000012", ContenderKind.CURATOR_LATCH),
+        (f"_c_{U36}-lease-0000000012", ContenderKind.CURATOR_LEASE),
+        (f"{H32}__lock__0000000012", ContenderKind.KAZOO_LOCK),
+        (f"z{H32}__lock__0000000012", ContenderKind.KAZOO_LOCK),
+        (f"{H32}__rlock__0000000012", ContenderKind.KAZOO_READ),
+        (f"_c_{H32}-lock-0000000012", ContenderKind.CURATOR_LOCK),
+        (f"lock-{H32}-0000000012", ContenderKind.AIOZK_LOCK),
+        (f"read-{H32}-0000000012", ContenderKind.AIOZK_READ),
+        (f"write-{H32}-0000000012", ContenderKind.AIOZK_WRITE),
+        (f"candidate-{H32}-0000000012", ContenderKind.AIOZK_CANDIDATE),
+        ("x-72057594037927937-0000000012", ContenderKind.ZOOKEEPER_LOCK),
+        ("n_0000000012", ContenderKind.ZOOKEEPER_CANDIDATE),
     ],
 )
-def test_every_known_name_is_read(name: str, kind: Kind) -> None:
-    place = parse(name)
-    assert place is not None
-    assert (place.kind, place.sequence) == (kind, 12)
+def test_every_known_name_is_read(name: str, kind: ContenderKind) -> None:
+    contender = parse(name)
+    assert contender is not None
+    assert (contender.kind, contender.sequence) == (kind, 12)
 
 
 @pytest.mark.parametrize(
@@ -66,38 +67,38 @@ def test_negative_numbers_are_read_behind_the_marker() -> None:
     """-lock-0000000012 is 12; the sign of a number that ran over has its own dash (recipe-rules.md 0.5)."""
     numbers = {"-2147483648": -2147483648, "-000000003": -3, "2147483647": 2147483647}
     for text, number in numbers.items():
-        place = parse(f"_c_{U36}-lock-{text}")
-        assert place is not None
-        assert place.sequence == number
+        contender = parse(f"_c_{U36}-lock-{text}")
+        assert contender is not None
+        assert contender.sequence == number
 
 
 def test_the_last_marker_counts() -> None:
-    place = parse(f"a__lock__-lock-{H32}__rlock__0000000001")
-    assert place is not None
-    assert place.kind is Kind.KAZOO_READ
+    contender = parse(f"a__lock__-lock-{H32}__rlock__0000000001")
+    assert contender is not None
+    assert contender.kind is ContenderKind.KAZOO_READ
 
 
 def test_the_number_orders_and_nothing_else() -> None:
     names = ["n_0000000003", f"{H32}__lock__0000000001", "junk", f"_c_{U36}-lock-0000000002"]
-    places, unknown = queue(names)
-    assert [place.sequence for place in places] == [1, 2, 3]
+    contenders, unknown = in_order(names)
+    assert [contender.sequence for contender in contenders] == [1, 2, 3]
     assert unknown == ["junk"]
 
 
 @pytest.mark.parametrize("purpose", Purpose)
-@pytest.mark.parametrize("naming", ["curator", "kazoo", "both"])
-def test_our_names_are_those_of_the_libraries(purpose: Purpose, naming: Naming) -> None:
-    prefixes = purpose.prefixes(naming, U36)
+@pytest.mark.parametrize("layout", ["curator", "kazoo", "both"])
+def test_our_names_are_those_of_the_libraries(purpose: Purpose, layout: LockLayout) -> None:
+    prefixes = Role(purpose, layout).prefixes(U36)
     kinds = []
     for prefix in prefixes:
-        place = parse(prefix + "0000000007")
-        assert place is not None
-        assert place.kind.shared == purpose.shared
-        kinds.append(place.kind)
-    assert kinds == list(purpose.value) if naming == "both" else len(kinds) == 1
-    if naming != "kazoo":
+        contender = parse(prefix + "0000000007")
+        assert contender is not None
+        assert contender.kind.shared == purpose.shared
+        kinds.append(contender.kind)
+    assert kinds == list(purpose.value) if layout == "both" else len(kinds) == 1
+    if layout != "kazoo":
         assert re.fullmatch(rf"_c_{U36}-(lock-|latch-|__READ__|__WRIT__)", prefixes[0])
-    if naming == "kazoo":
+    if layout == "kazoo":
         assert re.fullmatch(rf"{H32}__r?lock__", prefixes[0])
-    if naming == "both":
+    if layout == "both":
         assert re.fullmatch(rf"z{H32}__r?lock__", prefixes[1])

@@ -1,4 +1,4 @@
-"""The invariants I-1 to I-9 under random schedules, for locks and read/write locks, in every naming mode.
+"""The invariants I-1 to I-9 under random schedules, for locks and read/write locks, in every layout mode.
 
 HYPOTHESIS_PROFILE=nightly tries 14,000 schedules; what failed is kept in .hypothesis and tried first.
 """
@@ -17,6 +17,8 @@ from pyzk.recipes import Lock
 from ...support.lab import open_lab
 from .schedules import Step, run_schedule, steps
 
+pytestmark = pytest.mark.row("I-1", "I-2", "I-3", "I-4", "I-5", "I-6", "I-7", "I-8", "I-9")
+
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 EXAMPLES = 2_000 if NIGHTLY else 80
 
@@ -29,19 +31,19 @@ NAMINGS = {
     "beside Go": ["both", "Go", "curator"],
 }
 CASES = [
-    (kind, naming)
+    (kind, layout)
     for kind in KINDS
-    for naming in NAMINGS
-    if kind == "lock" or not naming.startswith("beside")
+    for layout in NAMINGS
+    if kind == "lock" or not layout.startswith("beside")
 ]
 
 
-@pytest.mark.parametrize(("kind", "naming"), CASES)
-def test_whatever_happens(kind: str, naming: str) -> None:
+@pytest.mark.parametrize(("kind", "layout"), CASES)
+def test_the_invariants_hold_under_any_schedule(kind: str, layout: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(steps(KINDS[kind]))
     def check(schedule: list[Step]) -> None:
-        grants = run_schedule(schedule, NAMINGS[naming])
+        grants = run_schedule(schedule, NAMINGS[layout])
         event(f"{min(len(grants.intervals), 5)} grants or more")
 
     check()
@@ -54,9 +56,10 @@ ARRIVALS = st.lists(
 )
 
 
+@pytest.mark.row("I-5", "I-16")
 @settings(max_examples=EXAMPLES)
 @given(ARRIVALS)
-def test_i5_i16_without_faults_everything_has_its_price(arrivals: list[tuple[float, float]]) -> None:
+def test_without_faults_every_wait_costs_what_the_formula_says(arrivals: list[tuple[float, float]]) -> None:
     """Three requests for who finds it free, five and one event for who does not: whenever they come."""
     free_at, contended = 0.0, 0
     for arrival, hold in sorted(arrivals):

@@ -18,13 +18,15 @@ from pyzk.client import ZooKeeper, ZooKeeperError
 from pyzk.recipes import LockLost
 from pyzk.recipes.locks.acquiring import Grants
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.locks.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 from pyzk.server.core.txn import AnyEffect
 
 from ...support.lab import SESSION_TIMEOUT, Lab, open_lab
 from ...support.oracle import Oracle
 from ...support.trouble import PAUSES, Trouble
 from .test_semaphore import GATE, LEASES, children
+
+pytestmark = pytest.mark.row("I-2", "I-3", "I-4", "I-6", "I-8", "I-9", "I-10")
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 EXAMPLES = 10_000 if NIGHTLY else 200
@@ -89,7 +91,7 @@ class LeaseOracle(Oracle):
     :ivar queues: the zxids at which the gate was made, and its numbers began anew.
     """
 
-    def __init__(self, lab: Lab, layout: LayoutName) -> None:
+    def __init__(self, lab: Lab, layout: SemaphoreLayout) -> None:
         self._leases = LEASES[layout]
         self._gate = GATE[layout]
         self.most = 0
@@ -136,7 +138,7 @@ class Run:
     lab: Lab
     clients: list[ZooKeeper]
     operator: ZooKeeper
-    layout: LayoutName
+    layout: SemaphoreLayout
     semaphores: list[Semaphore]
     oracle: LeaseOracle
     trouble: Trouble
@@ -240,7 +242,7 @@ class Run:
 _JUST_ENDED = 1  # a watch whose removal was begun in this moment
 
 
-def run_schedule(schedule: Sequence[Step], layout: LayoutName) -> Run:
+def run_schedule(schedule: Sequence[Step], layout: SemaphoreLayout) -> Run:
     """Carry out a schedule; raises AssertionError if anything did not hold."""
 
     async def main() -> Run:
@@ -260,7 +262,7 @@ def run_schedule(schedule: Sequence[Step], layout: LayoutName) -> Run:
 
 
 @pytest.mark.parametrize("layout", ["curator", "kazoo"])
-def test_whatever_happens(layout: LayoutName) -> None:
+def test_the_invariants_hold_under_any_schedule(layout: SemaphoreLayout) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(STEPS)
     def check(schedule: list[Step]) -> None:

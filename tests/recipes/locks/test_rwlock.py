@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
 from pyzk.recipes import PARENT, PREDECESSOR, Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock, revoke
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.role import LockLayout
 
 from ...support.lab import Lab
 
@@ -24,12 +24,14 @@ async def use(side: Lock, seconds: float, log: list[str], name: str) -> None:
         log.append(f"-{name}")
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
-async def test_readers_share_and_writers_do_not(autojump_clock: MockClock, lab: Lab, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", NAMINGS)
+async def test_readers_share_and_writers_do_not(
+    autojump_clock: MockClock, lab: Lab, layout: LockLayout
+) -> None:
     log: list[str] = []
     async with trio.open_nursery() as nursery:
         for name in ["r1", "r2", "w1", "r3", "w2", "r4", "r5"]:
-            rw = RWLock(await lab.client(), "/rw", naming=naming)
+            rw = RWLock(await lab.client(), "/rw", layout=layout)
             nursery.start_soon(use, rw.read() if name[0] == "r" else rw.write(), 10, log, name)
             await trio.sleep(0.1)
     together = ["".join(sorted(group)) for _, group in groupby(log, lambda entry: entry[0])]
@@ -67,12 +69,12 @@ async def test_plain_locks_count_as_writers(autojump_clock: MockClock, lab: Lab,
             await Lock(other, "/rw").acquire(wait=False)
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 async def test_a_writer_becomes_a_reader(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     other = await lab.client()
-    rw, others = RWLock(zk, "/rw", naming=naming), RWLock(other, "/rw", naming=naming)
+    rw, others = RWLock(zk, "/rw", layout=layout), RWLock(other, "/rw", layout=layout)
     log: list[str] = []
     async with trio.open_nursery() as nursery, rw.write() as grant:
         token, paths = grant.token, grant.paths
@@ -102,12 +104,12 @@ class _Deadlines(trio.abc.Instrument):
         self.seen.add(self._scope.deadline)
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 async def test_the_block_of_a_writer_ends_with_the_lease_at_every_step_of_a_downgrade(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     """The whole process may be stopped at any of them."""
-    async with RWLock(zk, "/rw", naming=naming).write() as grant:
+    async with RWLock(zk, "/rw", layout=layout).write() as grant:
         with grant.scope() as scope:
             deadlines = _Deadlines(scope)
             trio.lowlevel.add_instrument(deadlines)
@@ -126,11 +128,11 @@ async def test_readers_come_in_beside_a_downgraded_writer(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 async def test_a_downgrade_survives_a_lost_connection(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming, when: str
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout, when: str
 ) -> None:
-    async with RWLock(zk, "/rw", naming=naming).write() as grant:
+    async with RWLock(zk, "/rw", layout=layout).write() as grant:
         fault = lab.server.fault(op="multi", when=when, action="disconnect")  # type: ignore[arg-type]
         with fault:
             async with grant.downgrade() as reading:
@@ -193,7 +195,7 @@ async def test_a_writer_may_read_and_write_again(autojump_clock: MockClock, lab:
 
 
 def test_it_has_no_local_queue() -> None:
-    with pytest.raises(TypeError, match="local queue"):
+    with pytest.raises(TypeError, match="local_queue"):
         RWLock(None, "/rw", local_queue=True)  # type: ignore[arg-type]
 
 
@@ -207,12 +209,12 @@ async def test_a_writer_becomes_a_reader_only_once(
         await grant.verify()
 
 
-@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("layout", NAMINGS)
 async def test_a_downgrade_below_a_path_that_looks_like_a_writer(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, naming: Naming
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LockLayout
 ) -> None:
     path = "/__lock__/__WRIT__"
-    async with RWLock(zk, path, naming=naming).write() as grant, grant.downgrade() as reading:
+    async with RWLock(zk, path, layout=layout).write() as grant, grant.downgrade() as reading:
         assert all(path.startswith("/__lock__/__WRIT__/") for path in reading.paths)
         await reading.verify()
 

@@ -13,12 +13,12 @@ from pyzk.client import SetData, ZooKeeper
 from pyzk.recipes import ForeignLayout, InconsistentLimit, LockLost, WouldBlock
 from pyzk.recipes.codecs import INT32, MalformedValue
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.locks.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 from pyzk.recipes.shared_value import SharedValue
 
 from ...support.lab import TICK, Lab
 
-LAYOUTS: list[LayoutName] = ["curator", "kazoo"]
+LAYOUTS: list[SemaphoreLayout] = ["curator", "kazoo"]
 both_layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 LEASES = {"curator": "/pool/leases", "kazoo": "/pool"}
@@ -29,7 +29,7 @@ def children(lab: Lab, path: str) -> list[str]:
     return [p for p in lab.server.dump() if p.rpartition("/")[0] == path]
 
 
-async def free(lab: Lab, layout: LayoutName, *clients: ZooKeeper) -> None:
+async def free(lab: Lab, layout: SemaphoreLayout, *clients: ZooKeeper) -> None:
     """Nothing is left: no lease, nobody at the gate, no watch."""
     for zk in clients:
         await zk.janitor.idle()
@@ -66,7 +66,7 @@ class Users:
 
 @both_layouts
 async def test_as_many_as_the_limit_are_admitted_in_order(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     clients = [await lab.client() for _ in range(5)]
     async with trio.open_nursery() as nursery:
@@ -113,7 +113,9 @@ async def test_kazoos_layout(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper)
 
 
 @both_layouts
-async def test_what_it_costs(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName) -> None:
+async def test_what_it_costs(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
+) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     async with semaphore:
         pass
@@ -127,8 +129,8 @@ async def test_what_it_costs(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper,
 
 
 @both_layouts
-async def test_who_waits_watches_the_leases_only_at_the_gate(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_only_the_waiter_at_the_gate_watches_the_leases(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     """A freed lease wakes one, however many wait."""
     clients = [await lab.client() for _ in range(5)]
@@ -150,7 +152,7 @@ async def test_who_waits_watches_the_leases_only_at_the_gate(
 
 @both_layouts
 async def test_a_lease_has_a_token_and_a_fence(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     async with semaphore as first, semaphore as second:
@@ -167,7 +169,7 @@ async def test_a_lease_has_a_token_and_a_fence(
 
 @both_layouts
 async def test_several_are_had_together_or_not_at_all(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 3, layout=layout)
     async with trio.open_nursery() as nursery:
@@ -186,9 +188,10 @@ async def test_several_are_had_together_or_not_at_all(
     await free(lab, layout, zk)
 
 
+@pytest.mark.row("E-36")
 @both_layouts
-async def test_e36_two_who_want_two_of_two_do_not_block_each_other(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName
+async def test_two_that_want_two_of_two_do_not_block_each_other(
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout
 ) -> None:
     clients = [await lab.client() for _ in range(2)]
     rounds = 0
@@ -207,9 +210,10 @@ async def test_e36_two_who_want_two_of_two_do_not_block_each_other(
     await free(lab, layout, *clients)
 
 
+@pytest.mark.row("E-36")
 @both_layouts
-async def test_e36_whichever_lease_is_returned_goes_to_the_next(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_whichever_lease_is_returned_goes_to_the_next(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     for leaving in ("a", "b", "c"):
         async with trio.open_nursery() as nursery:
@@ -246,7 +250,9 @@ async def test_the_manual_form(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
 
 
 @both_layouts
-async def test_try_acquire(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName) -> None:
+async def test_try_acquire(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
+) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     async with semaphore.try_acquire():
         with pytest.raises(WouldBlock):
@@ -259,7 +265,7 @@ async def test_try_acquire(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, l
 
 
 @both_layouts
-async def test_holders(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName) -> None:
+async def test_holders(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout) -> None:
     other = await lab.client()
     semaphore = Semaphore(zk, "/pool", 3, layout=layout, data=b"first")
     assert await semaphore.holders() == []
@@ -317,7 +323,7 @@ async def test_several_can_be_waited_for_that_are_not_there_yet(
     await free(lab, "curator", zk)
 
 
-async def test_a_limit_that_is_no_number_is_said_to_who_waits(
+async def test_a_limit_that_is_no_number_is_raised_in_those_who_wait(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     limit = SharedValue(zk, "/limit", INT32)
@@ -339,7 +345,7 @@ def test_limits_that_make_no_sense() -> None:
     zk: ZooKeeper = None  # type: ignore[assignment]
     with pytest.raises(ValueError, match="at least one lease"):
         Semaphore(zk, "/pool", 0)
-    with pytest.raises(ValueError, match="are not to be had"):
+    with pytest.raises(ValueError, match="can never be acquired"):
         Semaphore(zk, "/pool", 2).acquire_many(3)
     with pytest.raises(ValueError, match="at least one lease"):
         Semaphore(zk, "/pool", 2).acquire_many(0)
@@ -367,7 +373,7 @@ async def test_a_limit_that_another_has_not_stored_yet_is_stored(
 
 @pytest.mark.parametrize("op", ["create", "set_data", "get_data"])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_storing_it_survives_a_lost_connection(
+async def test_storing_the_limit_survives_a_lost_connection(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str, when: str
 ) -> None:
     if op == "set_data":
@@ -377,7 +383,9 @@ async def test_storing_it_survives_a_lost_connection(
             assert lab.server.dump()["/pool"] == b"2"
 
 
-async def test_two_who_store_it_at_the_same_time(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_two_clients_store_the_limit_at_the_same_time(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     """One is overtaken between reading that there is none and storing his own."""
     await zk.create("/pool")
     other = await lab.client()

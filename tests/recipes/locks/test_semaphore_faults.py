@@ -11,19 +11,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import (
-    ACL,
-    ClosingError,
-    Id,
-    NoAuthError,
-    NoNodeError,
-    Perms,
-    SessionExpiredError,
-    ZooKeeper,
-)
+from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.semaphore import Semaphore
-from pyzk.recipes.locks.semaphore_layouts import LayoutName
+from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 
 from ...support.lab import Lab, lose_while_stopped
 from .test_semaphore import GATE, LEASES, both_layouts, children, free
@@ -31,18 +22,19 @@ from .test_semaphore import GATE, LEASES, both_layouts, children, free
 both_times = pytest.mark.parametrize("when", ["before", "after"])
 
 
-def leases(lab: Lab, layout: LayoutName = "curator") -> int:
+def leases(lab: Lab, layout: SemaphoreLayout = "curator") -> int:
     return len(children(lab, LEASES[layout]))
 
 
 # --- F1 to F5: the connection is lost -----------------------------------------------------------------------
 
 
+@pytest.mark.row("F1", "F2", "F3")
 @both_layouts
 @both_times
 @pytest.mark.parametrize("count", [1, 3])
-async def test_f1_f2_f3_creating_leases_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, count: int
+async def test_creating_leases_and_the_connection_is_lost(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, count: int
 ) -> None:
     """They are there once, found by a sync and a list where the reply was lost (F3: the sync is what makes a
     lagging follower safe)."""
@@ -60,10 +52,11 @@ async def test_f1_f2_f3_creating_leases_and_the_connection_is_lost(
     await free(lab, layout, zk)
 
 
+@pytest.mark.row("F1", "F2", "F3")
 @both_layouts
 @both_times
-async def test_f1_f2_f3_creating_at_the_gate_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any
+async def test_creating_at_the_gate_and_the_connection_is_lost(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any
 ) -> None:
     async with Semaphore(zk, "/pool", 1, layout=layout):
         pass
@@ -73,11 +66,12 @@ async def test_f1_f2_f3_creating_at_the_gate_and_the_connection_is_lost(
     await free(lab, layout, zk)
 
 
+@pytest.mark.row("F4", "F5")
 @both_layouts
 @both_times
 @pytest.mark.parametrize("what", ["lease", "gate"])
-async def test_f4_f5_deleting_and_the_connection_is_lost(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, when: Any, what: str
+async def test_deleting_and_the_connection_is_lost(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, what: str
 ) -> None:
     parent = LEASES[layout] if what == "lease" else GATE[layout]
     with lab.server.fault(op="delete", path=f"{parent}/*", when=when, action="disconnect"):
@@ -95,9 +89,10 @@ async def expire_after(lab: Lab, zk: ZooKeeper, seconds: float) -> None:
     lab.server.expire(session)
 
 
+@pytest.mark.row("F6")
 @both_layouts
-async def test_f6_the_session_expires_while_creating(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_the_session_expires_while_creating(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
     async with trio.open_nursery() as nursery:
@@ -114,7 +109,7 @@ async def wait_for_a_lease(
     lab: Lab,
     zk: ZooKeeper,
     other: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     meanwhile: Callable[[], Awaitable[None]],
     at_the_gate: bool = True,
     **options: Any,
@@ -147,10 +142,11 @@ async def wait_for_a_lease(
     return won[0]
 
 
+@pytest.mark.row("F7")
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
-async def test_f7_the_session_expires_while_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+async def test_the_session_expires_while_waiting(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def expire() -> None:
         lab.server.expire(zk.session.id)
@@ -160,10 +156,11 @@ async def test_f7_the_session_expires_while_waiting(
     assert lease.sequence == (2 if at_the_gate else 3), "at the end of the queue"
 
 
+@pytest.mark.row("F7")
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
-async def test_f7_or_that_is_raised(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+async def test_on_request_an_expiry_while_waiting_is_raised(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout), trio.open_nursery() as nursery:
@@ -177,9 +174,10 @@ async def test_f7_or_that_is_raised(
     await free(lab, layout, zk, other)
 
 
+@pytest.mark.row("F8")
 @both_layouts
-async def test_f8_the_session_expires_while_holding(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_the_session_expires_while_holding(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
     with pytest.raises(LockLost) as caught:
@@ -196,7 +194,8 @@ async def test_f8_the_session_expires_while_holding(
     await free(lab, layout, zk)
 
 
-async def test_f9_the_session_expires_while_releasing(
+@pytest.mark.row("F9")
+async def test_the_session_expires_while_releasing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     session = zk.session.id
@@ -213,10 +212,11 @@ async def test_f9_the_session_expires_while_releasing(
 # --- F10 to F14: servers and networks -----------------------------------------------------------------------
 
 
+@pytest.mark.row("F10", "F11")
 @both_layouts
 @pytest.mark.parametrize("keep_data", [True, False])
-async def test_f10_f11_the_server_restarts_while_holding_and_waiting(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, keep_data: bool
+async def test_the_server_restarts_while_holding_and_waiting(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, keep_data: bool
 ) -> None:
     clients = [await lab.client() for _ in range(3)]
     order = []
@@ -240,7 +240,8 @@ async def test_f10_f11_the_server_restarts_while_holding_and_waiting(
     await free(lab, layout, *clients)
 
 
-async def test_f14_who_waits_keeps_his_place_through_a_short_absence(
+@pytest.mark.row("F14")
+async def test_a_waiter_keeps_its_place_through_a_short_absence(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """At the gate that lasts as long as the session does, and no less: nothing is decided without it."""
@@ -260,9 +261,10 @@ async def test_f14_who_waits_keeps_his_place_through_a_short_absence(
 # --- F15 to F19 ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("F15")
 @both_layouts
-async def test_f15_an_operator_deletes_a_lease(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_an_operator_deletes_a_lease(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     with pytest.raises(LockLost) as caught:
@@ -274,10 +276,11 @@ async def test_f15_an_operator_deletes_a_lease(
     await free(lab, layout, zk, other)
 
 
+@pytest.mark.row("F15")
 @both_layouts
 @pytest.mark.parametrize("at_the_gate", [True, False])
-async def test_f15_an_operator_deletes_who_waits(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, at_the_gate: bool
+async def test_an_operator_deletes_a_waiter(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, at_the_gate: bool
 ) -> None:
     async def delete() -> None:
         [path] = [s.ephemerals[0] for s in lab.server.sessions() if s.id == zk.session.id]
@@ -288,9 +291,10 @@ async def test_f15_an_operator_deletes_who_waits(
     assert lease.requeues == 1
 
 
+@pytest.mark.row("F15")
 @both_layouts
-async def test_f15_a_gate_that_is_lost_just_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_a_gate_that_is_lost_just_before_the_lease_is_created(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     """Somebody else has come through the gate meanwhile, and taken the last lease."""
     other = await lab.client()
@@ -314,10 +318,11 @@ async def test_f15_a_gate_that_is_lost_just_before_the_lease_is_created(
     await free(lab, layout, zk, other)
 
 
+@pytest.mark.row("F15")
 @both_layouts
 @pytest.mark.parametrize("nth", [1, 2])
-async def test_f15_a_lease_that_is_deleted_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, nth: int
+async def test_a_lease_that_is_deleted_at_once(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, nth: int
 ) -> None:
     with lab.server.fault(
         op="get_data", path=f"{LEASES[layout]}/*", nth=nth, action="error", error=NoNodeError
@@ -328,9 +333,10 @@ async def test_f15_a_lease_that_is_deleted_at_once(
     await free(lab, layout, zk)
 
 
+@pytest.mark.row("F17")
 @both_layouts
-async def test_f17_the_parents_go(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_the_parents_are_deleted(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     semaphore = Semaphore(zk, "/pool", 1, layout=layout)
 
@@ -351,9 +357,10 @@ async def test_f17_the_parents_go(
         assert third.token > second.token
 
 
+@pytest.mark.row("F17")
 @both_layouts
-async def test_f17_the_leases_parent_goes_before_the_lease_is_created(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_the_leases_parent_is_deleted_before_the_lease_is_created(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     await zk.create("/keep")
@@ -371,9 +378,10 @@ async def test_f17_the_leases_parent_goes_before_the_lease_is_created(
     await free(lab, layout, zk, other)
 
 
+@pytest.mark.row("F18")
 @both_layouts
-async def test_f18_strangers_at_the_gate_do_not_count(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_strangers_at_the_gate_do_not_count(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.server.load({f"{GATE[layout]}/0": b"", f"{GATE[layout]}/junk0000000000": b""})
     with trio.fail_after(1):
@@ -381,7 +389,8 @@ async def test_f18_strangers_at_the_gate_do_not_count(
             assert leases(lab, layout) == 1
 
 
-async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
+@pytest.mark.row("F19")
+async def test_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await lose_while_stopped(autojump_clock, Semaphore(zk, "/pool", 1))
@@ -390,10 +399,11 @@ async def test_f19_a_process_that_was_stopped_learns_it_at_the_first_checkpoint(
 # --- F20 and F21: cancelled, denied -------------------------------------------------------------------------
 
 
+@pytest.mark.row("F20", "E-34")
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
-async def test_f20_e34_cancelled_at_every_step(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName, busy: bool
+async def test_cancelled_at_every_step(
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Every reply takes a second, and the caller has had enough after half a second, one and a half, ..."""
     zk, other = await lab.client(), await lab.client()
@@ -421,10 +431,11 @@ async def hold_for(semaphore: Semaphore, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
+@pytest.mark.row("F20", "E-34")
 @both_layouts
 @pytest.mark.parametrize("busy", [True, False])
-async def test_f20_e34_the_connection_is_lost_at_every_step(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName, busy: bool
+async def test_the_connection_is_lost_at_every_step(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, busy: bool
 ) -> None:
     """Once without the caller's noticing more than a delay, and once when he has had enough by then."""
     other = await lab.client()
@@ -458,9 +469,10 @@ async def lose_patience(fault: Any, seconds: float, scope: trio.CancelScope) -> 
     scope.cancel()
 
 
+@pytest.mark.row("F20")
 @both_layouts
-async def test_f20_cancelled_without_a_connection_returns_at_once(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_cancelled_without_a_connection_returns_at_once(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     other = await lab.client()
     async with Semaphore(other, "/pool", 1, layout=layout):
@@ -480,14 +492,15 @@ async def test_f20_cancelled_without_a_connection_returns_at_once(
 EVERYBODY = Id("world", "anyone")
 
 
+@pytest.mark.row("F21")
 @both_layouts
 @pytest.mark.parametrize("where", ["lease", "gate"])
 @pytest.mark.parametrize("denied", [Perms.CREATE, Perms.DELETE, Perms.READ])
-async def test_f21_what_is_denied_is_said_at_once(
+async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock,
     lab: Lab,
     zk: ZooKeeper,
-    layout: LayoutName,
+    layout: SemaphoreLayout,
     where: str,
     denied: Perms,
     caplog: pytest.LogCaptureFixture,
@@ -513,7 +526,8 @@ async def test_f21_what_is_denied_is_said_at_once(
 # --- F24 and the rest ---------------------------------------------------------------------------------------
 
 
-async def test_f24_the_numbers_of_leases_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F24")
+async def test_the_numbers_of_leases_run_out(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     lab.count_children("/pool/leases", 2147483646)
     async with Semaphore(zk, "/pool", 2) as lease:
         assert lease.path.endswith("-lease-2147483646")
@@ -523,9 +537,10 @@ async def test_f24_the_numbers_of_leases_run_out(autojump_clock: MockClock, lab:
     await free(lab, "curator", zk)
 
 
+@pytest.mark.row("F24")
 @both_layouts
-async def test_f24_the_numbers_of_the_gate_run_out(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+async def test_the_numbers_of_the_gate_run_out(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     lab.count_children(GATE[layout], 2147483646)
     async with Semaphore(zk, "/pool", 1, layout=layout):
@@ -537,7 +552,7 @@ async def test_f24_the_numbers_of_the_gate_run_out(
 
 @both_layouts
 async def test_a_closed_client_says_so_at_once(
-    autojump_clock: MockClock, lab: Lab, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, layout: SemaphoreLayout
 ) -> None:
     async with lab.connect() as zk:
         semaphore = Semaphore(zk, "/pool", 1, layout=layout)
@@ -547,7 +562,7 @@ async def test_a_closed_client_says_so_at_once(
 
 @both_layouts
 async def test_a_client_that_closes_lets_nobody_wait_for_ever(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: LayoutName
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     closing: list[ZooKeeper] = []
 
@@ -577,7 +592,8 @@ async def test_the_own_exception_of_the_body_comes_out_as_it_is(
     await free(lab, "curator", zk)
 
 
-async def test_e34_one_who_only_tried_leaves_nothing_when_the_connection_is_lost(
+@pytest.mark.row("E-34")
+async def test_one_who_only_tried_leaves_nothing_when_the_connection_is_lost(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()

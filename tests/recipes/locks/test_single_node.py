@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import Any
 
@@ -11,7 +12,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import Deadlock, Grant, LockLost, LossReason, WouldBlock
-from pyzk.recipes.locks.single_node import SingleNodeLock
+from pyzk.recipes.locks.single_node import SingleNodeLock, _turns
 
 from ...support.lab import SESSION_TIMEOUT, TICK, Lab
 
@@ -39,7 +40,9 @@ async def hold_for(zk: ZooKeeper, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-async def test_whoever_creates_it_has_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_the_creator_of_the_znode_has_the_lock(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with SingleNodeLock(zk, PATH, data=b"me") as grant:
         assert grant.path == PATH
@@ -54,6 +57,30 @@ async def test_whoever_creates_it_has_it(autojump_clock: MockClock, lab: Lab, zk
     async with SingleNodeLock(other, PATH).try_acquire() as later:
         assert later.token > grant.token
     await free(lab, zk, other)
+
+
+async def test_a_path_that_is_used_no_more_is_forgotten(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    async with SingleNodeLock(zk, PATH):
+        assert list(_turns[zk].of_path) == [PATH]
+    await free(lab, zk)
+    gc.collect()
+    assert not _turns[zk].of_path
+
+
+async def test_a_path_is_remembered_until_its_znode_is_deleted(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Or the next lock object would create the znode, and the deletion that is left would delete it."""
+    with lab.server.fault(op="delete", path=PATH, when="before", action="disconnect"):
+        async with SingleNodeLock(zk, PATH, cleanup_grace=0):
+            pass
+        gc.collect()
+        assert list(_turns[zk].of_path) == [PATH]
+        async with SingleNodeLock(zk, PATH) as grant:
+            await grant.verify()
+    await free(lab, zk)
 
 
 async def test_twenty_exclude_each_other_at_the_cost_that_is_said(
@@ -116,7 +143,8 @@ async def test_a_task_that_would_wait_for_itself(autojump_clock: MockClock, lab:
     await free(lab, zk)
 
 
-async def test_e63_other_children_of_the_parent_lead_to_no_creates(
+@pytest.mark.row("E-63")
+async def test_other_children_of_the_parent_lead_to_no_creates(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()

@@ -87,9 +87,10 @@ async def test_all_at_once(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -
     assert obtained == [tenancy.holder]
 
 
+@pytest.mark.row("F1", "F2")
 @pytest.mark.parametrize("renewed", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_connection_while_it_is_written(  # F1, F2
+async def test_a_lost_connection_while_it_is_written(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str, renewed: bool
 ) -> None:
     lease = lease_of(zk, "ours")
@@ -137,7 +138,8 @@ async def test_the_lock_is_lost_on_the_way(autojump_clock: MockClock, lab: Lab, 
     assert await other.get_children("/lease") == []
 
 
-async def test_a_cancelled_attempt_leaves_the_lock_free(  # F20
+@pytest.mark.row("F20")
+async def test_a_cancelled_attempt_leaves_the_lock_free(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     for tenths in range(0, 25, 3):
@@ -169,7 +171,8 @@ async def test_anything_else_is_an_error(
     assert await zk.get_children("/lease") == ["lease_holder"]
 
 
-async def test_what_the_server_refuses(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:  # F21
+@pytest.mark.row("F21")
+async def test_what_the_server_refuses(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/lease", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         await lease_of(zk, "ours").obtain()

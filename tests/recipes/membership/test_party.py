@@ -66,8 +66,9 @@ async def test_members_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) 
         Party(zk, "/party", "me", b"data")
 
 
+@pytest.mark.row("F18", "E-55")
 @layouts
-async def test_what_is_no_member_is_skipped(  # F18, E-55
+async def test_foreign_children_are_no_members(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     lab.server.load({"/party": b"", "/party/garbage": b"", "/party/x__party__": b"\xff"})
@@ -75,8 +76,9 @@ async def test_what_is_no_member_is_skipped(  # F18, E-55
     assert found == {"kazoo": ["�"], "kazoo-shallow": [], "curator-group": ["garbage", "x__party__"]}[layout]
 
 
+@pytest.mark.row("F7", "F8")
 @layouts
-async def test_the_session_expires(  # F7, F8
+async def test_the_session_expires(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     other = await lab.client()
@@ -92,10 +94,9 @@ async def test_the_session_expires(  # F7, F8
         assert stat.ephemeralOwner == zk.session.id
 
 
+@pytest.mark.row("F14")
 @layouts
-async def test_a_partition(  # F14
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
-) -> None:
+async def test_a_partition(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout) -> None:
     other = await lab.client()
     observer = Party(other, "/party", layout=layout)
     async with Party(zk, "/party", "me", layout=layout):
@@ -107,9 +108,10 @@ async def test_a_partition(  # F14
         assert await ids(observer) == ["me"]
 
 
+@pytest.mark.row("F1", "F2")
 @pytest.mark.parametrize("when", ["before", "after"])
 @layouts
-async def test_a_lost_connection_while_joining(  # F1, F2
+async def test_a_lost_connection_while_joining(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout, when: str
 ) -> None:
     with lab.server.fault(op="create", path="/party/*", when=when, action="disconnect"):  # type: ignore[arg-type]
@@ -117,7 +119,8 @@ async def test_a_lost_connection_while_joining(  # F1, F2
             assert await ids(party) == ["me"]
 
 
-async def test_deleted_by_an_operator_or_with_the_directory(  # F15, F17
+@pytest.mark.row("F15", "F17")
+async def test_deleted_by_an_operator_or_with_the_directory(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with Party(zk, "/a/party", "me") as party:
@@ -127,8 +130,9 @@ async def test_deleted_by_an_operator_or_with_the_directory(  # F15, F17
             assert await ids(party) == ["me"]
 
 
+@pytest.mark.row("F10", "F11")
 @pytest.mark.parametrize("keep_data", [True, False])
-async def test_the_server_is_restarted(  # F10, F11
+async def test_the_server_is_restarted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, keep_data: bool
 ) -> None:
     async with Party(zk, "/party", "me") as party:
@@ -178,9 +182,8 @@ async def test_one_who_leaves_while_we_look(autojump_clock: MockClock, lab: Lab,
     assert found == [["stays"]]
 
 
-async def test_what_makes_joining_impossible(  # F21
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F21")
+async def test_what_makes_joining_impossible(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/party", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         async with Party(zk, "/party", "me"):
@@ -190,8 +193,9 @@ async def test_what_makes_joining_impossible(  # F21
             pass
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("tenths", range(0, 30, 5))
-async def test_one_who_gives_up_joining_is_no_member(  # F20
+async def test_one_who_gives_up_joining_is_no_member(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, tenths: int
 ) -> None:
     await zk.create("/party")
@@ -228,7 +232,7 @@ async def test_changes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layou
     assert {member.id for member in (await anext(changes)).left} == {"one"}
 
 
-async def test_who_comes_and_goes_unseen_is_no_change(
+async def test_a_member_that_comes_and_goes_unseen_is_no_change(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with Party(zk, "/party", "one") as party:
@@ -241,9 +245,8 @@ async def test_who_comes_and_goes_unseen_is_no_change(
         assert patience.cancelled_caught
 
 
-async def test_changes_while_away_are_told(  # F7
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F7")
+async def test_changes_while_away_are_told(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     changes = Party(zk, "/party").changes()
     async with Party(other, "/party", "one"):

@@ -43,8 +43,9 @@ async def test_it_is_there_for_the_length_of_the_block(
     assert (zk.watch_count, lab.watch_count) == (0, 0)
 
 
+@pytest.mark.row("F15")
 @pytest.mark.parametrize("mode", MODES)
-async def test_it_is_created_again_when_it_is_deleted(  # F15
+async def test_it_is_created_again_when_it_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
     async with PersistentNode(zk, "/node", b"data", mode) as node:
@@ -55,7 +56,8 @@ async def test_it_is_created_again_when_it_is_deleted(  # F15
             assert lab.server.dump()["/node"] == b"data"
 
 
-async def test_it_is_created_again_in_the_next_session(  # F8
+@pytest.mark.row("F8")
+async def test_it_is_created_again_in_the_next_session(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with PersistentNode(zk, "/node", b"data") as node:
@@ -73,7 +75,8 @@ async def test_it_is_created_again_in_the_next_session(  # F8
         assert await owner(zk, "/node") == zk.session.id
 
 
-async def test_it_is_created_again_after_a_partition(  # F14
+@pytest.mark.row("F14")
+async def test_it_is_created_again_after_a_partition(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
@@ -87,9 +90,8 @@ async def test_it_is_created_again_after_a_partition(  # F14
         assert await owner(other, "/node") == zk.session.id
 
 
-async def test_a_restarted_server_changes_nothing(  # F10
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F10")
+async def test_a_restarted_server_changes_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with PersistentNode(zk, "/node", b"data") as node:
         await node.ready()
         before = await zk.exists("/node")
@@ -101,8 +103,9 @@ async def test_a_restarted_server_changes_nothing(  # F10
         assert before.czxid == after.czxid
 
 
+@pytest.mark.row("F11")
 @pytest.mark.parametrize("mode", MODES)
-async def test_it_is_created_again_on_an_emptied_server(  # F11
+async def test_it_is_created_again_on_an_emptied_server(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
     async with PersistentNode(zk, "/a/node", b"data", mode) as node:
@@ -112,9 +115,8 @@ async def test_it_is_created_again_on_an_emptied_server(  # F11
         assert lab.server.dump()["/a/node"] == b"data"
 
 
-async def test_its_parent_is_created_again(  # F17
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("F17")
+async def test_its_parent_is_created_again(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with PersistentNode(zk, "/a/node") as node:
         await node.ready()
         await zk.delete("/a", recursive=True)
@@ -122,9 +124,10 @@ async def test_its_parent_is_created_again(  # F17
         assert "/a/node" in lab.server.dump()
 
 
+@pytest.mark.row("F1", "F2")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_connection_while_it_is_created(  # F1, F2
+async def test_a_lost_connection_while_it_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode, when: str
 ) -> None:
     await zk.create("/a")
@@ -135,7 +138,8 @@ async def test_a_lost_connection_while_it_is_created(  # F1, F2
     assert "/a/node" not in lab.server.dump()
 
 
-async def test_a_session_that_expires_while_it_is_created(  # F6
+@pytest.mark.row("F6")
+async def test_a_session_that_expires_while_it_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     with lab.server.fault(op="create", path="/node", when="before", action="drop_reply"):
@@ -146,9 +150,10 @@ async def test_a_session_that_expires_while_it_is_created(  # F6
             assert await owner(zk, "/node") == zk.session.id
 
 
+@pytest.mark.row("F4", "F5")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_connection_while_it_is_deleted(  # F4, F5
+async def test_a_lost_connection_while_it_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode, when: str
 ) -> None:
     with lab.server.fault(op="delete", path="/node", when=when, action="disconnect"):  # type: ignore[arg-type]
@@ -158,8 +163,9 @@ async def test_a_lost_connection_while_it_is_deleted(  # F4, F5
     assert "/node" not in lab.server.dump()
 
 
+@pytest.mark.row("F9")
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_block_is_left_while_cut_off(  # F9
+async def test_the_block_is_left_while_cut_off(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
     async with PersistentNode(zk, "/node", b"data", mode) as node:
@@ -174,7 +180,8 @@ async def test_the_block_is_left_while_cut_off(  # F9
     assert "/node" not in lab.server.dump(), "deleted in the next session if need be"
 
 
-async def test_the_block_is_left_as_the_session_expires(  # F9
+@pytest.mark.row("F9")
+async def test_the_block_is_left_as_the_session_expires(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with PersistentNode(zk, "/node", b"data") as node:
@@ -184,10 +191,11 @@ async def test_the_block_is_left_as_the_session_expires(  # F9
     assert "/node" not in lab.server.dump()
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("op", ["create", "exists"])
 @pytest.mark.parametrize("tenths", range(0, 30, 5))
-async def test_a_cancelled_block_leaves_nothing(  # F20
+async def test_a_cancelled_block_leaves_nothing(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode, op: str, tenths: int
 ) -> None:
     await zk.create("/a")
@@ -202,7 +210,8 @@ async def test_a_cancelled_block_leaves_nothing(  # F20
     assert (zk.watch_count, lab.watch_count) == (0, 0)
 
 
-async def test_what_the_server_refuses_ends_the_block(  # F21
+@pytest.mark.row("F21")
+async def test_what_the_server_refuses_ends_the_block(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/a", acl=LOCKED)
@@ -276,9 +285,8 @@ async def test_data_are_changed(autojump_clock: MockClock, lab: Lab, zk: ZooKeep
         assert lab.server.dump()["/node"] == b"new"
 
 
-async def test_data_are_changed_while_cut_off(  # E-45
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+@pytest.mark.row("E-45")
+async def test_data_are_changed_while_cut_off(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with PersistentNode(zk, "/node", b"old") as node:
         await node.ready()
         lab.cut_off(zk)
@@ -373,7 +381,9 @@ async def test_what_another_has_put_in_its_place_is_not_deleted(
     assert lab.server.dump()["/node"] == b"theirs"
 
 
-async def test_it_takes_over(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_takeover_replaces_the_znode_of_another(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
     async with PersistentNode(zk, "/node", b"ours", conflict="takeover") as node:
@@ -382,7 +392,9 @@ async def test_it_takes_over(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper)
         assert lab.server.dump()["/node"] == b"ours"
 
 
-async def test_it_raises(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_on_request_a_znode_of_another_is_an_error(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
     with pytest.raises(NodeExistsError):
@@ -391,7 +403,8 @@ async def test_it_raises(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> 
     assert lab.server.dump()["/node"] == b"theirs"
 
 
-async def test_a_znode_of_an_earlier_session_is_not_taken_for_ours(  # E-04, E-45
+@pytest.mark.row("E-04", "E-45")
+async def test_a_znode_of_an_earlier_session_is_not_taken_for_ours(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     earlier = await lab.client()
@@ -418,7 +431,8 @@ async def test_a_persistent_znode_that_is_there_is_taken_over(
 # --- the rest --------------------------------------------------------------------------------------------
 
 
-async def test_a_sequential_one_keeps_its_number(  # E-45: and its name does not grow
+@pytest.mark.row("E-45")
+async def test_a_sequential_one_keeps_its_number(  # and its name does not grow
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/a")
@@ -450,7 +464,7 @@ async def test_it_cannot_be_entered_twice(autojump_clock: MockClock, lab: Lab, z
         await node.ready()
 
 
-async def test_who_waits_elsewhere_is_told_of_the_end(
+async def test_tasks_that_wait_for_the_znode_are_told_of_the_end(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/node")

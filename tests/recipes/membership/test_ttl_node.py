@@ -40,7 +40,8 @@ async def test_it_outlives_the_session(autojump_clock: MockClock, lab: Lab, zk: 
         assert zk.session.generation == 2
 
 
-async def test_both_znodes_are_created_together(  # E-45: CURATOR GH-1260
+@pytest.mark.row("E-45")
+async def test_both_znodes_are_created_together(  # CURATOR GH-1260
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with TtlNode(zk, "/node", ttl=10) as node:
@@ -62,10 +63,9 @@ async def test_touching_is_all_it_costs(autojump_clock: MockClock, lab: Lab, zk:
         assert lab.requests(zk) - before == {"set_data": 20}
 
 
+@pytest.mark.row("F15")
 @pytest.mark.parametrize("path", ["/node", "/node/touch"])
-async def test_an_operator_deletes_it(  # F15
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str
-) -> None:
+async def test_an_operator_deletes_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str) -> None:
     async with TtlNode(zk, "/node", b"data", ttl=100) as node:
         await node.ready()
         await zk.delete(path, recursive=True)
@@ -75,7 +75,8 @@ async def test_an_operator_deletes_it(  # F15
         assert set(lab.server.dump()) == {"/node", "/node/touch"}
 
 
-async def test_an_emptied_server(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:  # F11, F17
+@pytest.mark.row("F11", "F17")
+async def test_an_emptied_server(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with TtlNode(zk, "/a/node", b"data", ttl=100) as node:
         await node.ready()
         lab.server.restart(keep_data=False)
@@ -83,8 +84,9 @@ async def test_an_emptied_server(autojump_clock: MockClock, lab: Lab, zk: ZooKee
         assert {"/a/node", "/a/node/touch"} <= set(lab.server.dump())
 
 
+@pytest.mark.row("F1", "F2")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_connection_while_it_is_created(  # F1, F2
+async def test_a_lost_connection_while_it_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str
 ) -> None:
     with lab.server.fault(op="multi", when=when, action="disconnect"):  # type: ignore[arg-type]
@@ -102,7 +104,8 @@ async def test_one_that_is_there_is_taken_over(autojump_clock: MockClock, lab: L
         assert lab.server.dump()["/node"] == b"newer"
 
 
-async def test_what_the_server_refuses(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:  # F21
+@pytest.mark.row("F21")
+async def test_what_the_server_refuses(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/a", acl=[ACL(Perms.READ, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         async with TtlNode(zk, "/a/node", ttl=10):

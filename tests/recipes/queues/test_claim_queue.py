@@ -240,8 +240,9 @@ async def test_parameters(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) ->
 # --- faults (recipe-rules.md D.13) --------------------------------------------------------------------------
 
 
+@pytest.mark.row("F2")
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_f2_an_ambiguous_put(
+async def test_an_ambiguous_put(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ClaimLayout
 ) -> None:
     await prepare(ClaimQueue(zk, "/q", layout=layout))
@@ -253,11 +254,12 @@ async def test_f2_an_ambiguous_put(
     assert await contents(ClaimQueue(zk, "/q", layout=layout)) == [b"x"]
 
 
+@pytest.mark.row("F4", "F5")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("action", ["disconnect", "drop_reply"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", [1, 2])
-async def test_f4_f5_lost_replies_to_claim_and_consume(
+async def test_lost_replies_to_claim_and_consume(
     autojump_clock: MockClock,
     lab: Lab,
     zk: ZooKeeper,
@@ -276,9 +278,10 @@ async def test_f4_f5_lost_replies_to_claim_and_consume(
     await nothing_left(lab, layout, zk)
 
 
+@pytest.mark.row("F4", "F5")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f4_f5_lost_replies_to_release(
+async def test_lost_replies_to_release(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: ClaimLayout
 ) -> None:
     """If another has claimed it meanwhile, that claim stays."""
@@ -301,9 +304,10 @@ async def test_f4_f5_lost_replies_to_release(
     await nothing_left(lab, layout, zk)
 
 
+@pytest.mark.row("F8")
 @pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_f8_the_session_expires_while_an_item_is_handled(
+async def test_the_session_expires_while_an_item_is_handled(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ClaimLayout, same: bool
 ) -> None:
     queue, other = (ClaimQueue(each, "/q", layout=layout) for each in (zk, await lab.client()))
@@ -317,8 +321,9 @@ async def test_f8_the_session_expires_while_an_item_is_handled(
     await nothing_left(lab, layout, zk)
 
 
+@pytest.mark.row("F9")
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_f9_the_session_expires_while_an_item_is_consumed(
+async def test_the_session_expires_while_an_item_is_consumed(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any
 ) -> None:
     queue, other = ClaimQueue(zk, "/q"), ClaimQueue(await lab.client(), "/q")
@@ -339,7 +344,8 @@ async def test_f9_the_session_expires_while_an_item_is_consumed(
     await nothing_left(lab, "kazoo-locking", zk)
 
 
-async def test_f10_a_short_restart_is_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F10")
+async def test_a_short_restart_keeps_the_claim(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue = ClaimQueue(zk, "/q")
     await queue.put(b"x")
     async with queue.claim():
@@ -349,7 +355,8 @@ async def test_f10_a_short_restart_is_nothing(autojump_clock: MockClock, lab: La
     await nothing_left(lab, "kazoo-locking", zk)
 
 
-async def test_f11_a_server_that_lost_its_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F11")
+async def test_a_server_that_lost_its_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue = ClaimQueue(zk, "/q")
     await queue.put(b"x")
     with pytest.raises(LockLost):
@@ -360,7 +367,8 @@ async def test_f11_a_server_that_lost_its_data(autojump_clock: MockClock, lab: L
     assert await contents(queue) == [b"y"]
 
 
-async def test_f14_a_partition_ends_the_block_before_another_gets_the_item(
+@pytest.mark.row("F14")
+async def test_a_partition_ends_the_block_before_another_gets_the_item(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     queue, other = ClaimQueue(zk, "/q"), ClaimQueue(await lab.client(), "/q")
@@ -386,7 +394,8 @@ async def test_f14_a_partition_ends_the_block_before_another_gets_the_item(
     await nothing_left(lab, "kazoo-locking", zk)
 
 
-async def test_f14_if_the_session_survives_the_item_is_free_again(
+@pytest.mark.row("F14")
+async def test_if_the_session_survives_the_item_is_free_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     queue, other = ClaimQueue(zk, "/q", margin=SESSION_TIMEOUT - 1), ClaimQueue(await lab.client(), "/q")
@@ -402,8 +411,9 @@ async def test_f14_if_the_session_survives_the_item_is_free_again(
     await nothing_left(lab, "kazoo-locking", zk)
 
 
+@pytest.mark.row("F15")
 @pytest.mark.parametrize("victim", ["claim", "item"])
-async def test_f15_somebody_deletes_the_claim_or_the_item(
+async def test_somebody_deletes_the_claim_or_the_item(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, victim: str
 ) -> None:
     queue, other = ClaimQueue(zk, "/q"), await lab.client()
@@ -417,7 +427,8 @@ async def test_f15_somebody_deletes_the_claim_or_the_item(
     await nothing_left(lab, "kazoo-locking", zk)
 
 
-async def test_f15_the_claim_of_another_is_not_taken_away(
+@pytest.mark.row("F15")
+async def test_the_claim_of_another_is_not_taken_away(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     queue, other = ClaimQueue(zk, "/q"), ClaimQueue(await lab.client(), "/q")
@@ -440,7 +451,8 @@ async def test_f15_the_claim_of_another_is_not_taken_away(
     assert done == [b"x"]
 
 
-async def test_f19_a_process_that_slept_too_long(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+@pytest.mark.row("F19")
+async def test_a_process_that_slept_too_long(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     queue, other = ClaimQueue(zk, "/q"), ClaimQueue(await lab.client(), "/q")
     await queue.put(b"x")
     with pytest.raises(LockLost):
@@ -451,9 +463,10 @@ async def test_f19_a_process_that_slept_too_long(autojump_clock: MockClock, lab:
                 assert await contents(other) == [b"x"]
 
 
+@pytest.mark.row("F20")
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])
 @pytest.mark.parametrize("fails", [False, True])
-async def test_f20_cancelled_at_any_time(
+async def test_cancelled_at_any_time(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, seconds: float, fails: bool
 ) -> None:
     """Every reply takes a second: two lists, the claim, two reads, the end."""

@@ -232,20 +232,22 @@ async def one_example(kind: Kind, clients: int, slow: bool, steps: list[Step], b
             example.check(steps)
 
 
+@pytest.mark.row("I-13")
 @pytest.mark.parametrize("by_claim", [True, False], ids=["claim", "get"])
 @given(kind=st.sampled_from(list(KINDS)), clients=st.integers(1, 4), slow=st.booleans(), steps=STEPS)
-def test_i13_nothing_is_lost_and_nothing_is_doubled(
+def test_nothing_is_lost_and_nothing_is_doubled(
     by_claim: bool, kind: str, clients: int, slow: bool, steps: list[Step]
 ) -> None:
     trio.run(one_example, KINDS[kind], clients, slow, steps, by_claim, clock=MockClock(autojump_threshold=0))
 
 
+@pytest.mark.row("I-13")
 @given(
     kind=st.sampled_from(["native", "kazoo-locking", "curator", "id"]),
     items=st.integers(0, 40),
     batch=st.integers(1, 5),
 )
-def test_i13_one_consumer_sees_the_order(kind: str, items: int, batch: int) -> None:
+def test_one_consumer_sees_the_order(kind: str, items: int, batch: int) -> None:
     async def main() -> None:
         async with open_lab() as lab:
             queue = KINDS[kind].make(await lab.client())

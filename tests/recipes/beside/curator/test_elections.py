@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.election import Layout, LeaderElection, Term
+from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 from pyzk.recipes.errors import LockLost, LossReason
 from pyzk.recipes.leader_latch import LeaderLatch
 from pyzk.server.testing import EmbeddedServer
@@ -14,7 +14,7 @@ from pyzk.server.testing import EmbeddedServer
 from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess
 
-KINDS: list[tuple[Layout, str]] = [("curator-latch", "latch"), ("curator-selector", "selector")]
+KINDS: list[tuple[ElectionLayout, str]] = [("curator-latch", "latch"), ("curator-selector", "selector")]
 
 
 class Candidate:
@@ -44,7 +44,9 @@ class Candidate:
 
 
 @pytest.mark.parametrize(("layout", "kind"), KINDS)
-async def test_leaders_in_turn(hosts: str, curator: CuratorProcess, layout: Layout, kind: str) -> None:
+async def test_leaders_in_turn(
+    hosts: str, curator: CuratorProcess, layout: ElectionLayout, kind: str
+) -> None:
     async with (
         connect(hosts) as zk,
         connect(hosts) as looking_on,
@@ -87,7 +89,7 @@ async def test_leaders_in_turn(hosts: str, curator: CuratorProcess, layout: Layo
 
 @pytest.mark.parametrize(("layout", "kind"), KINDS)
 async def test_curators_leader_loses_its_session(
-    server: EmbeddedServer, curator: CuratorProcess, layout: Layout, kind: str
+    server: EmbeddedServer, curator: CuratorProcess, layout: ElectionLayout, kind: str
 ) -> None:
     async with (
         connect(server.hosts) as zk,
@@ -115,7 +117,7 @@ async def test_curators_leader_loses_its_session(
 
 @pytest.mark.parametrize(("layout", "kind"), KINDS)
 async def test_our_leader_loses_its_session(
-    server: EmbeddedServer, curator: CuratorProcess, layout: Layout, kind: str
+    server: EmbeddedServer, curator: CuratorProcess, layout: ElectionLayout, kind: str
 ) -> None:
     async with curator.client(server.hosts) as client:
         with pytest.raises(LockLost) as lost:

@@ -152,7 +152,7 @@ async def test_our_create_whose_reply_is_lost(server: EmbeddedServer, curator: C
         mutex = await client.make("mutex", "/lock")
         await zk.create("/lock")
         with server.fault(op="multi", session=zk.session.id, when="after", action="disconnect"):
-            async with Lock(zk, "/lock", naming="both") as grant:
+            async with Lock(zk, "/lock", layout="both") as grant:
                 assert owners(server, "/lock") == [zk.session.id] * 2
                 assert await mutex("try", 0) is False
                 await grant.verify()

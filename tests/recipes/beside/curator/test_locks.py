@@ -10,7 +10,7 @@ import trio
 from pyzk.client import connect
 from pyzk.recipes.errors import LockRevoked, SequenceExhausted
 from pyzk.recipes.locks.lock import Lock, revoke
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.recipes.locks.rwlock import RWLock
 from pyzk.server.testing import EmbeddedServer
 
@@ -19,17 +19,17 @@ from ....support.lab import count_children
 from ....support.waiting import PATIENCE, when_there_are
 from .process import CuratorProcess, Remote
 
-ALL: list[Naming] = ["curator", "kazoo", "both"]
+ALL: list[LockLayout] = ["curator", "kazoo", "both"]
 
 
 # --- the lock -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_curator_waits_for_us(hosts: str, curator: CuratorProcess, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_curator_waits_for_us(hosts: str, curator: CuratorProcess, layout: LockLayout) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client:
-        znodes = 2 if naming == "both" else 1
-        async with Lock(zk, "/lock", naming=naming) as grant:
+        znodes = 2 if layout == "both" else 1
+        async with Lock(zk, "/lock", layout=layout) as grant:
             mutex = await client.make("mutex", "/lock")
             assert await mutex("try", 0) is False
             granted = mutex.start("acquire")
@@ -42,12 +42,12 @@ async def test_curator_waits_for_us(hosts: str, curator: CuratorProcess, naming:
         assert await zk.get_children("/lock") == []
 
 
-@pytest.mark.parametrize("naming", ALL)
-async def test_we_wait_for_curator(hosts: str, curator: CuratorProcess, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", ALL)
+async def test_we_wait_for_curator(hosts: str, curator: CuratorProcess, layout: LockLayout) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client, trio.open_nursery() as nursery:
         mutex = await client.make("mutex", "/lock")
         await mutex("acquire")
-        lock = Lock(zk, "/lock", naming=naming)
+        lock = Lock(zk, "/lock", layout=layout)
         assert await is_held(lock)
         holder = Holder(zk, lock)
         nursery.start_soon(holder.run)
@@ -59,8 +59,8 @@ async def test_we_wait_for_curator(hosts: str, curator: CuratorProcess, naming: 
 
 
 async def test_curator_does_not_see_us_named_for_kazoo(hosts: str, curator: CuratorProcess) -> None:
-    """The gap that the bridge is for: if this fails, the documentation of naming= is wrong."""
-    async with connect(hosts) as zk, curator.client(hosts) as client, Lock(zk, "/lock", naming="kazoo"):
+    """The gap that the bridge is for: if this fails, the documentation of layout= is wrong."""
+    async with connect(hosts) as zk, curator.client(hosts) as client, Lock(zk, "/lock", layout="kazoo"):
         assert await (await client.make("mutex", "/lock"))("try", 0) is True
 
 
@@ -73,7 +73,7 @@ async def test_first_come_first_served(hosts: str, curator: CuratorProcess) -> N
         curator.client(hosts) as fourth,
         trio.open_nursery() as nursery,
     ):
-        one = Holder(first, Lock(first, "/lock", naming="both"))
+        one = Holder(first, Lock(first, "/lock", layout="both"))
         nursery.start_soon(one.run)
         await one.granted.wait()
         two = await third.make("mutex", "/lock")
@@ -129,9 +129,9 @@ async def test_the_bridge_excludes_curator_and_kazoo_at_once(
         kazoo_client(hosts) as kazoo,
         trio.open_nursery() as nursery,
     ):
-        options = {"naming": "both"}
+        options = {"layout": "both"}
         if side == "lock":
-            lock = Lock(zk, "/lock", naming="both")
+            lock = Lock(zk, "/lock", layout="both")
             theirs, verbs = await client.make("mutex", "/lock"), {"try": "release"}
             locks = [kazoo.Lock("/lock")]
         else:
@@ -180,7 +180,7 @@ async def test_a_bridge_for_readers(hosts: str, curator: CuratorProcess) -> None
         curator.client(hosts) as client,
         kazoo_client(hosts) as kazoo,
     ):
-        ours = RWLock(zk, "/lock", naming="both")
+        ours = RWLock(zk, "/lock", layout="both")
         theirs = await client.make("rw_lock", "/lock")
         reader, writer = kazoo.ReadLock("/lock"), kazoo.WriteLock("/lock")
         async with ours.read():
@@ -220,12 +220,12 @@ async def test_high_numbers_do_not_confuse_the_order(server: EmbeddedServer, cur
         trio.open_nursery() as nursery,
     ):
         theirs = await client.make("mutex", "/lock")
-        first = Holder(zk, Lock(zk, "/lock", naming="both"))
+        first = Holder(zk, Lock(zk, "/lock", layout="both"))
         nursery.start_soon(first.run)
         await first.granted.wait()
         granted = theirs.start("acquire")
         await when_there_are(3, zk, "/lock")
-        second = Holder(other, Lock(other, "/lock", naming="both"))
+        second = Holder(other, Lock(other, "/lock", layout="both"))
         nursery.start_soon(second.run)
         await second.waits()
         assert sorted(name[-10:] for name in await zk.get_children("/lock"))[-1] == "1000000002"
@@ -270,11 +270,11 @@ async def test_we_ask_curator_for_its_lock(hosts: str, curator: CuratorProcess) 
         await holder.release()
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_curator_asks_us_for_our_lock(hosts: str, curator: CuratorProcess, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_curator_asks_us_for_our_lock(hosts: str, curator: CuratorProcess, layout: LockLayout) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client:
         mutex: Remote = await client.make("mutex", "/lock")
-        async with Lock(zk, "/lock", naming=naming) as grant:
+        async with Lock(zk, "/lock", layout=layout) as grant:
             granted = mutex.start("acquire")
             await client.remote("revoke", grant.path)
             await grant.revoked.wait()
@@ -284,7 +284,7 @@ async def test_curator_asks_us_for_our_lock(hosts: str, curator: CuratorProcess,
         await mutex("release")
 
         with pytest.raises(LockRevoked):
-            async with Lock(zk, "/lock", naming=naming, on_revoke="cancel") as grant:
+            async with Lock(zk, "/lock", layout=layout, on_revoke="cancel") as grant:
                 await client.remote("revoke", grant.path)
                 await trio.sleep_forever()
         assert await mutex("try", 0) is True

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.recipes.locks.rwlock import RWLock
 
 from ....support.interop import SEEN, Holder, is_held
@@ -14,18 +14,18 @@ from ....support.waiting import when_there_are
 from .process import CuratorProcess
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_readers_and_writers(hosts: str, curator: CuratorProcess, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_readers_and_writers(hosts: str, curator: CuratorProcess, layout: LockLayout) -> None:
     async with (
         connect(hosts) as zk,
         connect(hosts) as other,
         curator.client(hosts) as client,
         trio.open_nursery() as nursery,
     ):
-        ours = RWLock(zk, "/lock", naming=naming)
+        ours = RWLock(zk, "/lock", layout=layout)
         theirs = await client.make("rw_lock", "/lock")
         waiting = await client.make("rw_lock", "/lock")
-        per = 2 if naming == "both" else 1
+        per = 2 if layout == "both" else 1
 
         await theirs("read_acquire")
         async with ours.read():  # readers side by side
@@ -40,7 +40,7 @@ async def test_readers_and_writers(hosts: str, curator: CuratorProcess, naming: 
         reading = Holder(zk, ours.read())
         nursery.start_soon(reading.run)
         await reading.waits()
-        writing = Holder(other, RWLock(other, "/lock", naming=naming).write())
+        writing = Holder(other, RWLock(other, "/lock", layout=layout).write())
         nursery.start_soon(writing.run)
         await writing.waits()
         await waiting("write_release")
@@ -56,13 +56,13 @@ async def test_readers_and_writers(hosts: str, curator: CuratorProcess, naming: 
         await last.wait()
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_our_downgrade(hosts: str, curator: CuratorProcess, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_our_downgrade(hosts: str, curator: CuratorProcess, layout: LockLayout) -> None:
     """Their waiting readers come in, their waiting writer does not."""
     async with connect(hosts) as zk, curator.client(hosts) as client:
         reader, writer = [await client.make("rw_lock", "/lock") for _ in range(2)]
-        per = 2 if naming == "both" else 1
-        async with RWLock(zk, "/lock", naming=naming).write() as grant:
+        per = 2 if layout == "both" else 1
+        async with RWLock(zk, "/lock", layout=layout).write() as grant:
             reading = reader.start("read_acquire")
             await when_there_are(per + 1, zk, "/lock")
             writing = writer.start("write_acquire")

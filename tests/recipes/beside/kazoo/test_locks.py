@@ -10,14 +10,14 @@ import trio
 from kazoo.client import KazooClient
 
 from pyzk.client import connect
-from pyzk.recipes import Kind, Lock, RWLock, contenders
-from pyzk.recipes.locks.names import Naming
+from pyzk.recipes import ContenderKind, Lock, RWLock, contenders
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import Holder, is_held, kazoo_client
 from ....support.waiting import PATIENCE, when_there_are
 
-SEEN: list[Naming] = ["kazoo", "both"]
+SEEN: list[LockLayout] = ["kazoo", "both"]
 """The namings that kazoo sees."""
 
 
@@ -41,8 +41,8 @@ async def release(theirs: Any) -> None:
     await trio.to_thread.run_sync(theirs.release)
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_kazoo_waits_for_us(server: EmbeddedServer, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_kazoo_waits_for_us(server: EmbeddedServer, layout: LockLayout) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo:
         theirs = kazoo.Lock("/lock", "them")
         granted = trio.Event()
@@ -52,7 +52,7 @@ async def test_kazoo_waits_for_us(server: EmbeddedServer, naming: Naming) -> Non
             granted.set()
 
         async with trio.open_nursery() as nursery:
-            async with Lock(zk, "/lock", naming=naming) as grant:
+            async with Lock(zk, "/lock", layout=layout) as grant:
                 assert not await takes(kazoo.Lock("/lock"))
                 nursery.start_soon(contend)
                 await when_there_are(len(grant.paths) + 1, zk, "/lock")
@@ -63,14 +63,14 @@ async def test_kazoo_waits_for_us(server: EmbeddedServer, naming: Naming) -> Non
         assert await zk.get_children("/lock") == []
 
 
-@pytest.mark.parametrize("naming", ["curator", "kazoo", "both"])
-async def test_we_wait_for_kazoo(server: EmbeddedServer, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", ["curator", "kazoo", "both"])
+async def test_we_wait_for_kazoo(server: EmbeddedServer, layout: LockLayout) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo:
         theirs = kazoo.Lock("/lock", "them")
         await acquire(theirs)
         [held] = await contenders(zk, "/lock")
-        assert (held.kind, held.data) == (Kind.KAZOO_LOCK, b"them")
-        holder = Holder(zk, Lock(zk, "/lock", naming=naming))
+        assert (held.kind, held.data) == (ContenderKind.KAZOO_LOCK, b"them")
+        holder = Holder(zk, Lock(zk, "/lock", layout=layout))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(holder.run)
             await holder.waits()
@@ -82,7 +82,7 @@ async def test_we_wait_for_kazoo(server: EmbeddedServer, naming: Naming) -> None
 
 
 async def test_kazoo_does_not_see_us_named_for_curator(server: EmbeddedServer) -> None:
-    """Which is why there is naming="both"."""
+    """Which is why there is layout="both"."""
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo, Lock(zk, "/lock"):
         assert await takes(kazoo.Lock("/lock"))
         assert not await takes(kazoo.Lock("/lock", extra_lock_patterns=["-lock-"]))
@@ -90,7 +90,7 @@ async def test_kazoo_does_not_see_us_named_for_curator(server: EmbeddedServer) -
 
 async def test_the_names_are_those_of_kazoo(server: EmbeddedServer) -> None:
     async with connect(server.hosts) as zk:
-        rw = RWLock(zk, "/rw", naming="kazoo")
+        rw = RWLock(zk, "/rw", layout="kazoo")
         for side, marker in [(rw.read(), "__rlock__"), (rw.write(), "__lock__"), (Lock(zk, "/rw"), None)]:
             async with side as grant:
                 if marker:
@@ -101,14 +101,14 @@ def side_of(kazoo: KazooClient, writes: bool) -> Any:
     return kazoo.WriteLock("/rw") if writes else kazoo.ReadLock("/rw")
 
 
-@pytest.mark.parametrize("naming", SEEN)
+@pytest.mark.parametrize("layout", SEEN)
 @pytest.mark.parametrize("first_writes", [False, True])
 @pytest.mark.parametrize("second_writes", [False, True])
 async def test_readers_share_and_writers_exclude_both_ways(
-    server: EmbeddedServer, naming: Naming, first_writes: bool, second_writes: bool
+    server: EmbeddedServer, layout: LockLayout, first_writes: bool, second_writes: bool
 ) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo:
-        rw = RWLock(zk, "/rw", naming=naming)
+        rw = RWLock(zk, "/rw", layout=layout)
         shared = not first_writes and not second_writes
         async with rw.write() if first_writes else rw.read():
             assert await takes(side_of(kazoo, second_writes)) == shared
@@ -118,12 +118,14 @@ async def test_readers_share_and_writers_exclude_both_ways(
         await release(theirs)
 
 
-@pytest.mark.parametrize("naming", SEEN)
-async def test_a_downgraded_writer_keeps_kazoos_writers_out(server: EmbeddedServer, naming: Naming) -> None:
+@pytest.mark.parametrize("layout", SEEN)
+async def test_a_downgraded_writer_keeps_kazoos_writers_out(
+    server: EmbeddedServer, layout: LockLayout
+) -> None:
     async with (
         connect(server.hosts) as zk,
         kazoo_client(server.hosts) as kazoo,
-        RWLock(zk, "/rw", naming=naming).write() as grant,
+        RWLock(zk, "/rw", layout=layout).write() as grant,
         grant.downgrade(),
     ):
         assert not await takes(kazoo.WriteLock("/rw"))
@@ -136,7 +138,7 @@ async def test_kazoo_and_ours_get_it_in_the_order_in_which_they_came(server: Emb
         await zk.ensure_path("/lock")
 
         async def ours(name: str) -> None:
-            async with connect(server.hosts) as own, Lock(own, "/lock", naming="both"):
+            async with connect(server.hosts) as own, Lock(own, "/lock", layout="both"):
                 order.append(name)
 
         async def theirs(name: str) -> None:
@@ -145,7 +147,7 @@ async def test_kazoo_and_ours_get_it_in_the_order_in_which_they_came(server: Emb
             order.append(name)
             await release(lock)
 
-        async with trio.open_nursery() as nursery, Lock(zk, "/lock", naming="both"):
+        async with trio.open_nursery() as nursery, Lock(zk, "/lock", layout="both"):
             count = 2
             for turn in range(6):
                 nursery.start_soon(ours if turn % 2 else theirs, str(turn))

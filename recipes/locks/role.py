@@ -1,0 +1,93 @@
+"""What ours contend for, how their znodes are named, and which contenders they wait for.
+
+The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
+
+* The znode of a contender is called ``<id><marker><number>``. The marker says what it contends for, and which
+  library it belongs to. The number has 10 digits; the server counts it up for each parent.
+* The lowest number stands first.
+* Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
+  that they hold the lock.
+* Ours look for the markers of all libraries, and wait for all of them.
+* With ``layout="both"`` one of ours creates two znodes in one transaction, so that Curator and kazoo both
+  wait for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+from attrs.validators import deep_iterable, instance_of
+
+from ...protocol.layouts import ContenderKind, ContenderName
+from ..base.words import one_of
+
+LockLayout = Literal["curator", "kazoo", "both"]
+"""Which libraries see our contenders: ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
+the Go client and aiozk. ``"both"``: all of them, for which two znodes are created in one transaction."""
+
+OURS = "z"
+"""The first character of the second znode of ``layout="both"``, the one that kazoo sees. Curator sorts a name
+without its own marker by the first characters, so it must begin with a character above 9 (recipe-rules.md
+B.2.4)."""
+
+
+DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, ContenderKind.CURATOR_LEASE}
+"""The kinds that a lock waits for."""
+
+
+class Purpose(enum.Enum):
+    """What one of ours contends for; the value is the kind for Curator and the kind for kazoo."""
+
+    LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
+    READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)
+    WRITE = (ContenderKind.CURATOR_WRITE, ContenderKind.KAZOO_LOCK)
+    LATCH = (ContenderKind.CURATOR_LATCH, ContenderKind.KAZOO_LOCK)
+
+    @property
+    def shared(self) -> bool:
+        return self is Purpose.READ
+
+
+@attrs.frozen
+class Role:
+    """What ours contend for at a path, how they are named, and which kinds they wait for.
+
+    :raises ValueError: ``layout`` is not one of :data:`LockLayout`.
+    :raises TypeError: ``recognise`` holds something else than kinds.
+    """
+
+    purpose: Purpose = Purpose.LOCK
+    layout: LockLayout = attrs.field(default="curator", validator=one_of(LockLayout))
+    recognise: frozenset[ContenderKind] = attrs.field(
+        default=DEFAULT_KINDS, validator=deep_iterable(instance_of(ContenderKind))
+    )
+
+    def prefixes(self, attempt: str) -> list[str]:
+        """The names of our znodes without the number.
+
+        :param attempt: a UUID in the usual form, for one attempt of one contender.
+        """
+        curator, kazoo = self.purpose.value
+        dash = "-" if curator in (ContenderKind.CURATOR_READ, ContenderKind.CURATOR_WRITE) else ""
+        names = []
+        if self.layout != "kazoo":
+            names.append(f"_c_{attempt}{dash}{curator.value}")
+        if self.layout != "curator":
+            names.append(f"{OURS if self.layout == 'both' else ''}{attempt.replace('-', '')}{kazoo.value}")
+        return names
+
+    def waits_for(self, earlier: ContenderName) -> bool:
+        """Whether ours wait for a contender that stands before them."""
+        return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
+
+    def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:
+        """The name of a contender that does not see ours, because it looks for the other layout only."""
+        other = {"curator": ContenderKind.KAZOO_LOCK, "kazoo": ContenderKind.CURATOR_LOCK}.get(self.layout)
+        names = [contender.name for contender in contenders]
+        if self.layout == "kazoo" and any(name.startswith(OURS) for name in names):
+            return None  # a name of Curator's may belong to a contender of layout="both"
+        blind = (c.name for c in contenders if c.kind is other and not c.name.startswith(OURS))
+        return next(blind, None)
