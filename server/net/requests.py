@@ -171,7 +171,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
             connection.refuse(f"it sent op {op}, which does not exist or is not for clients")
             break
         except struct.error:
-            connection.refuse(f"a request of {len(payload)} bytes has no header")
+            connection.refuse(f"a request of {len(payload)} bytes is shorter than its header of 8")
             break
         if connection.close_expected:
             break
@@ -189,7 +189,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                 break
         if waiting > HIGH_WATER:
             break
-    undone = list(left)
+    undone = [*left]
     if not connection.close_expected:
         connection.frames = undone
     if size:
@@ -233,7 +233,9 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     # Requests are dealt with one at a time, so the budget is never shared
     if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
-        connection.refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
+        connection.refuse(
+            f"a request of {len(payload):,} bytes is over the limit; largeRequestMaxBytes raises it"
+        )
         return False
     waited = (now - connection.arrived) * 1000
     limit = settings.throttled_op_wait_time
