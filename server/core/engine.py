@@ -1,10 +1,20 @@
 """The Engine: every operation, one at a time, in one order.
 
-It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. One request is
-processed to its end before the next one starts: that is where ZooKeeper's total order comes from, so nothing
-here awaits. It touches no socket and no clock: callers pass the time in, in seconds of a monotonic clock.
+It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. Section 0 of
+semantics.md is the model; :mod:`.operations` is the table of contents. The rules:
 
-Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the table of contents.
+* One request is processed to its end before the next one starts: that is where ZooKeeper's total order
+  comes from. So nothing here awaits. (What reads very many things is done in steps, see
+  :mod:`.operations.long`; no write is.)
+* A write takes one zxid, also if it is refused. A request that cannot be decoded takes none.
+* A write is a step: validated against the tree, resolved to an effect, applied, then told to the watchers and
+  entered in the history. Nothing that is applied fails, and nothing is told before it is applied.
+* Watchers are told before the reply is returned: an event comes before any reply that could reveal the
+  change. The ACL of the znode decides who may be told.
+* A bug or a lack of memory ends what it happened to, and nothing else: a read is answered with an error, a
+  write raises, because nobody knows how much of it was done.
+* No socket, no clock: callers pass the time in, in whole ms of a monotonic clock. Times in ms everywhere
+  here; wall-clock times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -36,7 +46,7 @@ logger = logging.getLogger("pyzk.server")
 
 _READ = Perms.READ.value
 _EXPIRED = 1000
-"""How many sessions that are due are looked up at once."""
+"""How many sessions that are due are looked up at once, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
 
@@ -49,7 +59,8 @@ class Client(Hashable, Protocol):
     """What the engine needs of a connection.
 
     :ivar session_id: 0 before the handshake.
-    :ivar close_expected: the connection is over: nothing that it is told reaches anybody.
+    :ivar identities: what the client has proved to be, for ACLs.
+    :ivar close_expected: the connection is over: events for it reach nobody.
     """
 
     session_id: int
@@ -66,22 +77,22 @@ class Client(Hashable, Protocol):
         """End the connection without another packet."""
 
     def fail(self) -> None:
-        """Do the same because of the exception that is being handled; raises nothing."""
+        """End the connection because of the exception that is being handled; raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are to be served before the next step of an operation of this client. If this
-        is never true, every request is processed to its end.
+        """Whether other clients are to be served before the next step of an operation of this client.
 
-        :param ahead: seconds that the next step will take.
+        If this is never true, every request is processed to its end.
+
+        :param ahead: seconds of work that the next step will take.
         """
 
 
 class Engine:
     """
-    :param now: the monotonic time in seconds at the start.
-    :param epoch: the wall-clock time in seconds since the epoch at that moment.
-    :ivar epoch_offset: what turns a monotonic time into wall-clock time, in seconds. Whoever has a clock may
-        correct it.
+    :param now: the monotonic time at the start.
+    :param epoch: the wall-clock time at that moment.
+    :ivar epoch_offset: what turns a monotonic time into wall-clock time. Whoever has a clock may correct it.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
     :ivar on_txn: called with every transaction once it is applied, if set.
@@ -91,61 +102,62 @@ class Engine:
         self,
         settings: Settings,
         *,
-        now: float,
-        epoch: float,
+        now: int,
+        epoch: int,
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        epoch_ms = int(epoch * 1000)
         # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
         # so no process may start below what an earlier one reached (wire.md, trap 17). This leaves room for
         # 262 million transactions a second, and keeps the number within 60 bits, two digits of a Python int.
-        self.zxid = epoch_ms << 18 if settings.initial_zxid is None else settings.initial_zxid
+        self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
-        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes or RandomPool().take)
-        self.reaper = Reaper(self.tree, settings, int(now * 1000))
+        self.sessions = SessionTracker(settings.tick_time, epoch, random_bytes or RandomPool().take)
+        self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
-        self.time = epoch_ms
+        self.time = epoch
         self._timeouts = settings.session_timeout_range
 
     # --- time --------------------------------------------------------------------------------------------
 
-    def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do, in seconds of the monotonic clock."""
+    def next_deadline(self) -> int:
+        """When :meth:`advance` has something to do; :data:`.sessions.NEVER` if nothing is to come."""
         return self._now if self.watches.unswept else self._next_due()
 
-    def _next_due(self) -> float:
-        return min(self.sessions.next_deadline(), self.reaper.next_deadline()) / 1000
+    def _next_due(self) -> int:
+        return min(self.sessions.next_deadline(), self.reaper.next_deadline())
 
-    def advance(self, now: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes. What
-        watchers that are gone have left is taken out as well.
+    def advance(self, now: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do what has fallen due until ``now``: expire sessions, delete containers and TTL znodes, sweep
+        out the watches of connections that are over.
 
-        :param is_over: whether to leave the rest to the next call. Whoever shows a sign of life before then
-            is not expired.
+        :param is_over: whether to leave the rest to the next call. A session with a sign of life before that
+            call does not expire.
         """
         while (deadline := self._next_due()) <= now:
-            self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
-            ms = round(deadline * 1000)
-            for session in self.sessions.due(ms, _EXPIRED):
+            self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
+            for session in self.sessions.due(deadline, _EXPIRED):
                 try:
                     self.expire(session, self._now)
                     logger.info(
                         "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
                     )
                 except Exception:
-                    report("session 0x%x has expired, and not all that was its own is gone", session.id)
+                    report(
+                        "session 0x%x has expired, but not all of its ephemerals and watches are gone",
+                        session.id,
+                    )
                 if is_over():
                     return
             try:
-                for path in self.reaper.due(ms, self.time):
+                for path in self.reaper.due(deadline, self.time):
                     self._reap(path)
                     if is_over():
                         return
@@ -158,21 +170,21 @@ class Engine:
             if is_over():
                 return
 
-    def _set_time(self, now: float) -> None:
+    def _set_time(self, now: int) -> None:
         self._now = now
-        time = int((now + self.epoch_offset) * 1000)
+        time = now + self.epoch_offset
         if time != self.time:  # one number object for all the znodes of a millisecond
             self.time = time
-        if now * 1000 >= self.reaper.next_check:
-            self.reaper.idle_until(now * 1000)
+        if now >= self.reaper.next_check:
+            self.reaper.idle_until(now)
 
-    def wall_clock(self, now: float) -> float:
-        """A monotonic time as seconds since the epoch."""
+    def wall_clock(self, now: int) -> int:
+        """A monotonic time as wall-clock time."""
         return now + self.epoch_offset
 
     # --- sessions ----------------------------------------------------------------------------------------
 
-    def connect(self, client: Client, request: ConnectRequest, now: float) -> Session | None:
+    def connect(self, client: Client, request: ConnectRequest, now: int) -> Session | None:
         """Open a session, or re-attach to one (wire.md section 4.2, steps 5 to 7).
 
         Returns None where the session is unknown, over, or the password wrong.
@@ -216,7 +228,7 @@ class Engine:
         """The connection that serves a session now."""
         return self._served.get(session.id)
 
-    def expire(self, session: Session, now: float) -> None:
+    def expire(self, session: Session, now: int) -> None:
         """End a session as if its time had run out."""
         self._set_time(now)
         self.zxid += 1
@@ -243,7 +255,7 @@ class Engine:
 
     # --- requests ----------------------------------------------------------------------------------------
 
-    def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+    def handle(self, client: Client, op: int, frame: bytes, now: int) -> tuple[int, int, bytes]:
         """Process one request, whose record starts behind the header of ``frame``.
 
         Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`;
