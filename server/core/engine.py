@@ -109,9 +109,10 @@ class Engine:
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
-        # so no process may start below what an earlier one reached (wire.md, trap 17). This leaves room for
-        # 262 million transactions a second, and keeps the number within 60 bits, two digits of a Python int.
+        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever
+        # (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms since
+        # the epoch times 2**18 leave room for 262 million transactions a second, and fit into 60 bits, two
+        # digits of a Python int.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
         self.watches: WatchManager[Client] = WatchManager()
@@ -219,13 +220,13 @@ class Engine:
         return session
 
     def disconnected(self, client: Client) -> None:
-        """The connection is over: its watches go, its session lives on."""
+        """Forget a connection that is over: its watches go, its session lives on."""
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
 
     def client_of(self, session: Session) -> Client | None:
-        """The connection that serves a session now."""
+        """Return the connection that serves a session now."""
         return self._served.get(session.id)
 
     def expire(self, session: Session, now: int) -> None:
@@ -236,14 +237,14 @@ class Engine:
         self.end_session(session, expired=True)
 
     def end_session(self, session: Session, expired: bool) -> None:
-        """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
-        self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
+        """End a session and delete its ephemerals, under the zxid that the caller has taken."""
+        self.sessions.remove(session)  # first: after a failure it must not expire again and again
         try:
             paths = tuple(self.tree.ephemerals.get(session.id, ()))
             for path in paths:
                 try:
                     self._delete(path)
-                except Exception:  # what others wait for must go all the same
+                except Exception:  # the others may hold locks that somebody waits for
                     report("session 0x%x is over; %s stays, or not all were told", session.id, path)
             if self.on_txn is not None:
                 self.record(CloseSession(paths, expired), session.id)
@@ -258,9 +259,10 @@ class Engine:
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> tuple[int, int, bytes]:
         """Process one request, whose record starts behind the header of ``frame``.
 
-        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`;
-        :class:`Unfinished` where the client's turn is over before the request is done; and, of a write,
-        whatever a bug or a lack of memory raises, which must end the connection.
+        :returns: the reply's zxid, error code and body (wire.md section 6).
+        :raises UnknownOperation: if clients may not send this op code.
+        :raises Unfinished: if the client's turn is over before the request is done.
+        :raises Exception: for a write, whatever a bug or a lack of memory raises: it must end the connection.
         """
         try:
             read, method, consumes, with_stat = OPERATIONS[op]
@@ -275,7 +277,7 @@ class Engine:
             if now != self._now:
                 self._set_time(now)
         try:
-            if with_stat is None:  # no step: it has done all there is to do
+            if with_stat is None:  # no step: the function has done everything
                 return self.zxid, 0, method(self, client, request)
             kind, fields, at = method(self, client, request)
             node = self.tree.change(kind, fields, at, self.zxid, self.time)
@@ -295,13 +297,16 @@ class Engine:
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
         except Exception:
-            if consumes:  # nobody knows how much of it was done: the client gets no answer, as after a cut
+            if consumes:  # nobody knows how much of the write was done: the client gets no answer
                 raise
             return self._failed(op)
 
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
-        """Go on with an operation that is done in steps, as :meth:`handle` does: the zxid is that of the
-        last step. Raises :class:`Unfinished` if the client's turn is over again."""
+        """Go on with an operation that is done in steps. The zxid of the reply is that of the last step.
+
+        :returns: as :meth:`handle`.
+        :raises Unfinished: if the client's turn is over again.
+        """
         try:
             while True:
                 if client.turn_is_over(next(steps)):
@@ -321,7 +326,10 @@ class Engine:
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
-        """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
+        """Add the identities that an auth packet earns.
+
+        :raises AuthFailedError: if it is refused.
+        """
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     # --- transactions ------------------------------------------------------------------------------------
@@ -358,8 +366,8 @@ class Engine:
         self.record(effect, 0)
 
     def fire(self, changes: Iterable[Change]) -> None:
-        """Tell everybody who watches what effects have changed, and may read it: the znode's own ACL decides,
-        or its parent's where the event is about that (semantics.md section 10.4).
+        """Tell the watchers of some changes. A client is told only if it may read the znode that the event
+        names (semantics.md section 10.4).
 
         :param changes: in their order.
         """
@@ -382,30 +390,30 @@ class Engine:
                         events.append(last)
                     else:
                         events.append(Notification(self.zxid, event_type, path))
-        finally:  # whatever goes wrong with an effect, the events of those before it are not lost
+        finally:  # if one change fails, the events of those before it are not lost
             self.tell(events, told)
 
     def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # the others must be told; this client asks again when it is back
+        except Exception:  # the others must be told; this client re-arms its watches when it is back
             client.fail()
             return False
 
     def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
-        """Queue watch events on each of these."""
+        """Queue watch events on each of some clients."""
         if not clients:
             return
         try:
             frames = b"".join([event.frame for event in events])
-        except Exception:  # who cannot be told must not go on as if nothing had happened
+        except Exception:  # a client that cannot be told must not go on as if nothing had happened
             for client in clients:
                 client.fail()
             return
         for client in clients:
             try:
                 client.notify(events, frames)
-            except Exception:  # likewise
+            except Exception:  # as above
                 client.fail()
         stats = self.stats
         stats.more_sent += len(clients) * len(events)

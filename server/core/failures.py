@@ -1,4 +1,5 @@
-"""What nobody foresaw: it ends what it happened to, with one traceback in the log, and nothing else."""
+"""Exceptions that nobody foresaw: each ends what it happened to, with one traceback in the log, and nothing
+else."""
 
 from __future__ import annotations
 
