@@ -92,7 +92,7 @@ class Connection:
         self.close_expected = False
         self.session_over = False
         self.aborted = False
-        self.figures = Figures(self.engine.stats, self.engine.wall_clock(now))
+        self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
         self.more = False
@@ -327,7 +327,7 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        self.session = session = self.engine.connect(self, request, now)
+        self.session = session = self.engine.connect(self, request, self.service.at(now))
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
         # A client that omits the last byte expects none in the answer; this server is never read-only.
