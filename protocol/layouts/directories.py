@@ -220,7 +220,9 @@ def _lock(path: str, directories: Directories) -> Layout | None:
         shape = Shape.ELECTION
     remarks = _complaints(found)
     if shape is not Shape.SEMAPHORE and _is_shared_by_strangers(holders):
-        remarks.append(_STRANGERS.format(len(holders), ", ".join(sorted({str(e.library) for e in holders}))))
+        remarks.append(
+            _STRANGERS.format(len(holders), " and ".join(sorted({str(e.library) for e in holders})))
+        )
     remarks += [
         f"{entry.name} waits for {entry.waits_for}, which is no contender: delete that."
         for entry in waiters
@@ -230,9 +232,10 @@ def _lock(path: str, directories: Directories) -> Layout | None:
 
 
 _STRANGERS = (
-    "{} hold it at the same time, as their libraries do not look at each other ({}; Curator's names are"
-    " pyzk's too, which does look). Let all of them use one library, or pyzk's naming for both."
+    "{} hold it at the same time: {} do not look at each other."
+    ' Use one library for all, or pyzk with layout="both".'
 )
+"""It is wrong where the contender with Curator's names is one of ours, which looks at all and waits."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:

@@ -39,7 +39,7 @@ PATIENCE = 30.0
         (["nonsense"], "invalid choice: 'nonsense'"),
         (["get"], "PATH"),
         (["get", "a"], "a path must start with /: a"),
-        (["get", "/a", "/b"], "unrecognized arguments: /b"),
+        (["get", "/a", "/b"], "unrecognized arguments: /b (see pyzk get --help)"),
         (["--hosts", "a:b", "ls"], "'a:b' is not host:port"),
         (["--session-timeout", "0", "ls"], "--session-timeout must be more than 0"),
         (["ls", "--", "x"], "-- goes with exec only"),
@@ -68,7 +68,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    assert all(f"    {verb}" in text for verb in VERBS)
+    assert all(f"\n  {verb} " in text for verb in VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS)
