@@ -95,7 +95,7 @@ async def _measure(make: Make, contenders: int) -> Cost:
                 nursery.start_soon(contend, number)
             for _ in range(contenders):
                 await ready.acquire()
-            stats = server._engine.stats
+            stats = server.running.engine.stats
             before = stats.packets_received, stats.packets_sent, stats.bytes_received + stats.bytes_sent
             begin.set()
             for _ in range(contenders):

@@ -99,7 +99,12 @@ def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
 def _readers() -> tuple[_Reader, _Reader]:
     """Of transactions, and of reads: they do not mix."""
     creates = (CreateRequest, CreateTTLRequest)
-    writes = {op: (cls, _reread_create if cls in creates else None) for op, cls in TRANSACTION_OPS.items()}
+    # The generated reader tries the op codes in this order: what large multis are made of comes first.
+    order = dict.fromkeys((OpCode.SET_DATA.value, OpCode.CHECK.value, *TRANSACTION_OPS))
+    writes = {
+        op: (cls, _reread_create if cls in creates else None)
+        for op, cls in ((op, TRANSACTION_OPS[op]) for op in order)
+    }
     reads = {op: (cls, None) for op, cls in READ_OPS.items()}
     return run_reader(MultiHeader, writes), run_reader(MultiHeader, reads)
 

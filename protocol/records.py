@@ -6,7 +6,8 @@ reverse; both use these declarations and no others.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
 from .jute import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, frozen_record, record
 
@@ -118,6 +119,9 @@ class WatcherEvent(Record):
 
 # --- requests -------------------------------------------------------------------------------------------
 
+# The server reads a request as a plain tuple of the values of its fields, in their order: an object would
+# cost 90 ns more, of 1 us that a small request takes. The type of that tuple stands behind the record.
+
 
 @record
 class CreateRequest(Record):
@@ -125,6 +129,9 @@ class CreateRequest(Record):
     data: Buffer
     acl: AclVector
     flags: Int
+
+
+CreateFields: TypeAlias = tuple[str | None, bytes | None, Sequence[ACL] | None, int]
 
 
 @record
@@ -136,10 +143,16 @@ class CreateTTLRequest(Record):
     ttl: Long
 
 
+CreateTTLFields: TypeAlias = tuple[str | None, bytes | None, Sequence[ACL] | None, int, int]
+
+
 @record
 class DeleteRequest(Record):
     path: UString
     version: Int
+
+
+DeleteFields: TypeAlias = tuple[str | None, int]
 
 
 @record
@@ -148,10 +161,16 @@ class ExistsRequest(Record):
     watch: Boolean
 
 
+ExistsFields: TypeAlias = tuple[str | None, bool]
+
+
 @record
 class GetDataRequest(Record):
     path: UString
     watch: Boolean
+
+
+GetDataFields: TypeAlias = tuple[str | None, bool]
 
 
 @record
@@ -161,9 +180,15 @@ class SetDataRequest(Record):
     version: Int
 
 
+SetDataFields: TypeAlias = tuple[str | None, bytes | None, int]
+
+
 @record
 class GetACLRequest(Record):
     path: UString
+
+
+GetACLFields: TypeAlias = tuple[str | None]
 
 
 @record
@@ -173,10 +198,16 @@ class SetACLRequest(Record):
     version: Int
 
 
+SetACLFields: TypeAlias = tuple[str | None, Sequence[ACL] | None, int]
+
+
 @record
 class GetChildrenRequest(Record):
     path: UString
     watch: Boolean
+
+
+GetChildrenFields: TypeAlias = tuple[str | None, bool]
 
 
 @record
@@ -185,9 +216,15 @@ class GetChildren2Request(Record):
     watch: Boolean
 
 
+GetChildren2Fields: TypeAlias = tuple[str | None, bool]
+
+
 @record
 class GetAllChildrenNumberRequest(Record):
     path: UString
+
+
+GetAllChildrenNumberFields: TypeAlias = tuple[str | None]
 
 
 @record
@@ -195,9 +232,15 @@ class GetEphemeralsRequest(Record):
     prefixPath: UString
 
 
+GetEphemeralsFields: TypeAlias = tuple[str | None]
+
+
 @record
 class SyncRequest(Record):
     path: UString
+
+
+SyncFields: TypeAlias = tuple[str | None]
 
 
 @record
@@ -206,10 +249,16 @@ class CheckVersionRequest(Record):
     version: Int
 
 
+CheckVersionFields: TypeAlias = tuple[str | None, int]
+
+
 @record
 class CheckWatchesRequest(Record):
     path: UString
     type: Int
+
+
+CheckWatchesFields: TypeAlias = tuple[str | None, int]
 
 
 @record
@@ -218,10 +267,16 @@ class RemoveWatchesRequest(Record):
     type: Int
 
 
+RemoveWatchesFields: TypeAlias = tuple[str | None, int]
+
+
 @record
 class AddWatchRequest(Record):
     path: UString
     mode: Int
+
+
+AddWatchFields: TypeAlias = tuple[str | None, int]
 
 
 @record
@@ -230,6 +285,11 @@ class SetWatches(Record):
     dataWatches: Vector[UString]
     existWatches: Vector[UString]
     childWatches: Vector[UString]
+
+
+SetWatchesFields: TypeAlias = tuple[
+    int, Sequence[str | None] | None, Sequence[str | None] | None, Sequence[str | None] | None
+]
 
 
 @record
@@ -242,12 +302,25 @@ class SetWatches2(Record):
     persistentRecursiveWatches: Vector[UString]
 
 
+SetWatches2Fields: TypeAlias = tuple[
+    int,
+    Sequence[str | None] | None,
+    Sequence[str | None] | None,
+    Sequence[str | None] | None,
+    Sequence[str | None] | None,
+    Sequence[str | None] | None,
+]
+
+
 @record
 class ReconfigRequest(Record):
     joiningServers: UString
     leavingServers: UString
     newMembers: UString
     curConfigId: Long
+
+
+ReconfigFields: TypeAlias = tuple[str | None, str | None, str | None, int]
 
 
 @record

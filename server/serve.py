@@ -21,6 +21,8 @@ from ..protocol.records import Id
 from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
+from .core.memory import reserve
+from .monitoring import words
 from .net.clock import Clock
 from .net.listening import serve_clients
 from .net.service import SLICE, Service
@@ -55,7 +57,13 @@ class Server:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         now = clock.now()
         self.clock = clock
-        self.service = Service(settings, now=now, epoch=now + clock.epoch_offset(), stopwatch=time.monotonic)
+        self.service = Service(
+            settings,
+            now=now,
+            epoch=now + clock.epoch_offset(),
+            stopwatch=time.monotonic,
+            answer_word=words.answer,
+        )
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
         self._hub: Any = None
@@ -149,6 +157,10 @@ class Server:
                 self.receive()  # what has arrived already counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
+                if reserve.look():
+                    self.service.unread.disconnect_largest()
+                    self.flush()
+                    reserve.look()
                 deadline = self.service.next_deadline()
             except Exception:
                 report("what has fallen due is done in part")

@@ -10,9 +10,9 @@ from itertools import chain
 import attrs
 
 from ...client import ZooKeeper
+from ...protocol.layouts import ContenderKind
 from ...protocol.paths import join
 from ...recipes.locks.lock import Contender, contenders
-from ...recipes.locks.names import ContenderKind
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
 from ..units import age
 

@@ -17,9 +17,9 @@ from ...protocol.layouts import (
     Directory,
     Layout,
     Shape,
+    in_order,
     may_be_lock,
     parts,
-    queue,
     recognise,
 )
 from ...protocol.paths import join
@@ -84,7 +84,7 @@ async def _read(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Directo
 
 async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Child]:
     """The children with their Stats and data; only their names behind the first in the line."""
-    places, others = queue(names)
+    places, others = in_order(names)
     line = [*(place.name for place in places), *others]
     found = dict.fromkeys(line, Child())
     for name, pending in [(name, zk.submit(GetData(join(path, name)))) for name in line[:_READ_AT_MOST]]:

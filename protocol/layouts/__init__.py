@@ -9,21 +9,21 @@ directories, hands them in, and takes the answer out.
 """
 
 from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
-from .names import Kind, Library, Place, parse, queue
+from .names import ContenderKind, ContenderName, Library, in_order, parse
 from .waiting import Child, Contender
 
 __all__ = [
     "Child",
     "Contender",
+    "ContenderKind",
+    "ContenderName",
     "Directory",
-    "Kind",
     "Layout",
     "Library",
-    "Place",
     "Shape",
+    "in_order",
     "may_be_lock",
     "parse",
     "parts",
-    "queue",
     "recognise",
 ]

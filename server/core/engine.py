@@ -10,25 +10,26 @@ Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the ta
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
 from ...protocol.jute import JuteError
-from ...protocol.paths import parent_of
+from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
 from .acl import AccessControl, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
-from .prepare import Preparer
+from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
 from .stats import ServerStats
 from .tree import DataTree
-from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, SetData, Txn
-from .watches import Notification, Step, WatchManager
+from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, Replace, Txn
+from .watches import Notification, WatchManager
 from .znode import Znode
 
 logger = logging.getLogger("pyzk.server")
@@ -37,7 +38,11 @@ _READ = Perms.READ.value
 _EXPIRED = 1000
 """How many sessions that are due are looked up at once."""
 
-ACLs = tuple[ACL, ...]
+_LENGTH = struct.Struct(">i").pack
+
+Change: TypeAlias = tuple[Effect, Znode, Znode]
+"""An effect that was applied, its znode (as it was, if it is gone), and the znode that the effect was
+applied to: the parent of a create or delete."""
 
 
 class Client(Hashable, Protocol):
@@ -105,7 +110,6 @@ class Engine:
         self.reaper = Reaper(self.tree, settings, int(now * 1000))
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
-        self.prepare = Preparer(self.tree, self.access, settings)
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
         self.time = epoch_ms
@@ -223,15 +227,14 @@ class Engine:
         """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
         self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
         try:
-            deletions = [Delete(path, parent_of(path)) for path in self.tree.ephemerals.get(session.id, ())]
-            for deletion in deletions:
+            paths = tuple(self.tree.ephemerals.get(session.id, ()))
+            for path in paths:
                 try:
-                    node, parent = self.tree.apply(deletion, self.zxid, self.time)
-                    self.fire(deletion, node.acl, parent.acl)
+                    self._delete(path)
                 except Exception:  # what others wait for must go all the same
-                    report("session 0x%x is over; %s stays, or not all were told", session.id, deletion.path)
+                    report("session 0x%x is over; %s stays, or not all were told", session.id, path)
             if self.on_txn is not None:
-                self.record(CloseSession(tuple(deletion.path for deletion in deletions), expired), session.id)
+                self.record(CloseSession(paths, expired), session.id)
         finally:
             client = self._served.pop(session.id, None)
             if client is not None and expired:
@@ -248,9 +251,9 @@ class Engine:
         whatever a bug or a lack of memory raises, which must end the connection.
         """
         try:
-            read, method, consumes = OPERATIONS[op]
+            read, method, consumes, with_stat = OPERATIONS[op]
         except KeyError:
-            read, method, consumes = look_up(op)
+            read, method, consumes, with_stat = look_up(op)
         try:
             request = read(frame, 8) if read is not None else frame
         except JuteError:
@@ -260,7 +263,19 @@ class Engine:
             if now != self._now:
                 self._set_time(now)
         try:
-            return self.zxid, 0, method(self, client, request)
+            if with_stat is None:  # no step: it has done all there is to do
+                return self.zxid, 0, method(self, client, request)
+            kind, fields, at = method(self, client, request)
+            node = self.tree.change(kind, fields, at, self.zxid, self.time)
+            if self.watches.watchers or self.on_txn is not None:
+                effect = kind(*fields)
+                self.fire(((effect, node, at),))
+                self.record(effect, client.session_id)
+            body = node.packed_stat() if with_stat else b""
+            if kind is Create:
+                path = fields[0].encode()
+                return self.zxid, 0, _LENGTH(len(path)) + path + body
+            return self.zxid, 0, body
         except ZooKeeperError as error:
             if consumes:
                 self.record(Refused(error.code), client.session_id)
@@ -290,7 +305,7 @@ class Engine:
         raise Unfinished(steps)
 
     def _failed(self, op: int) -> tuple[int, int, bytes]:
-        logger.exception("a request of op %d failed; this is a bug of the server", op)
+        report("a request of op %d failed", op)
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
@@ -299,17 +314,13 @@ class Engine:
 
     # --- transactions ------------------------------------------------------------------------------------
 
-    def commit(self, effect: Effect, session_id: int) -> Znode:
-        """Apply a prepared write and announce it; returns the znode."""
-        node, parent = self.tree.apply(effect, self.zxid, self.time)
-        self.announce(effect, session_id, node.acl, parent.acl)
-        return node
-
-    def announce(self, effect: Effect, session_id: int, own: ACLs, parents: ACLs) -> None:
-        """Tell the watchers of what was applied, and enter it in the history. While nobody watches and there
-        is no history, nobody needs to call this, nor to make an effect at all."""
-        self.fire(effect, own, parents)
-        self.record(effect, session_id)
+    def _delete(self, path: str) -> Delete:
+        """Delete a znode although no client has asked for it, and tell the watchers."""
+        effect = Delete(path, name(path))
+        parent = self.tree.nodes[effect.parent]
+        node = self.tree.change(Delete, effect, parent, self.zxid, self.time)
+        self.fire(((effect, node, parent),))
+        return effect
 
     def record(self, effect: AnyEffect, session_id: int) -> None:
         """Enter the current transaction in the history."""
@@ -319,31 +330,36 @@ class Engine:
     def _reap(self, path: str) -> None:
         self.zxid += 1
         try:
-            effect = self.prepare.reap(path)
+            check_reaping(self.tree, path)
         except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
             self.record(Refused(error.code), 0)
         else:
-            self.commit(effect, 0)
+            self.record(self._delete(path), 0)
 
-    def fire(self, effect: Effect, own: ACLs, parents: ACLs) -> None:
-        """:meth:`fire_all` for one effect."""
-        self.fire_all(((effect, own, parents),))
+    def replace_tree(self, effect: Replace, zxid: int) -> None:
+        """Make the tree a copy of another one; watches do not fire.
 
-    def fire_all(self, changes: Iterable[tuple[Effect, ACLs, ACLs]]) -> None:
+        :param zxid: the zxid that this takes.
+        """
+        self.zxid = zxid
+        self.tree.replay(Txn(zxid, self.time, 0, effect))
+        self.record(effect, 0)
+
+    def fire(self, changes: Iterable[Change]) -> None:
         """Tell everybody who watches what effects have changed, and may read it: the znode's own ACL decides,
         or its parent's where the event is about that (semantics.md section 10.4).
 
-        :param changes: in their order, each effect with the ACLs of its znode and of the parent.
+        :param changes: in their order.
         """
         if not self.watches.watchers:
             return
         events: list[Notification] = []
         told: list[Client] = []
         try:
-            for effect, own, parents in changes:
-                for event_type, path, watchers in self._steps(effect):
+            for effect, node, at in changes:
+                for event_type, path, watchers in self.watches.hit(effect):
                     self.stats.watchers[event_type].add(len(watchers))
-                    acl = own if path == effect.path else parents
+                    acl = node.acl if path == effect.path else at.acl
                     if acl is not OPEN_ACL:
                         watchers = [each for each in watchers if self._may_read(each, acl)]
                     if watchers != told:  # the same clients are told all at once
@@ -357,16 +373,7 @@ class Engine:
         finally:  # whatever goes wrong with an effect, the events of those before it are not lost
             self.tell(events, told)
 
-    def _steps(self, effect: Effect) -> Sequence[Step[Client]]:
-        if isinstance(effect, SetData):
-            return self.watches.data_changed(effect.path)
-        if isinstance(effect, Create):
-            return self.watches.created(effect.path, effect.parent)
-        if isinstance(effect, Delete):
-            return self.watches.deleted(effect.path, effect.parent)
-        return ()
-
-    def _may_read(self, client: Client, acl: ACLs) -> bool:
+    def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
         except Exception:  # the others must be told; this client asks again when it is back

@@ -109,12 +109,12 @@ class Quotas:
     :ivar prefixes: the paths that have limits; while there is none, nothing need be checked.
     :ivar used: whether changes outside the reserved subtree must be reported.
     :param find: the znode at a path, or None.
-    :param grown: told by how many bytes the bookkeeping has made a znode larger.
+    :param write: gives a stats znode its text; the tree counts the bytes.
     """
 
-    def __init__(self, find: Callable[[str], Znode | None], grown: Callable[[int], None]) -> None:
+    def __init__(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
         self._find = find
-        self._grown = grown
+        self._write_usage = write
         self._root = _Quota()
         self._changes: list[tuple[str, Znode, bytes | None, int, int]] = []
         self._held = False
@@ -312,10 +312,8 @@ class Quotas:
         quota.stale = False
         data = b"count=%d,bytes=%d" % (usage.znodes, usage.size)
         grown = len(data) - len(node.data or b"")
-        node.data = data
-        node.packed = None
+        self._write_usage(node, data)
         if grown:
-            self._grown(grown)
             for around in self._on_the_way(f"{ROOT}{quota.path}/{_STATS}"):
                 around.total.add(0, grown)
 

@@ -81,5 +81,5 @@ class Reaper:
     def _is_stale(self, node: Znode, wall_time: int) -> bool:
         idle = wall_time - node.mtime
         if node.is_container:
-            return node.cversion > 0 or 0 < self._never_used < idle
+            return node.children_created > 0 or 0 < self._never_used < idle
         return node.ttl is not None and idle > node.ttl

@@ -1,34 +1,84 @@
-"""The DataTree: znodes by path, and what each transaction does to them (semantics.md section 1).
+"""The DataTree: znodes by path, and what each effect does to them (semantics.md section 1).
 
-Knows no sessions' lifetimes, no permissions, no watches and no sockets. Only :meth:`DataTree.apply` and the
-methods that it is made of change it; whatever could fail was found out before (:mod:`.prepare`).
+The tree knows no sessions' lifetimes, no permissions, no watches and no sockets. Its rules:
+
+* Only :meth:`DataTree.change` changes a tree, and cannot fail: a step (:mod:`.operations.writes`) has found
+  out before what could. :meth:`DataTree.replay` applies
+  a whole Txn.
+* Equal trees to which the same Txns are applied stay equal: what changes besides the znode itself (the
+  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depends
+  on the tree and the effect alone.
+* Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, each change
+  leaves in the journal how to undo it. A multi is applied like that, effect by effect.
+* Znodes hang below each other by their bare names, and are found by walking the path: no znode's full path is
+  stored anywhere, which is what keeps a million of them small. Where walks have led to lately is remembered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...protocol import paths
 from ...protocol.constants import INT_MAX
-from ...protocol.records import ACL, OPEN_ACL, READ_ACL
+from ...protocol.records import OPEN_ACL, READ_ACL
 from .quota import ROOT as QUOTAS
 from .quota import Quotas
-from .txn import Create, Delete, Effect, SetACL, SetData
-from .znode import Children, OwnedZnode, Znode
+from .txn import (
+    Check,
+    CloseSession,
+    Create,
+    CreateSession,
+    Delete,
+    Effect,
+    Multi,
+    Refused,
+    Replace,
+    SetACL,
+    SetData,
+    Txn,
+)
+from .znode import Children, OwnedZnode, Znode, copy_tree
 
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
-_KNOWN = 4096
-_LONGEST_KNOWN = 1000
-"""How many znodes are remembered by path, so that what is asked for all the time need not be walked to; and
-up to how many characters: paths can be a megabyte."""
+_FOUND = 4096
+"""How many znodes are remembered by path: those that are asked for all the time need no walk."""
+_LONGEST_FOUND = 1000
+"""The longest path that is remembered, in characters: paths can be a megabyte."""
+
+
+class _Found(dict[str, Znode]):
+    """Znodes by path, as far as somebody has asked for them lately; any other is walked to.
+
+    So the look-up of a path that is asked for all the time is that of a dict.
+
+    :ivar top: the root, by its name ``""``. ``/a/b`` splits into ``""``, ``a``, ``b``: every walk starts
+        here.
+    """
+
+    top: Children
+
+    def __missing__(self, path: str) -> Znode | None:
+        children: Children | None = self.top
+        try:
+            for name in path.split("/"):
+                node = children[name]  # type: ignore[index]
+                children = node.children
+        except (KeyError, TypeError):  # no such child, or never any children
+            if path != "/":
+                return None
+            node = self.top[""]
+        if len(path) <= _LONGEST_FOUND:
+            if len(self) >= _FOUND:
+                self.clear()
+            self[path] = node
+        return node
 
 
 class DataTree:
     """
-    Znodes hang below each other by their bare names, and are found by walking the path: no znode's full path
-    is stored anywhere, which is what keeps a million of them small.
-
+    :ivar find: the znode at a path, or None.
     :ivar nodes: every znode by path, as a read-only mapping. The root is there twice, as ``""`` and ``/``,
         which makes the parent of a top-level znode an ordinary look-up; node counts count both, as the real
         server's do.
@@ -45,12 +95,14 @@ class DataTree:
         reserved.children = Children(0, quota=Znode(b"", OPEN_ACL, 0, 0), config=config)
         root = Znode(b"", OPEN_ACL, 0, 0)
         root.children = Children(0, zookeeper=reserved)
+        self._found = _Found()
+        self.find: Callable[[str], Znode | None] = self._found.__getitem__
         self._start(root)
 
     def _start(self, root: Znode) -> None:
-        self._above = Children(0)  # "/a/b" splits into "", "a", "b": every walk starts here
-        self._above[""] = root
-        self._known: dict[str, Znode] = {}  # where walks have led to
+        self._found.clear()
+        self._found.top = Children(0)
+        self._found.top[""] = root
         self._journal: list[tuple[Any, ...]] | None = None
         self.nodes = _Nodes(self)
         self.ephemerals: dict[int, dict[str, None]] = {}
@@ -58,7 +110,7 @@ class DataTree:
         self.ttl_nodes: dict[str, None] = {}
         self.data_size = 0
         self._count = 1
-        self.quotas = Quotas(self.find, self._grown)
+        self.quotas = Quotas(self.find, self._write_usage)
         self._register("/", root)
         for path, node in self.items_below("/"):
             self._register(path, node)
@@ -67,31 +119,7 @@ class DataTree:
             self.quotas.changed(path, node, 1, len(node.data or b""))
         self.quotas.release()
 
-    def replace(self, root: Znode) -> None:
-        """Become the tree below another root, whose znodes are ours from now on."""
-        self._start(root)
-
     # --- reading -----------------------------------------------------------------------------------------
-
-    def find(self, path: str) -> Znode | None:
-        """The znode at ``path``, or None."""
-        return self._known.get(path) or self._walk_to(path)
-
-    def _walk_to(self, path: str) -> Znode | None:
-        children: Children | None = self._above
-        try:
-            for name in path.split("/"):
-                node = children[name]  # type: ignore[index]
-                children = node.children
-        except (KeyError, TypeError):  # no such child, or never any children
-            if path != "/":
-                return None
-            node = self._above[""]
-        if len(path) <= _LONGEST_KNOWN:
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            self._known[path] = node
-        return node
 
     def __len__(self) -> int:
         """The number of entries, the root counted twice."""
@@ -118,43 +146,54 @@ class DataTree:
 
     # --- changing ----------------------------------------------------------------------------------------
 
-    def apply(self, effect: Effect, zxid: int, time: int) -> tuple[Znode, Znode]:
-        """Carry out one prepared effect; ``time`` in ms since the epoch.
+    def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
+        """Apply one effect, given as a :data:`~.txn.Resolved`.
 
-        Returns the znode (as it was, if it is gone now) and its parent (or itself, where that plays no role).
-        What prepares a write has looked up the znodes already, and may call the methods below itself.
+        :param time: wall-clock time in ms since the epoch.
+        :returns: the znode of the effect's path; as it was, if the effect has deleted it.
         """
-        path = effect.path
-        if isinstance(effect, Create):
-            parent, name = self.nodes[effect.parent], path[len(effect.parent) + 1 :]
-            return self.create(path, name, parent, effect.data, effect.acl, effect.owner, zxid, time), parent
-        if isinstance(effect, Delete):
-            parent, name = self.nodes[effect.parent], path[len(effect.parent) + 1 :]
-            return self.delete(path, name, parent, zxid), parent
-        node = self.nodes[path]
-        if isinstance(effect, SetData):
-            self.set_data(path, node, effect.data, effect.version, zxid, time)
-        elif isinstance(effect, SetACL):
-            node.acl = effect.acl
-            node.aversion = effect.aversion
-            node.packed = None
-        return node, node
+        if kind is not SetData:
+            return _CHANGES[kind](self, fields, at, zxid, time)
+        # What most writes do is done right here: one call less.
+        path, data, version = fields
+        old = at.data
+        if self._journal is not None:
+            self._journal.append((DataTree._undo_set_data, at, old, at.version, at.mzxid, at.mtime))
+        at.data = data
+        at.version = version
+        at.mzxid = zxid
+        at.mtime = time
+        at.packed = None
+        difference = (len(data) if data else 0) - (len(old) if old else 0)
+        if difference:
+            self.data_size += difference
+        if self.quotas.used:
+            self.quotas.changed(path, at, 0, difference)
+        return at
 
-    def create(
-        self,
-        path: str,
-        name: str,
-        parent: Znode,
-        data: bytes | None,
-        acl: tuple[ACL, ...],
-        owner: int,
-        zxid: int,
-        time: int,
-    ) -> Znode:
-        """
-        :param name: the last component of ``path``.
-        :param owner: as in :class:`.txn.Create`.
-        """
+    def apply(self, effect: Effect, zxid: int, time: int) -> Znode:
+        """Apply one effect whose znode nobody has looked up."""
+        path = effect.parent if isinstance(effect, Create | Delete) else effect.path
+        return self.change(type(effect), effect, self.nodes[path], zxid, time)
+
+    def replay(self, txn: Txn) -> None:
+        """Apply a transaction of another tree, which was equal to this one before it."""
+        effect, zxid, time = txn.effect, txn.zxid, txn.time
+        if isinstance(effect, Multi):
+            self.begin()
+            for part in effect.effects:
+                self.apply(part, zxid, time)
+            self.commit()
+        elif isinstance(effect, CloseSession):
+            for path in effect.paths:
+                self.apply(Delete(path, paths.name(path)), zxid, time)
+        elif isinstance(effect, Replace):
+            self._start(copy_tree(effect.root, effect.gone))
+        elif not isinstance(effect, CreateSession | Refused):
+            self.apply(effect, zxid, time)
+
+    def _create(self, fields: Create, parent: Znode, zxid: int, time: int) -> Znode:
+        path, name, data, acl, owner = fields
         node = OwnedZnode(data, acl, zxid, time, owner) if owner else Znode(data, acl, zxid, time)
         children = parent.children
         if children is None:
@@ -179,8 +218,8 @@ class DataTree:
             self.quotas.changed(path, node, 1, len(data) if data else 0)
         return node
 
-    def delete(self, path: str, name: str, parent: Znode, zxid: int) -> Znode:
-        """Returns the znode that was."""
+    def _delete(self, fields: Delete, parent: Znode, zxid: int, time: int) -> Znode:
+        path, name = fields
         children = parent.children
         assert children is not None
         if self._journal is not None:
@@ -193,22 +232,13 @@ class DataTree:
             self.quotas.changed(path, node, -1, -len(node.data) if node.data else 0)
         return node
 
-    def set_data(
-        self, path: str, node: Znode, data: bytes | None, version: int, zxid: int, time: int
-    ) -> None:
-        old = node.data
-        if self._journal is not None:
-            self._journal.append((DataTree.set_data, path, node, old, node.version, node.mzxid, node.mtime))
-        node.data = data
-        node.version = version
-        node.mzxid = zxid
-        node.mtime = time
+    def _set_acl(self, fields: SetACL, node: Znode, zxid: int, time: int) -> Znode:
+        _, node.acl, node.aversion = fields
         node.packed = None
-        difference = (len(data) if data else 0) - (len(old) if old else 0)
-        if difference:
-            self.data_size += difference
-        if self.quotas.used:
-            self.quotas.changed(path, node, 0, difference)
+        return node
+
+    def _check(self, fields: Check, node: Znode, zxid: int, time: int) -> Znode:
+        return node
 
     # --- the parts of a change ---------------------------------------------------------------------------
 
@@ -223,7 +253,7 @@ class DataTree:
 
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)
-        self._known.pop(path, None)
+        self._found.pop(path, None)
         children.packed = parent.packed = None
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
@@ -237,8 +267,12 @@ class DataTree:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
         return node
 
-    def _grown(self, size: int) -> None:
-        self.data_size += size
+    def _write_usage(self, node: Znode, data: bytes) -> None:
+        """Bring the text of a quota's stats znode up to date: a part of the effect that has changed the
+        usage."""
+        self.data_size += len(data) - len(node.data or b"")
+        node.data = data
+        node.packed = None
 
     # --- undoing: a multi is applied step by step while it is validated ----------------------------------
 
@@ -266,6 +300,11 @@ class DataTree:
         if name in children:  # for want of memory it may not have come to that
             self._remove(path, name, parent, children)
 
+    def _undo_set_data(self, node: Znode, data: bytes | None, version: int, mzxid: int, mtime: int) -> None:
+        self.data_size += len(data or b"") - len(node.data or b"")
+        node.data, node.version, node.mzxid, node.mtime = data, version, mzxid, mtime
+        node.packed = None
+
     def _undo_delete(self, path: str, name: str, parent: Znode, changed: int, node: Znode) -> None:
         children = parent.children
         assert children is not None
@@ -273,6 +312,14 @@ class DataTree:
         children[name] = node
         children.packed = parent.packed = None
         self._register(path, node)
+
+
+_CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] = {
+    Create: DataTree._create,
+    Delete: DataTree._delete,
+    SetACL: DataTree._set_acl,
+    Check: DataTree._check,
+}
 
 
 class _Nodes(Mapping[str, Znode]):

@@ -1,55 +1,83 @@
-"""What a write does, once validated: the stream of these is the server's history.
+"""Effects and transactions: what a write does, once it is validated. The stream of Txns is the server's
+history.
 
-Preparing a request yields one of the effects below with everything resolved (the final name of a
-sequential znode, the new version); :meth:`.tree.DataTree.apply` carries it out and cannot fail. A
-:class:`Txn` adds when and by whom.
+A step (:mod:`.operations.writes`) resolves a request to an :data:`Effect`: the final name of a sequential
+znode, the new version. Applying an effect is the only way in which a tree changes, and cannot fail
+(:meth:`.tree.DataTree.apply`).
+
+Each zxid is one :class:`Txn`, which holds all that another tree needs: a tree that starts like ours and
+replays every Txn (:meth:`.tree.DataTree.replay`) is equal to ours after each of them. What the Txn does not
+say, the tree works out from its own state: a parent's cversion and pzxid, the usage of a quota.
+
+==================  ==========================================
+============================================= effect of the Txn   caused by
+the tree ==================  ==========================================
+============================================= an Effect           a request, the reaper
+carries it out Multi               a multi                                     carries out its effects;
+quotas are booked once CloseSession        the client, or an expiry                    deletes the session's
+ephemerals, in that order Replace             a test that restores a snapshot             becomes a copy of
+the snapshot CreateSession       a handshake                                 stays as it is Refused
+a request that failed                       stays as it is ==================
+==========================================  =============================================
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
 from ...protocol.records import ACL
+from .znode import Znode
 
 
-@attrs.define
-class Create:
+class Create(NamedTuple):
     """
-    :ivar parent: the parent's path; ``""`` for a top-level znode.
+    :ivar name: the last component of the path.
     :ivar owner: the stored ephemeralOwner: 0, a session id, or the mark of a container or TTL znode.
     """
 
     path: str
-    parent: str
+    name: str
     data: bytes | None
     acl: tuple[ACL, ...]
     owner: int
 
+    @property
+    def parent(self) -> str:
+        """The parent's path; ``""`` for a top-level znode."""
+        return self.path[: -len(self.name) - 1]
 
-@attrs.define
-class Delete:
+
+class Delete(NamedTuple):
+    """:ivar name: the last component of the path."""
+
     path: str
-    parent: str
+    name: str
+
+    @property
+    def parent(self) -> str:
+        """As in :class:`Create`."""
+        return self.path[: -len(self.name) - 1]
 
 
-@attrs.define
-class SetData:
+class SetData(NamedTuple):
+    """:ivar version: the new one."""
+
     path: str
     data: bytes | None
     version: int
 
 
-@attrs.define
-class SetACL:
+class SetACL(NamedTuple):
+    """:ivar aversion: the new one."""
+
     path: str
     acl: tuple[ACL, ...]
     aversion: int
 
 
-@attrs.define
-class Check:
+class Check(NamedTuple):
     """A version that matched; changes nothing."""
 
     path: str
@@ -76,6 +104,18 @@ class CloseSession:
     expired: bool
 
 
+@attrs.define(eq=False)
+class Replace:
+    """The whole tree is another one.
+
+    :ivar root: the other tree's root. Nobody changes it or what is below it: each tree takes a copy.
+    :ivar gone: ids of sessions that are over: their ephemerals are left out.
+    """
+
+    root: Znode
+    gone: frozenset[int]
+
+
 @attrs.define
 class Refused:
     """A write that failed: it consumes a zxid all the same (semantics.md section 2)."""
@@ -85,7 +125,17 @@ class Refused:
 
 Effect: TypeAlias = Create | Delete | SetData | SetACL | Check
 """What one operation does to the tree."""
-AnyEffect: TypeAlias = Effect | Multi | CreateSession | CloseSession | Refused
+Resolved: TypeAlias = (
+    tuple[type[Create], tuple[str, str, bytes | None, tuple[ACL, ...], int], Znode]
+    | tuple[type[Delete], tuple[str, str], Znode]
+    | tuple[type[SetData], tuple[str, bytes | None, int], Znode]
+    | tuple[type[SetACL], tuple[str, tuple[ACL, ...], int], Znode]
+    | tuple[type[Check], tuple[str], Znode]
+)
+"""An effect that is about to be applied: its kind, its fields, and the znode that it changes, which is the
+parent of a create or delete. The object is made of them only if somebody wants to hear of it: while there
+are neither watchers nor a history, it would cost a write 5 % for nothing."""
+AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
 """What one transaction does."""
 
 

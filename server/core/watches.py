@@ -11,7 +11,7 @@ once, and are taken out in steps.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
@@ -19,6 +19,7 @@ import attrs
 from ...protocol.constants import WATCH_XID, EventType, KeeperState, WatcherType
 from ...protocol.framing import frame
 from ...protocol.records import ReplyHeader, WatcherEvent
+from .txn import Create, Delete, Effect, SetData
 
 STANDARD = 1
 PERSISTENT = 2
@@ -30,7 +31,7 @@ _STEP = 1000
 
 W = TypeVar("W", bound=Hashable)
 
-Step: TypeAlias = tuple[EventType, str, list[W]]
+Delivery: TypeAlias = tuple[EventType, str, list[W]]
 """An event, the path it carries, and the watchers to tell."""
 
 _REMOVES = {  # WatcherType: modes in the data registry, modes in the child registry (section 10.6)
@@ -112,30 +113,42 @@ class WatchManager(Generic[W]):
         else:
             paths[path] = None
 
-    # --- firing: each step consumes the standard watches it hits (section 10.2) --------------------------
+    # --- firing: each delivery consumes the standard watches it hits (section 10.2) -------------------------
 
-    def created(self, path: str, parent: str) -> list[Step[W]]:
-        return self._steps((EventType.CREATED, path, self._take_data(path)), self._children_changed(parent))
+    def hit(self, effect: Effect) -> Sequence[Delivery[W]]:
+        """Who is to be told that an effect was applied, in this order."""
+        if isinstance(effect, SetData):
+            return self.data_changed(effect.path)
+        if isinstance(effect, Create):
+            return self.created(effect.path, effect.parent)
+        if isinstance(effect, Delete):
+            return self.deleted(effect.path, effect.parent)
+        return ()
 
-    def deleted(self, path: str, parent: str) -> list[Step[W]]:
+    def created(self, path: str, parent: str) -> list[Delivery[W]]:
+        return self._deliveries(
+            (EventType.CREATED, path, self._take_data(path)), self._children_changed(parent)
+        )
+
+    def deleted(self, path: str, parent: str) -> list[Delivery[W]]:
         told = self._take_data(path)
         others = self._take(self._child, path)
         if told and others:
             others = [watcher for watcher in others if watcher not in told]
-        return self._steps(
+        return self._deliveries(
             (EventType.DELETED, path, told), (EventType.DELETED, path, others), self._children_changed(parent)
         )
 
-    def data_changed(self, path: str) -> list[Step[W]]:
-        return self._steps((EventType.CHANGED, path, self._take_data(path)))
+    def data_changed(self, path: str) -> list[Delivery[W]]:
+        return self._deliveries((EventType.CHANGED, path, self._take_data(path)))
 
-    def _children_changed(self, parent: str) -> Step[W]:
+    def _children_changed(self, parent: str) -> Delivery[W]:
         parent = parent or "/"
         return (EventType.CHILD, parent, self._take(self._child, parent))
 
     @staticmethod
-    def _steps(*steps: Step[W]) -> list[Step[W]]:
-        return [step for step in steps if step[2]]
+    def _deliveries(*deliveries: Delivery[W]) -> list[Delivery[W]]:
+        return [delivery for delivery in deliveries if delivery[2]]
 
     def _take(self, registry: dict[str, dict[W, int]], path: str) -> list[W]:
         entries = registry.get(path)

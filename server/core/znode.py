@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from functools import cache
+from typing import TypeVar
 
 from ...protocol.records import ACL, Stat
 
+T = TypeVar("T")
+
 _STAT = struct.Struct(">qqqqiiiqiiq").pack  # Stat, packed once per change instead of once per read
+_PZXID = struct.Struct(">60xq").unpack  # of a packed Stat
 _COUNT = struct.Struct(">i")
 
 CONTAINER_OWNER = -(2**63)
@@ -27,10 +32,11 @@ def wrap32(value: int) -> int:
 
 
 class Children(dict[str, "Znode"]):
-    """A znode's children by bare name, in the order of their creation. Once there it stays, if only empty.
+    """A znode's children by bare name, in the order of their creation. Never removed again, even when empty.
 
-    :ivar created: how many there ever were; the znode's ``cversion``.
-    :ivar changed: the zxid of the last creation or deletion; the znode's ``pzxid``.
+    :ivar created: how many children were ever created, at most 2**31 - 1: sequential names are made of it,
+        and the wire's cversion (semantics.md sections 1.3 and 6).
+    :ivar changed: the zxid of the last creation or deletion: the wire's pzxid.
     :ivar packed: the names as the wire has them, once somebody has asked and until the next change.
     """
 
@@ -97,15 +103,16 @@ class Znode:
         self.packed: bytes | None = None
 
     @property
-    def cversion(self) -> int:
-        """How many children were ever created, which is what sequential names are made of; the wire shows
-        another number (semantics.md section 1.3)."""
+    def children_created(self) -> int:
+        """How many children were ever created; see :class:`Children`. The wire's cversion is another
+        number."""
         return 0 if self.children is None else self.children.created
 
     @property
     def pzxid(self) -> int:
-        """The zxid of the last creation or deletion of a child; at first the znode's own."""
-        return self.czxid if self.children is None else self.children.changed
+        """The zxid of the last creation or deletion of a child; at first the znode's own. As in the Stat."""
+        pzxid: int = _PZXID(self.packed_stat())[0]
+        return pzxid
 
     @property
     def ephemeral_owner(self) -> int:
@@ -125,12 +132,11 @@ class Znode:
         """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
         stat = self.packed
         if stat is None:
-            children = self.children
+            children, data = self.children, self.data
             if children is None:
                 created, count, pzxid = 0, 0, self.czxid
             else:
                 created, count, pzxid = children.created, len(children), children.changed
-            data = self.data
             stat = self.packed = _STAT(
                 self.czxid,
                 self.mzxid,
@@ -158,3 +164,41 @@ class OwnedZnode(Znode):
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int, owner: int) -> None:
         super().__init__(data, acl, zxid, time)
         self.owner = owner
+
+
+# --- copies of a whole tree ------------------------------------------------------------------------------
+
+
+def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
+    """A znode and all below it.
+
+    :param without: sessions whose ephemerals are left out.
+    """
+    top = _twin(root)
+    waiting = [(root, top)]
+    while waiting:
+        node, copy = waiting.pop()
+        if node.children is None:
+            continue
+        copy.children = _twin(node.children)
+        copy.children.packed = copy.packed = None  # there may be fewer children now
+        for name, child in node.children.items():
+            if child.owner not in without:
+                copy.children[name] = twin = _twin(child)
+                if child.children is not None:
+                    waiting.append((child, twin))
+    return top
+
+
+def _twin(original: T) -> T:
+    """A znode with the very same attributes, or a znode's children without the children themselves."""
+    cls = type(original)
+    twin = cls.__new__(cls)
+    for name in _attributes(cls.__mro__):
+        setattr(twin, name, getattr(original, name))
+    return twin
+
+
+@cache
+def _attributes(bases: tuple[type, ...]) -> tuple[str, ...]:
+    return tuple(name for base in bases for name in getattr(base, "__slots__", ()))

@@ -118,7 +118,7 @@ def _brief(connection: Connection, asker: Connection) -> str:
     interest = 0 if connection is asker else connection.interest
     return (
         f"/{address}:{port}[{interest}](queued={connection.outstanding},"
-        f"recved={connection.received},sent={connection.sent}"
+        f"recved={connection.figures.received},sent={connection.figures.sent}"
     )
 
 
@@ -126,13 +126,13 @@ def _details(connection: Connection) -> str:
     session = connection.session
     if session is None:
         return ""
-    latency = connection.latency
-    last_xid = "" if connection.last_xid is None else f"lcxid=0x{connection.last_xid:x},"
+    figures, latency = connection.figures, connection.figures.latency
+    last_xid = "" if figures.last_xid is None else f"lcxid=0x{figures.last_xid:x},"
     return (
-        f",sid=0x{session.id:x},lop={operation_name(connection.last_op)},"
-        f"est={int(connection.established * 1000)},to={session.timeout},{last_xid}"
-        f"lzxid=0x{connection.last_zxid % 2**64:x},lresp={int(connection.last_response * 1000)},"
-        f"llat={connection.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
+        f",sid=0x{session.id:x},lop={operation_name(figures.last_op)},"
+        f"est={int(figures.established * 1000)},to={session.timeout},{last_xid}"
+        f"lzxid=0x{figures.last_zxid % 2**64:x},lresp={int(figures.last_response * 1000)},"
+        f"llat={figures.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
         f"maxlat={latency.maximum}"
     )
 
@@ -147,7 +147,7 @@ def operation_name(op: int | None) -> str:
 
 def _crst(service: Service, asker: Connection, now: float) -> str:
     for connection in service.connections:
-        connection.reset_stats()
+        connection.figures.reset()
     return "Connection stats reset.\n"
 
 
@@ -249,7 +249,7 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
             yield f"\t{escape(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
-        sets.setdefault(service.patience_with(connection), []).append(connection)
+        sets.setdefault(service.idle_deadline(connection), []).append(connection)
         yield ""
     yield f"Connections dump:\nConnections Sets ({len(sets)})/({len(service.connections)}):\n"
     for end, connections in sorted(sets.items()):

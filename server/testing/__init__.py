@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .controls import Controls
     from .embedded import EmbeddedServer, ServerDied, ServerStopped
     from .faults import Fault, FaultNeverFired
+    from .gate import HeldMessage
     from .history import Entry
-    from .host import open_server
+    from .host import LocalServer, open_server
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
 
@@ -27,6 +28,8 @@ _HOMES = {
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
+    "HeldMessage": "gate",
+    "LocalServer": "host",
     "Node": "contents",
     "ServerClock": "clock",
     "ServerDied": "embedded",
@@ -43,6 +46,8 @@ __all__ = [
     "Entry",
     "Fault",
     "FaultNeverFired",
+    "HeldMessage",
+    "LocalServer",
     "Node",
     "ServerClock",
     "ServerDied",

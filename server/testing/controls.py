@@ -1,128 +1,147 @@
-"""What a test can do to its server, as plain calls in the server's own thread.
+"""What a test can do to its server: one class, whose methods may be called from any thread.
 
-Each control first lets the server handle what has reached it, and returns when its effects have been sent:
-so a call comes after everything that a client had sent before it, and before everything sent later.
+Each control is called in the server's thread. It first lets the server handle what has reached it, and
+returns when its effects have been sent: so it comes after everything that a client had sent before it, and
+before everything sent later. The decorator ``_control`` does all of that.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import threading
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
-
-import trio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from weakref import WeakSet
 
 from ..core.engine import Engine
 from ..core.sessions import Session
-from ..core.watches import Notification
 from ..net.connection import Connection
-from ..net.service import Observer
 from ..serve import Server
+from . import contents
 from .clock import JumpingClock, ServerClock
-from .faults import Action, ErrorSpec, Fault, Faults, Run, When
-from .history import Recorder
-from .history_controls import HistoryControls
+from .contents import Node
+from .describe import some
+from .faults import Action, ErrorSpec, Fault, When
+from .gate import MESSAGE_KINDS, HeldMessage, MessageGate, MessageKind
+from .history import ENTRY_KINDS, Entry, EntryKind, Recorder
 from .memory import MemoryStream
+from .operations import Selection, glob, operation_name
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
-from .tree_controls import TreeControls
+from .snapshots import Snapshot
+from .timeline import format_timeline
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-_MEMORY_HOST = "127.0.0.1"  # what clients without a socket are said to come from
 
+class Running:
+    """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
-class Controls(TreeControls, HistoryControls, Observer):
-    """A running server in a test's hands.
-
-    :ivar clock: the server's time.
-    :ivar run: how other threads get functions called in this one.
+    :ivar started: the server's clock at the start, in seconds.
+    :ivar recorder: None if the history is not recorded.
+    :ivar streams: the connections without a socket.
     """
 
     def __init__(self, server: Server, clock: JumpingClock, *, record: bool, history_limit: int) -> None:
-        recorder = Recorder(server.service, clock.now, history_limit) if record else None
-        super().__init__(server, clock, recorder)
-        self._started = clock.now()
-        self.clock = ServerClock(self.now, self.advance)
-        self.thread = threading.get_ident()
-        self.run: Run = _call
-        self._paused = False
-        self._held: dict[Connection, int] = {}  # by pause; 0, or the session that is paused
-        self._cut_off: set[int] = set()  # sessions whose clients get through by no connection
-        self._streams: dict[Connection, MemoryStream] = {}
-        self._memory_ports = 0
+        self.server = server
+        self.service = server.service
+        self.clock = clock
+        self.started = clock.now()
         self._restarts = 0
-        self._faults = Faults(
-            self._service, self._recorder, self._settle, self._schedule, self._go_on, self._wire
+        self.recorder = Recorder(self.service, clock.now, history_limit) if record else None
+        self.streams: WeakSet[MemoryStream] = WeakSet()
+        self.gate = MessageGate(
+            self.service, self.recorder, clock.now, self._call_at, self._send_waiting, self._go_on
         )
-        if self._recorder is not None:
-            self._recorder.attach(self._engine)
-        self._wire()
 
-    def _wire(self) -> None:
-        """Stand only in those ways that are needed now."""
-        handle = self._engine.handle if self._recorder is None else self._recorder.handle
-        self._faults.inner = handle
-        self._service.handle = self._faults.handle if self._faults.needed else handle
-        listening = self._recorder is not None or self._paused or self._cut_off or self._streams
-        self._service.observer = self if listening else None
+    @property
+    def engine(self) -> Engine:
+        return self.service.engine
 
-    def _schedule(self, when: float, callback: Callable[[], object]) -> None:
-        self._service.call_at(when, callback)
-        self._jumping_clock.wake()
+    def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        """Enter in the history what the test does."""
+        if self.recorder is not None:
+            self.recorder.control(text, session, kind)
 
-    def _settle(self, connection: Connection) -> None:
-        """Send what a connection has said so far."""
-        connection.settle()
-        self._server.flush()
-        stream = self._streams.get(connection)
-        if stream is not None:
+    def replace_engine(self, now: float) -> None:
+        """Start again with an empty tree and no sessions."""
+        before = self.engine
+        self._restarts += 1
+        # Session ids are made of the time, which may not have moved since the last start.
+        epoch = before.wall_clock(now) + self._restarts
+        engine = Engine(self.service.settings, now=now, epoch=epoch)
+        engine.epoch_offset = before.epoch_offset
+        # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
+        engine.zxid = before.zxid
+        before.on_txn = None
+        self.service.engine = engine
+        if self.recorder is not None:
+            self.recorder.attach(engine)
+
+    def _call_at(self, when: float, callback: Callable[[], object]) -> None:
+        self.service.call_at(when, callback)
+        self.clock.wake()
+
+    def _send_waiting(self) -> None:
+        self.server.flush()
+        for stream in list(self.streams):
             stream.settle()
 
     def _go_on(self) -> None:
-        """After a hold: send what waits, handle what came meanwhile."""
-        self._server.flush()
-        for stream in list(self._streams.values()):
+        self.server.flush()
+        for stream in list(self.streams):
             stream.pump()
 
-    # --- what happens to connections ---------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
-        if self._recorder is not None:
-            self._recorder.opened(connection)
-        if self._paused:
-            self._hold(connection)
+def _control(method: Callable[Concatenate[Controls, P], T]) -> Callable[Concatenate[Controls, P], T]:
+    """Make a method a control, as the head of this module says."""
 
-    def asked(self, connection: Connection, session_id: int) -> None:
-        if session_id in self._cut_off and self._engine.sessions.get(session_id) is not None:
-            self._hold(connection, session_id)
+    @functools.wraps(method)
+    def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def act() -> T:
+            server = self.running.server
+            server.receive()
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                server.flush()
 
-    def attached(self, connection: Connection, resumed: bool) -> None:
-        if self._recorder is not None:
-            self._recorder.attached(connection, resumed)
+        return self.run(act)
 
-    def event(self, connection: Connection, notification: Notification) -> None:
-        if self._recorder is not None:
-            self._recorder.event(connection, notification)
+    return call
 
-    def closed(self, connection: Connection, reason: str) -> None:
-        self._held.pop(connection, None)
-        self._streams.pop(connection, None)
-        if self._recorder is not None:
-            self._recorder.closed(connection, reason)
+
+class Controls(ABC):
+    """A running server in a test's hands.
+
+    :ivar clock: the server's time.
+    """
+
+    def __init__(self) -> None:
+        self.clock = ServerClock(self._now, self._advance)
+
+    @property
+    @abstractmethod
+    def running(self) -> Running:
+        """The parts of the server."""
+
+    @abstractmethod
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the server's thread."""
 
     # --- where it is -------------------------------------------------------------------------------------
 
     @property
     def host(self) -> str:
         """The address that clients of this machine connect to."""
-        host = self._server.address[0]
+        host = self.running.server.address[0]
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
     @property
     def port(self) -> int:
         """The port that was asked for, or that the kernel chose."""
-        return self._server.address[1]
+        return self.running.server.address[1]
 
     @property
     def hosts(self) -> str:
@@ -132,42 +151,32 @@ class Controls(TreeControls, HistoryControls, Observer):
     @property
     def secure_port(self) -> int | None:
         """The port for TLS clients, if ``secure_port`` and ``ssl_context`` were given."""
-        address = self._server.secure_address
+        address = self.running.server.secure_address
         return None if address is None else address[1]
-
-    def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """A client's end of a new connection, without a socket."""
-        self._memory_ports += 1
-        peer = (_MEMORY_HOST, self._memory_ports)
-        stream = MemoryStream(self._service, peer, self._jumping_clock.now, self._server.flush)
-        if stream.connection is not None:
-            self._streams[stream.connection] = stream
-            self._wire()
-        return stream
 
     # --- sessions ----------------------------------------------------------------------------------------
 
+    @_control
     def sessions(self) -> list[SessionInfo]:
         """Every live session, the oldest first."""
-        self._server.receive()
-        return [self._info(session) for session in self._engine.sessions]
+        return [self._info(session) for session in self.running.engine.sessions]
 
     def _info(self, session: Session) -> SessionInfo:
-        client = self._engine.client_of(session)
+        client = self.running.engine.client_of(session)
         peer = client.peer if isinstance(client, Connection) else None
-        ephemerals = tuple(self._engine.tree.ephemerals.get(session.id, ()))
-        watches = tuple(self._engine.watches.paths_of(client)) if client is not None else ()
+        ephemerals = tuple(self.running.engine.tree.ephemerals.get(session.id, ()))
+        watches = tuple(self.running.engine.watches.paths_of(client)) if client is not None else ()
         return SessionInfo(session.id, session.timeout, peer, ephemerals, watches)
 
     def _find(self, session: SessionRef) -> Session:
         session_id = session_id_of(session)
-        self._server.receive()
-        found = self._engine.sessions.get(session_id)
+        found = self.running.engine.sessions.get(session_id)
         if found is None:
-            live = ", ".join(f"0x{s.id:x}" for s in self._engine.sessions) or "none"
+            live = ", ".join(f"0x{s.id:x}" for s in self.running.engine.sessions) or "none"
             raise UnknownSessionError(f"there is no session 0x{session_id:x}; live sessions: {live}")
         return found
 
+    @_control
     def expire(self, session: SessionRef) -> None:
         """The server ends a session now, as if its time had run out.
 
@@ -177,45 +186,44 @@ class Controls(TreeControls, HistoryControls, Observer):
         :raises UnknownSessionError: if there is no such session.
         """
         found = self._find(session)
-        self._note(f"expire 0x{found.id:x}", found.id)
-        self._engine.expire(found, self._jumping_clock.now())
-        self._server.flush()
+        self.running.enter(f"expire 0x{found.id:x}", found.id)
+        self.running.engine.expire(found, self.running.clock.now())
 
+    @_control
     def disconnect(self, session: SessionRef) -> None:
         """Close a session's connection without a word; the session lives on, its watches do not.
 
         Does nothing if it is not connected. Raises :class:`UnknownSessionError`.
         """
         found = self._find(session)
-        client = self._engine.client_of(found)
+        client = self.running.engine.client_of(found)
         if client is not None:
-            self._note(f"disconnect 0x{found.id:x}", found.id)
+            self.running.enter(f"disconnect 0x{found.id:x}", found.id)
             client.abort("the test has disconnected it")
-            self._server.flush()
 
+    @_control
     def disconnect_all(self) -> None:
         """Close every connection without a word; the sessions live on."""
-        self._server.receive()
-        self._note("disconnect all")
+        self.running.enter("disconnect all")
         self._abort_all("the test has disconnected everybody")
 
     def _abort_all(self, reason: str) -> None:
-        for connection in list(self._service.connections):
+        for connection in list(self.running.service.connections):
             connection.abort(reason)
-        self._server.flush()
 
+    @_control
     def refuse_connections(self) -> None:
         """Close every new connection at once. Those that are there stay; see :meth:`disconnect_all`."""
-        self._server.receive()
-        self._note("refuse connections")
-        self._service.refusing = True
+        self.running.enter("refuse connections")
+        self.running.service.refusing = True
 
+    @_control
     def accept_connections(self) -> None:
         """The end of :meth:`refuse_connections`."""
-        self._server.receive()
-        self._note("accept connections")
-        self._service.refusing = False
+        self.running.enter("accept connections")
+        self.running.service.refusing = False
 
+    @_control
     def pause(self, session: SessionRef | None = None) -> None:
         """Be a server that hangs: connections are accepted and bytes taken, but nothing is handled or
         answered, no event is sent, and nothing counts as a sign of life.
@@ -226,82 +234,59 @@ class Controls(TreeControls, HistoryControls, Observer):
             is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
             is over. Raises :class:`UnknownSessionError`.
         """
-        if session is not None:
+        if session is None:
+            self.running.enter("pause")
+            self.running.gate.pause()
+        else:
             found = self._find(session)
-            client = self._engine.client_of(found)
-            self._note(f"pause 0x{found.id:x}", found.id)
-            self._cut_off.add(found.id)
-            self._wire()
-            if isinstance(client, Connection):
-                self._hold(client, found.id)
-            return
-        self._server.receive()
-        self._note("pause")
-        self._paused = True
-        self._wire()
-        for connection in list(self._service.connections):  # of which some may turn out to be gone
-            self._hold(connection)
+            self.running.enter(f"pause 0x{found.id:x}", found.id)
+            self.running.gate.pause(found.id)
 
-    def _hold(self, connection: Connection, session_id: int = 0) -> None:
-        if connection not in self._held:
-            self._settle(connection)
-            if not connection.close_expected:
-                self._held[connection] = session_id
-                connection.hold()
-
+    @_control
     def resume(self, session: SessionRef | None = None) -> None:
         """The end of every :meth:`pause`: what has arrived meanwhile is handled now.
 
         :param session: let this one client through only. Does nothing if its session is not paused, or over.
         """
         if session is None:
-            self._note("resume")
-            self._paused = False
-            self._cut_off.clear()
+            self.running.enter("resume")
+            self.running.gate.resume()
         else:
             session_id = session_id_of(session)
-            self._note(f"resume 0x{session_id:x}", session_id)
-            self._cut_off.discard(session_id)
-        now = self._jumping_clock.now()
-        for connection, held_for in list(self._held.items()):
-            if self._paused or held_for in self._cut_off:
-                continue
-            if self._held.pop(connection, None) is not None:  # one that was released may have closed it
-                connection.release(now)
-        self._wire()
-        self._go_on()
-        self._server.receive()
+            self.running.enter(f"resume 0x{session_id:x}", session_id)
+            self.running.gate.resume(session_id)
+        self.running.server.receive()
 
     # --- time --------------------------------------------------------------------------------------------
 
-    def now(self) -> float:
-        """Seconds on the server's clock since it was started."""
-        return self._jumping_clock.now() - self._started
+    def _now(self) -> float:
+        return self.run(lambda: self.running.clock.now() - self.running.started)
 
-    def advance(self, seconds: float, keep_alive: bool = False) -> None:
-        """See :meth:`.clock.ServerClock.advance`."""
+    @_control
+    def _advance(self, seconds: float, keep_alive: bool) -> None:
         if not 0 <= seconds < math.inf:
             raise ValueError(f"time can be advanced by a number of seconds of at least 0, not {seconds}")
-        self._server.receive()  # what arrived before the jump has happened before it
-        self._note(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
-        clock = self._jumping_clock
+        running = self.running
+        running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
+        server, engine, clock = running.server, running.engine, running.clock
         until = clock.now() + seconds
         while keep_alive:
-            due = min(max(self._service.next_deadline(), clock.now()), until)
-            for session in self._engine.sessions:
-                client = self._engine.client_of(session)
-                if isinstance(client, Connection) and client not in self._held:
-                    self._engine.sessions.touch(session, due)
+            due = min(max(running.service.next_deadline(), clock.now()), until)
+            for session in engine.sessions:
+                client = engine.client_of(session)
+                if isinstance(client, Connection) and not running.gate.is_paused(client):
+                    engine.sessions.touch(session, due)
             clock.jump(max(0.0, due - clock.now()))
-            self._server.advance(clock.now())
+            server.advance(clock.now())
             if due >= until:
                 break
         clock.jump(max(0.0, until - clock.now()))
-        self._server.advance(clock.now())
+        server.advance(clock.now())
         clock.wake()  # deadlines are nearer than was thought
 
     # --- faults ------------------------------------------------------------------------------------------
 
+    @_control
     def fault(
         self,
         op: str | Iterable[str] | None = None,
@@ -337,7 +322,7 @@ class Controls(TreeControls, HistoryControls, Observer):
         :raises UnknownSessionError: if there is no such session.
         """
         return Fault(
-            self._faults,
+            self.running.gate,
             op=op,
             path=path,
             session=None if session is None else self._find(session).id,
@@ -351,8 +336,96 @@ class Controls(TreeControls, HistoryControls, Observer):
             run=self.run,
         )
 
+    # --- holding messages --------------------------------------------------------------------------------
+
+    @_control
+    def hold(
+        self,
+        kind: MessageKind = "request",
+        *,
+        op: str | Iterable[str] | None = None,
+        path: str | None = None,
+        session: SessionRef | None = None,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> int:
+        """Hold messages back from now on, as a slow network does, until they are released or lost.
+
+        What comes behind a held request or reply of the same connection waits with it, pings excepted:
+        clients count on that order. Messages of a connection that ends are gone.
+
+        :param kind: ``"request"``: it has not arrived yet. ``"reply"``: the request was handled, the reply is
+            not sent yet. ``"event"``: a watch has fired, the event is not sent yet. ``"handshake"``: a client
+            asks for a session, and is not answered yet.
+        :param op: for requests and replies: as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`; for events the path of the event.
+        :param session: only messages of this session.
+        :param times: how many messages are held at most; None is all.
+        :param seconds: for how long each is held, on the server's clock; None is until it is released.
+        :returns: the number of this hold, for :meth:`stop_holding`.
+        :raises ValueError: for an unknown kind or operation, a number out of range, or a filter that makes no
+            sense for this kind.
+        :raises UnknownSessionError: if there is no such session.
+        """
+        if kind not in MESSAGE_KINDS:
+            raise ValueError(f"kind is one of {', '.join(MESSAGE_KINDS)}, not {kind!r}")
+        if op is not None and kind not in ("request", "reply"):
+            raise ValueError(f"op= selects requests and replies; leave it out for kind={kind!r}")
+        if path is not None and kind == "handshake":
+            raise ValueError("a handshake has no path; leave path= out, or name its session")
+        if times is not None and times < 1:
+            raise ValueError(f"times counts from 1, not {times}")
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise ValueError(f"seconds must be a number of at least 0, not {seconds}")
+        session_id = None if session is None else self._find(session).id
+        selection = Selection.of(op, path, session_id)
+        number = self.running.gate.hold(kind, selection, times, seconds)
+        self.running.enter(f"hold {number}: each {kind}", session_id or 0)
+        return number
+
+    @_control
+    def held(self) -> list[HeldMessage]:
+        """The messages that are held now, the oldest first."""
+        return self.running.gate.held()
+
+    @_control
+    def release(self, *numbers: int) -> None:
+        """Let held messages go on, in the order given: another order than theirs is how a test reorders.
+
+        Each is followed by those that only waited behind it.
+
+        :param numbers: of messages from :meth:`held`; without any, all of them, the oldest first.
+        :raises ValueError: for a number that is not held; then nothing is released.
+        """
+        gate = self.running.gate
+        self.running.enter(f"release {', '.join(map(str, numbers)) or 'everything'}")
+        gate.release(numbers or [message.number for message in gate.held()])
+
+    @_control
+    def lose(self, *numbers: int) -> None:
+        """Throw held messages away, as if the network had lost them; what waited behind them goes on.
+
+        A lost handshake leaves its connection without an answer for ever.
+
+        :param numbers: of messages from :meth:`held`.
+        :raises ValueError: for a number that is not held; then nothing is lost.
+        """
+        self.running.gate.lose(numbers)
+
+    @_control
+    def stop_holding(self, hold: int | None = None) -> None:
+        """End a hold, and release what it holds; without a number, do so with every hold.
+
+        :raises ValueError: for a number that is no hold's.
+        """
+        gate = self.running.gate
+        for number in gate.holds() if hold is None else [hold]:
+            self.running.enter(f"stop hold {number}")
+            gate.stop_holding(number)
+
     # --- restart -----------------------------------------------------------------------------------------
 
+    @_control
     def restart(self, *, keep_data: bool) -> None:
         """What clients see of a restart: every connection is closed, and the server is there again.
 
@@ -362,38 +435,23 @@ class Controls(TreeControls, HistoryControls, Observer):
             on disk; sessions then have their whole timeout again. Otherwise the server is empty, and clients
             are told that their sessions are gone.
         """
-        self._server.receive()
-        self._note(f"restart, data {'kept' if keep_data else 'lost'}")
+        self.running.enter(f"restart, data {'kept' if keep_data else 'lost'}")
         self._abort_all("the server restarts")
-        self._service.refusing = False
-        self._paused = False
-        self._cut_off.clear()
-        now = self._jumping_clock.now()
+        running = self.running
+        running.service.refusing = False
+        running.gate.resume()
+        now = running.clock.now()
         if keep_data:
-            for session in self._engine.sessions:
-                self._engine.sessions.touch(session, now)
-            self._engine.stats.reset()
+            for session in running.engine.sessions:
+                running.engine.sessions.touch(session, now)
+            running.engine.stats.reset()
         else:
-            self._replace_engine(now)
-        self._wire()
-        self._jumping_clock.wake()
-
-    def _replace_engine(self, now: float) -> None:
-        before = self._engine
-        self._restarts += 1
-        # Session ids are made of the time, which may not have moved since the last start.
-        epoch = before.wall_clock(now) + self._restarts
-        engine = Engine(self._service.settings, now=now, epoch=epoch)
-        engine.epoch_offset = before.epoch_offset
-        # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
-        engine.zxid = before.zxid
-        before.on_txn = None
-        self._service.engine = engine
-        if self._recorder is not None:
-            self._recorder.attach(engine)
+            running.replace_engine(now)
+        running.clock.wake()
 
     # --- leaks -------------------------------------------------------------------------------------------
 
+    @_control
     def leaks(self) -> list[str]:
         """What clients have left behind: a line for each session that is still there, with its ephemerals
         and the watches that have not fired. Empty if every client has closed its session."""
@@ -408,6 +466,159 @@ class Controls(TreeControls, HistoryControls, Observer):
             lines.append(line)
         return lines
 
+    # --- the tree ----
 
-def _call(function: Callable[..., T], *arguments: Any) -> T:
-    return function(*arguments)
+    @_control
+    def load(self, tree: Mapping[str, Any]) -> None:
+        """Create znodes, parents included, or replace the data of those that exist; watches fire.
+
+        :param tree: a nested dict by name, or a flat one by path, or a mixture. Data is bytes, str (UTF-8) or
+            None; a :class:`.contents.Node` says more.
+        :raises ZooKeeperError: what a client would have been answered; then nothing is loaded.
+        :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
+        """
+        flat = contents.flatten(tree)
+        self.running.enter(f"load {some(list(tree))}")
+        contents.load(self.running.engine, flat, self.running.clock.now())
+
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
+
+    def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
+        """Return the znodes at and below ``path``, without the server's own. :meth:`load` takes each form.
+
+        :param form: ``"flat"``: path to data. ``"nodes"``: path to :class:`.contents.Node`, with ACL and
+            kind. ``"nested"``: dicts by name, data at the leaves.
+        :raises ValueError: for another form.
+        """
+        if form not in ("flat", "nested", "nodes"):
+            raise ValueError(f"form is 'flat', 'nested' or 'nodes', not {form!r}")
+        nodes = self._nodes(path)
+        if form == "nodes":
+            return nodes
+        if form == "nested":
+            return contents.nested(nodes)
+        return {path: node.data for path, node in nodes.items()}
+
+    @_control
+    def _nodes(self, path: str = "/") -> dict[str, Node]:
+        return contents.read(self.running.engine.tree, path)
+
+    def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
+        """Compare the tree at and below ``path`` with what it should be.
+
+        :param expected: as for :meth:`load`, where ``...`` is a znode with any data, and so is a parent of
+            which nothing else is said. Of a plain value only the data is compared, of a
+            :class:`.contents.Node` the kind and ACL too.
+        :raises AssertionError: with a line for each znode that differs.
+        """
+        flat = contents.flatten(expected, path)
+        actual = contents.read(self.running.engine.tree, path)
+        if path != "/":
+            flat.setdefault(path, ...)
+        lines = contents.differences(flat, actual)
+        if lines:
+            head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
+            raise AssertionError("\n".join([head, *(f"  {line}" for line in lines)]))
+
+    def format_tree(self) -> str:
+        """The tree as indented text."""
+        return contents.format_tree(self._nodes())
+
+    @_control
+    def snapshot(self) -> Snapshot:
+        """The whole tree as it is now."""
+        return Snapshot.of(self.running.engine)
+
+    @_control
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring back a tree: of this server or of another.
+
+        It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
+        stay, and ephemerals of those that are over do not come back.
+        """
+        self.running.enter(f"restore {snapshot!r}")
+        snapshot.restore(self.running.engine)
+
+    # --- the history ----
+
+    @_control
+    def history(
+        self,
+        *,
+        session: SessionRef | None = None,
+        kind: EntryKind | Iterable[EntryKind] | None = None,
+        op: str | None = None,
+        path: str | None = None,
+        since: float = 0.0,
+    ) -> list[Entry]:
+        """What has happened, the oldest first; empty with ``record=False``. All conditions must hold.
+
+        :param session: a session that need not be alive any more.
+        :param kind: one or several kinds; see :class:`.history.Entry`.
+        :param op: as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`.
+        :param since: seconds on the server's clock since its start.
+        :raises ValueError: for an unknown kind or operation.
+        """
+        kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
+        if not kinds <= set(ENTRY_KINDS):
+            raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
+        wanted_op = None if op is None else operation_name(op)
+        wanted_session = None if session is None else session_id_of(session)
+        pattern = None if path is None else glob(path)
+
+        def wanted(entry: Entry) -> bool:
+            return (
+                entry.kind in kinds
+                and wanted_op in (None, entry.op)
+                and wanted_session in (None, entry.session)
+                and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
+                and entry.time >= since
+            )
+
+        recorder = self.running.recorder
+        return [] if recorder is None else [entry for entry in recorder.entries() if wanted(entry)]
+
+    @_control
+    def note(self, text: str) -> None:
+        """Write a line into the history, to find one's place in the timeline."""
+        self.running.enter(text, kind="note")
+
+    @_control
+    def format_timeline(
+        self,
+        *,
+        sessions: Iterable[SessionRef] | None = None,
+        pings: bool = False,
+        width: int = 120,
+        limit: int | None = None,
+        since: float = 0.0,
+    ) -> str:
+        """The history as text, one column for each session.
+
+        :param sessions: those that get a column; all by default.
+        :param pings: whether pings are shown.
+        :param width: in characters.
+        :param limit: at most so many lines, the last ones.
+        :param since: seconds on the server's clock since its start.
+        """
+        recorder = self.running.recorder
+        if recorder is None:
+            return "Nothing was recorded: record=False."
+        title = "Timeline of {}:{}".format(*self.running.server.address)
+        if recorder.dropped:
+            title += f"; the oldest {recorder.dropped:,} entries are gone"
+        return format_timeline(
+            self.history(since=since),
+            title=title,
+            zxid_base=recorder.zxid_base,
+            sessions=None if sessions is None else [session_id_of(session) for session in sessions],
+            pings=pings,
+            width=width,
+            limit=limit,
+        )

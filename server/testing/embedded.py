@@ -9,16 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Self, TypeVar
 
 import trio
 
-from .clock import ClockMode, ServerClock
-from .contents import Node
-from .controls import Controls
+from .clock import ClockMode
+from .controls import Controls, Running
 from .host import HISTORY_LIMIT, Launch
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -30,18 +28,7 @@ class ServerDied(RuntimeError):
     """The server's thread has ended with an error, which is this one's cause."""
 
 
-def _forward(method: Callable[Concatenate[Controls, P], T]) -> Callable[Concatenate[EmbeddedServer, P], T]:
-    """The same method, called in the server's thread."""
-
-    def call(self: EmbeddedServer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._call(method, self._running(), *args, **kwargs)
-
-    call.__name__, call.__doc__ = method.__name__, method.__doc__
-    call.__qualname__ = f"EmbeddedServer.{method.__name__}"
-    return call
-
-
-class EmbeddedServer:
+class EmbeddedServer(Controls):
     """A server in a daemon thread, listening on a port of the kernel's choosing.
 
     Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
@@ -67,21 +54,21 @@ class EmbeddedServer:
         history_limit: int = HISTORY_LIMIT,
         **settings: Any,
     ) -> None:
+        super().__init__()
         self._launch = Launch(clock, record, history_limit, settings)
         self._process = 0  # where it was started
         self._thread: threading.Thread | None = None
-        self._controls: Controls | None = None
+        self._parts: Running | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope: trio.CancelScope | None = None
+        self._ident = 0  # of the server's thread
         self._error: BaseException | None = None
         self._ending = False
         self._lock = threading.Lock()
         self._waiting: set[Future[Any]] = set()
-        self.clock = ServerClock(self._now, self._advance)
 
     def __repr__(self) -> str:
-        controls = self._controls
-        where = controls.hosts if controls is not None else "not running"
+        where = self.hosts if self._parts is not None else "not running"
         return f"<EmbeddedServer {where}>"
 
     # --- its life ----------------------------------------------------------------------------------------
@@ -99,7 +86,7 @@ class EmbeddedServer:
         self._process, self._lock, self._waiting = os.getpid(), threading.Lock(), set()
         self._error, self._ending = None, False
         ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="pyzk-server", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(ready,), name="pyzk-server", daemon=True)
         self._thread.start()
         try:
             ready.result()
@@ -138,13 +125,13 @@ class EmbeddedServer:
             if error is None:
                 raise
 
-    def _run(self, ready: Future[None]) -> None:
+    def _serve(self, ready: Future[None]) -> None:
         try:
             trio.run(self._main, ready)
         except BaseException as error:
             self._error = error
         with self._lock:
-            self._controls = self._token = self._scope = None
+            self._parts = self._token = self._scope = None
             waiting, self._waiting = self._waiting, set()
         for future in (ready, *waiting):
             if not future.done():
@@ -152,22 +139,21 @@ class EmbeddedServer:
 
     async def _main(self, ready: Future[None]) -> None:
         with trio.CancelScope() as scope:
-            async with self._launch.open(self._ended) as controls:
-                controls.run = self._call
+            async with self._launch.open(self._ended) as server:
+                self._ident = threading.get_ident()
                 self._token = trio.lowlevel.current_trio_token()
                 self._scope = scope
-                self._controls = controls
+                self._parts = server.running
                 ready.set_result(None)
                 await trio.sleep_forever()
 
     def _ended(self) -> None:
         self._ending = True
-        self._controls = None
+        self._parts = None
 
     # --- calls from other threads ------------------------------------------------------------------------
 
-    def _call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call something in the server's thread."""
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
         if self._is_forked:
             raise ServerStopped(
                 f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
@@ -176,17 +162,17 @@ class EmbeddedServer:
         future: Future[T] = Future()
 
         def run() -> None:
-            if self._controls is None:
+            if self._parts is None:
                 return  # it has ended meanwhile, and its thread will say why
             try:
-                result = function(*args, **kwargs)
+                result = function(*arguments)
             except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)
 
-        if threading.get_ident() == self._running().thread:
-            return function(*args, **kwargs)
+        if self.running and threading.get_ident() == self._ident:
+            return function(*arguments)
         with self._lock:
             token = self._token
             if token is not None:
@@ -206,11 +192,12 @@ class EmbeddedServer:
         """Whether the server's thread is that of another process, of which this one is a copy."""
         return self._process not in (0, os.getpid())
 
-    def _running(self) -> Controls:
-        controls = self._controls
-        if controls is None:
+    @property
+    def running(self) -> Running:
+        parts = self._parts
+        if parts is None:
             raise self._why()
-        return controls
+        return parts
 
     def _why(self) -> ServerStopped | ServerDied:
         """Why it does not run."""
@@ -224,62 +211,3 @@ class EmbeddedServer:
         death = ServerDied(f"the server's thread has died:\n{trace}")
         death.__cause__ = error
         return death
-
-    # --- the controls ------------------------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return self._call(self._running().now)
-
-    def _advance(self, seconds: float, keep_alive: bool) -> None:
-        self._call(self._running().advance, seconds, keep_alive)
-
-    @property
-    def host(self) -> str:
-        """The address that clients of this machine connect to."""
-        return self._running().host
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self._running().port
-
-    @property
-    def hosts(self) -> str:
-        """The connect string."""
-        return self._running().hosts
-
-    @property
-    def secure_port(self) -> int | None:
-        """The port for TLS clients, if ``secure_port`` and ``ssl_context`` were given."""
-        return self._running().secure_port
-
-    sessions = _forward(Controls.sessions)
-    expire = _forward(Controls.expire)
-    disconnect = _forward(Controls.disconnect)
-    disconnect_all = _forward(Controls.disconnect_all)
-    refuse_connections = _forward(Controls.refuse_connections)
-    accept_connections = _forward(Controls.accept_connections)
-    pause = _forward(Controls.pause)
-    resume = _forward(Controls.resume)
-    restart = _forward(Controls.restart)
-    fault = _forward(Controls.fault)
-    load = _forward(Controls.load)
-    assert_tree = _forward(Controls.assert_tree)
-    format_tree = _forward(Controls.format_tree)
-    snapshot = _forward(Controls.snapshot)
-    restore = _forward(Controls.restore)
-    history = _forward(Controls.history)
-    format_timeline = _forward(Controls.format_timeline)
-    note = _forward(Controls.note)
-    leaks = _forward(Controls.leaks)
-
-    @overload
-    def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
-    @overload
-    def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
-    @overload
-    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
-
-    def dump(self, path: str = "/", *, form: Any = "flat") -> dict[str, Any]:
-        """See :meth:`.controls.Controls.dump`."""
-        return self._call(self._running().dump, path, form=form)

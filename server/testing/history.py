@@ -10,39 +10,26 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-from ...protocol.records import ConnectRequest
 from ..core.engine import Engine
-from ..core.operations import UnknownOperation
-from ..core.sessions import Session
 from ..core.txn import CloseSession, CreateSession, Delete, Txn
 from ..core.watches import Notification
 from ..net.connection import Connection
-from ..net.service import Handler, Observer, Service
+from ..net.service import Service
 from .describe import Described, describe_event, describe_reply, describe_request
 from .operations import name_of
 
-Kind: TypeAlias = Literal[
-    "request", "reply", "event", "session", "connection", "reaper", "fault", "control", "note"
+EntryKind: TypeAlias = Literal[
+    "request", "reply", "event", "session", "connection", "reaper", "fault", "hold", "control", "note"
 ]
-KINDS: tuple[Kind, ...] = (
-    "request",
-    "reply",
-    "event",
-    "session",
-    "connection",
-    "reaper",
-    "fault",
-    "control",
-    "note",
-)
+ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 Result: TypeAlias = tuple[int, int, bytes]
 """A reply: zxid, error code, body."""
 
-_Kept: TypeAlias = bytes | tuple[bytes, Described]
+Kept: TypeAlias = bytes | tuple[bytes, Described]
 """A whole request, or its header and what is to be said of it."""
 
 FAULT = "a fault of the test"
@@ -58,8 +45,8 @@ class Entry:
 
     :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
         or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
-        (the server deleted a container or TTL znode), ``fault`` (one fired), ``control`` (the test did
-        something to the server), ``note`` (the test said something).
+        (the server deleted a container or TTL znode), ``fault`` (one fired), ``hold`` (a message is held, or
+        lost), ``control`` (the test did something to the server), ``note`` (the test said something).
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
@@ -71,7 +58,7 @@ class Entry:
     :ivar text: all of it in words.
     """
 
-    kind: Kind
+    kind: EntryKind
     time: float
     session: int = 0
     connection: int = 0
@@ -83,13 +70,12 @@ class Entry:
     text: str = ""
 
 
-class Recorder(Observer):
+class Recorder:
     """
     :param limit: how many entries are kept; the oldest go first.
     """
 
     def __init__(self, service: Service, now: Callable[[], float], limit: int) -> None:
-        self._service = service
         self._now = now
         self._started = now()
         self.zxid_base = service.engine.zxid  # where it began: the numbers after it are easier to read
@@ -98,44 +84,20 @@ class Recorder(Observer):
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._numbers: dict[Connection, int] = {}
         self._opened = 0
-        self.inner: Handler = service.engine.handle
+        self.attach(service.engine)
 
     def attach(self, engine: Engine) -> None:
         """Listen to an engine: at the start, and when a restart has brought a new one."""
         engine.on_txn = self._transaction
-        self.inner = engine.handle
-        connect = engine.connect
-
-        # Only here is it known which session a client asked for in vain.
-        def recorded(client: Any, request: ConnectRequest, now: float) -> Session | None:
-            session = connect(client, request, now)
-            if session is None:
-                # its end, which follows at once, is no news then
-                number = self._numbers.pop(client, 0)
-                self._add("connection", request.sessionId, number, "told that its session is gone")
-            return session
-
-        engine.connect = recorded  # type: ignore[method-assign]
 
     # --- recording ---------------------------------------------------------------------------------------
 
-    def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
-        """Stands in for the engine."""
-        kept = self.request(connection, op, frame, now)
-        try:
-            result = self.inner(connection, op, frame, now)
-        except UnknownOperation:
-            self.reply(connection, op, kept, now, (-1, -6, b""))
-            raise
-        self.reply(connection, op, kept, now, result)
-        return result
-
-    def request(self, connection: Connection, op: int, frame: bytes, now: float) -> _Kept:
+    def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
         kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
         self._append(("request", now, connection.session_id, self._numbers.get(connection, 0), op, kept))
         return kept
 
-    def reply(self, connection: Connection, op: int, kept: _Kept, now: float, result: Result) -> None:
+    def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
         """:param kept: what :meth:`request` returned."""
         zxid, err, body = result
         said: bytes | str = body
@@ -152,7 +114,10 @@ class Recorder(Observer):
         entry |= {"zxid": zxid, "text": text}
         self._append(("fault", self._now(), connection.session_id, number, entry))
 
-    def control(self, text: str, session: int = 0, kind: Kind = "control") -> None:
+    def held(self, connection: Connection, text: str) -> None:
+        self._add("hold", connection.session_id, self._numbers.get(connection, 0), text)
+
+    def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         self._add(kind, session, 0, text)
 
     def opened(self, connection: Connection) -> None:
@@ -167,6 +132,10 @@ class Recorder(Observer):
         how = "reconnected" if resumed else "new session"
         text = f"{how}, timeout {timeout:g} s, from {peer}"
         self._add("connection", connection.session_id, self._numbers.get(connection, 0), text)
+
+    def refused(self, connection: Connection, session_id: int) -> None:
+        number = self._numbers.pop(connection, 0)  # its end, which follows at once, is no news then
+        self._add("connection", session_id, number, "told that its session is gone")
 
     def event(self, connection: Connection, notification: Notification) -> None:
         number = self._numbers.get(connection, 0)
@@ -196,7 +165,7 @@ class Recorder(Observer):
             return
         self._append(("session", self._now(), txn.session, 0, {"zxid": txn.zxid, "text": text}))
 
-    def _add(self, kind: Kind, session: int, number: int, text: str) -> None:
+    def _add(self, kind: EntryKind, session: int, number: int, text: str) -> None:
         self._append((kind, self._now(), session, number, {"text": text}))
 
     def _append(self, entry: tuple[Any, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -12,10 +12,42 @@ import trio
 from ..config.settings import Settings
 from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode, JumpingClock
-from .controls import Controls
+from .controls import Controls, Running
+from .memory import MemoryStream
+
+T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
+
+
+_MEMORY_HOST = "127.0.0.1"
+"""The address that clients without a socket are said to come from; their ports count from 1."""
+
+
+class LocalServer(Controls):
+    """A server in the caller's own trio run."""
+
+    def __init__(self, running: Running) -> None:
+        super().__init__()
+        self._running = running
+        self._memory_ports = 0
+
+    @property
+    def running(self) -> Running:
+        return self._running
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        return function(*arguments)
+
+    def open_stream(self) -> trio.abc.HalfCloseableStream:
+        """A client's end of a new connection, without a socket."""
+        self._memory_ports += 1
+        running = self._running
+        peer = (_MEMORY_HOST, self._memory_ports)
+        stream = MemoryStream(running.service, peer, running.clock.now, running.server.flush)
+        running.streams.add(stream)
+        return stream
 
 
 def open_server(
@@ -24,11 +56,11 @@ def open_server(
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
     **settings: Any,
-) -> AbstractAsyncContextManager[Controls]:
+) -> AbstractAsyncContextManager[LocalServer]:
     """A server in the caller's trio run, as an async context manager that yields its controls.
 
     It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
-    port of the kernel's choosing; :meth:`.Controls.open_stream` connects without a socket.
+    port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
 
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
@@ -55,7 +87,7 @@ class Launch:
     settings: Settings = attrs.field(converter=_as_settings)
 
     @asynccontextmanager
-    async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[Controls]:
+    async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
         """:param ended: called at once when the server has closed its sockets, for whatever reason."""
 
         async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
@@ -70,9 +102,9 @@ class Launch:
                 clock = JumpingClock(frozen=self.clock == "frozen")
                 server = Server(self.settings, clock)
                 await nursery.start(run, server)
-                controls = Controls(server, clock, record=self.record, history_limit=self.history_limit)
+                running = Running(server, clock, record=self.record, history_limit=self.history_limit)
                 try:
-                    yield controls
+                    yield LocalServer(running)
                 except BaseException as error:
                     if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
                         raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import attrs
 
 from ...protocol.jute import JuteError, Record
 from ...protocol.multi import decode_multi
@@ -82,3 +84,33 @@ def glob(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*|\*|\?)", pattern)
     words = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     return re.compile("".join(words.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+@attrs.frozen
+class Selection:
+    """Which messages a fault or a hold is meant for.
+
+    :ivar ops: op codes.
+    :ivar pattern: what a path must match; None for any message.
+    :ivar session: a session's id; None for any.
+    """
+
+    ops: frozenset[int]
+    pattern: re.Pattern[str] | None
+    session: int | None
+
+    @classmethod
+    def of(cls, op: str | Iterable[str] | None, path: str | None, session: int | None) -> Selection:
+        """:raises ValueError: for a word that is no operation."""
+        return cls(op_codes(op), None if path is None else glob(path), session)
+
+    def has_request(self, session: int, op: int, frame: bytes) -> bool:
+        """Whether a request of this session is meant."""
+        return op in self.ops and self.has_paths(session, lambda: paths_in(op, frame))
+
+    def has_paths(self, session: int, paths: Callable[[], Iterable[str]]) -> bool:
+        """Whether a message of this session about one of these paths is meant."""
+        if self.session not in (None, session):
+            return False
+        pattern = self.pattern
+        return pattern is None or any(pattern.fullmatch(path) for path in paths())

@@ -127,7 +127,7 @@ def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
 
 
 _IMPLIED = ("opened from", "disconnected: its session", f"disconnected: {FAULT}")
-_MARKS = {"event": "<< ", "fault": "!! ", "control": "== ", "reaper": "-- ", "note": "## "}
+_MARKS = {"event": "<< ", "fault": "!! ", "hold": "|| ", "control": "== ", "reaper": "-- ", "note": "## "}
 _WRITES = frozenset(map(name_of, WRITES))
 
 

@@ -51,13 +51,13 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(8, {(3, 11): 354, (3, 12): 344, (3, 13): 334}),
-    ("get", "in a batch"): Cost(6.3, {(3, 11): 301, (3, 12): 278, (3, 13): 266}),
-    ("set", "alone"): Cost(9, {(3, 11): 523, (3, 12): 506, (3, 13): 490}),
-    ("set", "in a batch"): Cost(7.3, {(3, 11): 471, (3, 12): 441, (3, 13): 423}),
-    ("create + delete", "alone"): Cost(20, {(3, 11): 1155, (3, 12): 1103, (3, 13): 1064}),
-    ("create + delete", "in a batch"): Cost(16.7, {(3, 11): 1057, (3, 12): 989, (3, 13): 944}),
-    ("multi of ten sets", "alone"): Cost(52, {(3, 11): 3637, (3, 12): 3447, (3, 13): 3304}),
+    ("get", "alone"): Cost(7, {(3, 11): 354, (3, 12): 344, (3, 13): 334}),
+    ("get", "in a batch"): Cost(5.3, {(3, 11): 301, (3, 12): 278, (3, 13): 266}),
+    ("set", "alone"): Cost(7, {(3, 11): 523, (3, 12): 506, (3, 13): 490}),
+    ("set", "in a batch"): Cost(5.3, {(3, 11): 471, (3, 12): 441, (3, 13): 423}),
+    ("create + delete", "alone"): Cost(17, {(3, 11): 1155, (3, 12): 1103, (3, 13): 1064}),
+    ("create + delete", "in a batch"): Cost(13.7, {(3, 11): 1057, (3, 12): 989, (3, 13): 944}),
+    ("multi of ten sets", "alone"): Cost(43, {(3, 11): 3637, (3, 12): 3447, (3, 13): 3304}),
 }
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.

@@ -326,7 +326,7 @@ async def test_the_lease_is_kept_and_ends_before_the_session(
 ) -> None:
     """The server's own deadline never lies before the client's."""
     rng = random.Random(5)
-    session = server._engine.sessions.get(zk.session.id)
+    session = server.running.engine.sessions.get(zk.session.id)
     assert session is not None
     stop = zk.keep_lease(lambda: None)
     for _ in range(200):

@@ -20,7 +20,7 @@ def check_tree_invariants(tree: DataTree) -> None:
     nodes = tree.nodes
     assert nodes[""] is nodes["/"]
     there = {"": nodes[""], "/": nodes[""], **dict(tree.items_below("/"))}
-    assert tree._known.items() <= there.items(), "a znode is remembered that has gone or moved"
+    assert tree._found.items() <= there.items(), "a znode is remembered that has gone or moved"
     assert set(BUILT_IN) <= set(nodes)
     assert len(tree) == len(nodes)
     assert sorted(tree.walk("/")) == sorted(set(nodes) - {"", "/"})
@@ -80,7 +80,7 @@ def fresh_stat(node: Znode) -> Stat:
         ctime=node.ctime,
         mtime=node.mtime,
         version=node.version,
-        cversion=wrap32(2 * node.cversion - children),
+        cversion=wrap32(2 * node.children_created - children),
         aversion=node.aversion,
         ephemeralOwner=max(node.owner, 0),
         dataLength=len(node.data or b""),
@@ -97,7 +97,7 @@ def snapshot(tree: DataTree) -> object:
                 node.data,
                 node.acl,
                 node.owner,
-                node.cversion,
+                node.children_created,
                 node.stat(),
                 frozenset(node.children or ()),
             )

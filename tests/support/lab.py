@@ -94,7 +94,7 @@ class Lab:
     @property
     def watch_count(self) -> int:
         """How many watches the server holds."""
-        return self.server._engine.watches.count()
+        return self.server.running.engine.watches.count()
 
     def count_children(self, path: str, created: int) -> None:
         """Make an empty znode below which so many children have been created already."""
@@ -130,7 +130,7 @@ async def _end_a_hang() -> None:
 
 def count_children(server: Controls, path: str, created: int) -> None:
     server.load({f"{path}/first": b""})
-    children = server._engine.tree.find(path).children
+    children = server.running.engine.tree.find(path).children
     assert children is not None
     children.clear()
     children.created = created
@@ -148,3 +148,21 @@ async def lose_while_stopped(clock: MockClock, block: AbstractAsyncContextManage
             await trio.sleep(0.001)
             steps.append("it must not come here")
     assert steps == ["it cannot know yet"]
+
+
+# --- fixtures, for conftest.py to import -------------------------------------------------------------------
+
+
+@pytest.fixture
+async def lab() -> AsyncIterator[Lab]:
+    """A server in virtual time."""
+    # The clock has to be asked for by the test itself; a fixture of a fixture goes unnoticed.
+    assert isinstance(trio.lowlevel.current_clock(), MockClock), "ask for autojump_clock too"
+    async with open_lab() as lab:
+        yield lab
+
+
+@pytest.fixture
+async def zk(lab: Lab) -> ZooKeeper:
+    """A client of it."""
+    return await lab.client()

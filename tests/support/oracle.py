@@ -30,7 +30,7 @@ class Oracle:
 
     def attach(self) -> None:
         """Listen; again after each restart."""
-        engine = self._lab.server._engine
+        engine = self._lab.server.running.engine
         inner = engine.on_txn
 
         def on_txn(txn: Txn) -> None:
@@ -60,7 +60,7 @@ class Oracle:
     @property
     def now(self) -> int:
         """The last zxid."""
-        return self._lab.server._engine.zxid
+        return self._lab.server.running.engine.zxid
 
 
 @attrs.define(eq=False)

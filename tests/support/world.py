@@ -17,10 +17,11 @@ from typing import Any
 from benchmarks.wire import hello
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import Record
-from pyzk.protocol.paths import join, parent_of
+from pyzk.protocol.paths import join, name
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
+from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
 
 from .wire import Event, Handshake, Reply, Wire
@@ -52,6 +53,7 @@ class World:
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
+            answer_word=answer,
         )
         self.engine = self.service.engine
         self.tree = self.engine.tree
@@ -185,11 +187,11 @@ def creation(
     path: str, data: bytes | None = b"", owner: int = 0, acl: tuple[r.ACL, ...] = r.OPEN_ACL
 ) -> Create:
     """What the preparation of a create comes to."""
-    return Create(path=path, parent=parent_of(path), data=data, acl=acl, owner=owner)
+    return Create(path=path, name=name(path), data=data, acl=acl, owner=owner)
 
 
 def deletion(path: str) -> Delete:
-    return Delete(path=path, parent=parent_of(path))
+    return Delete(path=path, name=name(path))
 
 
 def set_create_counter(tree: DataTree, path: str, created: int) -> None:

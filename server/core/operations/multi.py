@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING, Any
 from ....protocol import records
 from ....protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
 from ....protocol.jute import JuteError
-from ....protocol.multi import READ_OPS, TERMINATOR, decode_fields
+from ....protocol.multi import READ_OPS, RESULT_TYPES, TERMINATOR, TRANSACTION_OPS, decode_fields
 from ....protocol.operations import OpCode
-from ....protocol.paths import parent_of
 from ....protocol.records import MultiHeader
-from ..txn import Check, Create, Delete, Effect, Multi, Refused, SetData
+from ..txn import Create, Multi, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
+from .writes import STEPS
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
-    from ..znode import Znode
+    from ..engine import Change, Client, Engine
 
-_CREATE, _CREATE2, _CREATE_TTL = OpCode.CREATE.value, OpCode.CREATE2.value, OpCode.CREATE_TTL.value
-_SET_DATA, _CHECK, _DELETE = OpCode.SET_DATA.value, OpCode.CHECK.value, OpCode.DELETE.value
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
-_SET_OK, _CHECK_OK, _DELETE_OK = (MultiHeader(op, False, 0).encode() for op in (_SET_DATA, _CHECK, _DELETE))
-_GET_CHILDREN_OK = MultiHeader(_GET_CHILDREN, False, 0).encode()
+_OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
+_PARTS = {op: (*STEPS[op], _OK[op]) for op in TRANSACTION_OPS}
 _STEP = 32
 """How many reads are done in one step."""
 _LARGE = 2**20
@@ -40,7 +37,7 @@ _NEVER = RuntimeInconsistencyError.code
 _GET_DATA_OK = partial(
     struct.Struct(">iBii").pack, _GET_DATA, 0, 0
 )  # MultiHeader, then the length of the data
-_CREATE_OK = struct.Struct(">iBii").pack  # MultiHeader, then the length of a path
+_LENGTH = struct.Struct(">i").pack
 
 
 class RefusedRead(Exception):
@@ -67,7 +64,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     results: list[bytes] = []
     tree.begin()
     try:
-        done = _carry_out(engine, client, steps, results)
+        changes = _carry_out(engine, client, steps, results)
     except Exception as error:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
@@ -75,59 +72,35 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(steps), len(results), error.code)
     tree.commit()
-    if done:  # no step of a multi changes an ACL: these are still the same
-        engine.fire_all((effect, node.acl, parent.acl) for effect, node, parent in done)
+    engine.fire(changes)
     if engine.on_txn is not None:
-        engine.record(Multi(tuple(effect for effect, _, _ in done)), client.session_id)
+        engine.record(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
     results.append(TERMINATOR)
     return b"".join(results)
 
 
 def _carry_out(
     engine: Engine, client: Client, steps: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
-) -> list[tuple[Effect, Znode, Znode]]:
-    """Validate and apply each step, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
+) -> list[Change]:
+    """Resolve and apply each step, and encode its :class:`~pyzk.protocol.multi.MultiResult`: the header,
+    and the body of the reply that the operation alone would have.
 
-    Returns each effect with its znode and that one's parent, if anybody is to be told.
+    :returns: the changes, if anybody is to be told.
     """
-    prepare, tree, zxid, time = engine.prepare, engine.tree, engine.zxid, engine.time
-    who, session = client.identities, client.session_id
+    change, zxid, time = engine.tree.change, engine.zxid, engine.time
     heard = bool(engine.watches.watchers) or engine.on_txn is not None
-    done: list[tuple[Effect, Znode, Znode]] = []
+    changes: list[Change] = []
     for op, request in steps:
-        if op == _SET_DATA:
-            path, data, version = request
-            path, node, version = prepare.set_data(path, data, version, who)
-            tree.set_data(path, node, data, version, zxid, time)
-            if heard:
-                done.append((SetData(path, data, version), node, node))
-            results.append(_SET_OK + node.packed_stat())
-        elif op == _CHECK:
-            path, version = request
-            path, node = prepare.check(path, version, who)
-            if heard:
-                done.append((Check(path), node, node))
-            results.append(_CHECK_OK)
-        elif op == _DELETE:
-            path, version = request
-            path, name, parent = prepare.delete(path, version, who)
-            node = tree.delete(path, name, parent, zxid)
-            if heard:
-                done.append((Delete(path, parent_of(path)), node, parent))
-            results.append(_DELETE_OK)
-        else:
-            path, data, acl, flags = request[:4]
-            ttl = request[4] if op == _CREATE_TTL else -1
-            path, name, parent, acl, owner = prepare.create(op, path, data, acl, flags, ttl, session, who)
-            node = tree.create(path, name, parent, data, acl, owner, zxid, time)
-            if heard:
-                done.append((Create(path, parent_of(path), data, acl, owner), node, parent))
-            encoded = path.encode()
-            if op == _CREATE:
-                results.append(_CREATE_OK(_CREATE, 0, 0, len(encoded)) + encoded)
-            else:  # containers and TTL znodes answer as create2 does (wire.md, trap 30)
-                results.append(_CREATE_OK(_CREATE2, 0, 0, len(encoded)) + encoded + node.packed_stat())
-    return done
+        resolve, with_stat, result = _PARTS[op]
+        kind, fields, at = resolve(engine, client, request)
+        node = change(kind, fields, at, zxid, time)
+        if heard:
+            changes.append((kind(*fields), node, at))
+        if kind is Create:
+            path = fields[0].encode()
+            result += _LENGTH(len(path)) + path
+        results.append(result + node.packed_stat() if with_stat else result)
+    return changes
 
 
 def _failure(total: int, failed: int, code: int) -> bytes:
@@ -161,7 +134,7 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
                 )
             else:
                 body = get_children(engine, client, (request[0], False))
-                results += (_GET_CHILDREN_OK, body)
+                results += (_OK[_GET_CHILDREN], body)
         except MarshallingError:
             raise
         except ZooKeeperError as error:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ....protocol import records
 from ....protocol.constants import Perms
 from ....protocol.errors import BadArgumentsError, MarshallingError, NoNodeError
-from ..acl import user_of
 from ..znode import NO_CHILDREN
 from .long import Steps, in_steps
 
@@ -36,7 +35,7 @@ def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ
     return node
 
 
-def exists(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+def exists(engine: Engine, client: Client, request: records.ExistsFields) -> bytes:
     """The one read that leaves a watch where there is no znode."""
     path, watch = request
     if path is None:
@@ -53,7 +52,7 @@ def exists(engine: Engine, client: Client, request: tuple[str | None, bool]) -> 
     return node.packed_stat()
 
 
-def get_data(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+def get_data(engine: Engine, client: Client, request: records.GetDataFields) -> bytes:
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -64,7 +63,7 @@ def get_data(engine: Engine, client: Client, request: tuple[str | None, bool]) -
     return b"".join((_INT.pack(len(data)), data, node.packed_stat()))
 
 
-def get_children(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+def get_children(engine: Engine, client: Client, request: records.GetChildrenFields) -> bytes:
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -72,13 +71,16 @@ def get_children(engine: Engine, client: Client, request: tuple[str | None, bool
     return node.children.pack() if node.children else NO_CHILDREN
 
 
-def get_children2(engine: Engine, client: Client, request: tuple[str | None, bool]) -> bytes:
+def get_children2(engine: Engine, client: Client, request: records.GetChildren2Fields) -> bytes:
+    path, _ = request
     names = get_children(engine, client, request)
-    return names + readable(engine, client, request[0]).packed_stat()
+    return names + readable(engine, client, path).packed_stat()
 
 
 @in_steps
-def get_all_children_number(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
+def get_all_children_number(
+    engine: Engine, client: Client, request: records.GetAllChildrenNumberFields
+) -> Steps:
     """Descendants at all depths; permissions below the znode itself do not matter."""
     (path,) = request
     node = readable(engine, client, path)
@@ -103,9 +105,10 @@ def get_all_children_number(engine: Engine, client: Client, request: tuple[str |
 
 
 @in_steps
-def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -> Steps:
+def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeralsFields) -> Steps:
     """This session's own; the prefix is a plain string, not a path component."""
-    prefix = request[0] or ""
+    (prefix,) = request
+    prefix = prefix or ""
     everything = not prefix.strip() or prefix == "/"
     mine = list(engine.tree.ephemerals.get(client.session_id, ()))
     count, encoded = 0, [b""]
@@ -119,21 +122,8 @@ def get_ephemerals(engine: Engine, client: Client, request: tuple[str | None]) -
     return b"".join(encoded)
 
 
-def get_acl(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
-    node = readable(engine, client, request[0], _READ_OR_ADMIN)
+def get_acl(engine: Engine, client: Client, request: records.GetACLFields) -> bytes:
+    (path,) = request
+    node = readable(engine, client, path, _READ_OR_ADMIN)
     acl = engine.access.masked(node.acl, client.identities)
     return records.GetACLResponse(tuple(acl), node.stat()).encode()
-
-
-def sync(engine: Engine, client: Client, request: tuple[str | None]) -> bytes:
-    return records.SyncResponse(*request).encode()
-
-
-def ping(engine: Engine, client: Client, frame: bytes) -> bytes:
-    return b""
-
-
-def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
-    return records.WhoAmIResponse(
-        tuple(records.ClientInfo(i.scheme, user_of(i)) for i in client.identities)
-    ).encode()

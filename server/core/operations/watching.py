@@ -23,7 +23,7 @@ _STEP = 32
 _NO_ERROR = records.ErrorResponse(0).encode()
 
 
-def add_watch(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -> bytes:
     """No check of the path, its existence or its ACL: a watch on anything is accepted."""
     path, mode = request
     if mode == AddWatchMode.PERSISTENT:
@@ -37,7 +37,7 @@ def add_watch(engine: Engine, client: Client, request: tuple[str | None, int]) -
     return _NO_ERROR
 
 
-def check_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+def check_watches(engine: Engine, client: Client, request: records.CheckWatchesFields) -> bytes:
     path, number = request
     kind = _watcher_type(number)
     if path is None or not engine.watches.has(path, client, kind):
@@ -45,7 +45,7 @@ def check_watches(engine: Engine, client: Client, request: tuple[str | None, int
     return b""
 
 
-def remove_watches(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+def remove_watches(engine: Engine, client: Client, request: records.RemoveWatchesFields) -> bytes:
     """Nobody is notified: the events about removed watches are made by client libraries."""
     path, number = request
     kind = _watcher_type(number)
@@ -55,7 +55,7 @@ def remove_watches(engine: Engine, client: Client, request: tuple[str | None, in
 
 
 @in_steps
-def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths]) -> Steps:
+def set_watches(engine: Engine, client: Client, request: records.SetWatchesFields) -> Steps:
     """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
 
     The catch-up events carry zxid -1 and pass no permission filter. What changes between two steps is either
@@ -65,9 +65,7 @@ def set_watches(engine: Engine, client: Client, request: tuple[int, _Paths, _Pat
 
 
 @in_steps
-def set_watches2(
-    engine: Engine, client: Client, request: tuple[int, _Paths, _Paths, _Paths, _Paths, _Paths]
-) -> Steps:
+def set_watches2(engine: Engine, client: Client, request: records.SetWatches2Fields) -> Steps:
     """The same with the persistent kinds, which get no catch-up."""
     return _rearm(engine, client, *request)
 

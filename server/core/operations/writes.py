@@ -1,117 +1,270 @@
-"""Operations that change the tree, one znode at a time (semantics.md section 4)."""
+"""The writes: each function is one step, used by a request of its own and inside a multi alike.
+
+A step validates a request against the tree as it is, and resolves it to an effect (:data:`~..txn.Resolved`).
+It changes nothing: the engine applies the effect, which cannot fail (:meth:`.tree.DataTree.change`), tells
+the watchers, and encodes the reply: the final path of a create, the Stat where the response record has one.
+
+The checks stand in the order of semantics.md section 4. The first one that fails decides the error:
+
+============== =============================================================================================
+create         flags and TTL; a slash and no null character in the path; ACL; parent; permission on the
+               parent; the full rules of paths, for the final name; node; ephemeral parent; quota
+delete         a slash and no null character in the path; built-in znode; parent; permission on the parent;
+               node; version; children
+set_data       node; permission; quota; version
+set_acl        the full rules of paths; ACL; node; permission; version, which is compared with aversion
+check          node; permission; version
+check_reaping  node; children; kind
+============== =============================================================================================
+
+Before "node", set_data and check hold a path that is not in the tree to the full rules.
+"""
 
 from __future__ import annotations
 
-import logging
-import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ....protocol.errors import ReconfigDisabledError, UnimplementedError
-from ....protocol.operations import OpCode
-from ....protocol.paths import parent_of
-from ....protocol.records import ACL
-from ..txn import Create, Delete, SetData
+import attrs
+
+from ....protocol.constants import INT_MAX, INT_MIN, CreateMode, Perms
+from ....protocol.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    MarshallingError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    UnimplementedError,
+    ZooKeeperError,
+)
+from ....protocol.operations import Flags, OpCode
+from ....protocol.paths import validate_name, validate_path
+from ....protocol.records import (
+    OPEN_ACL,
+    CheckVersionFields,
+    CreateFields,
+    CreateTTLFields,
+    DeleteFields,
+    SetACLFields,
+    SetDataFields,
+)
+from ..tree import BUILT_IN, DataTree
+from ..txn import Check, Create, Delete, Resolved, SetACL, SetData
+from ..znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
-    from ..znode import Znode
-
-logger = logging.getLogger("pyzk.server")
-
-_INT = struct.Struct(">i")
-_CREATE, _CREATE2 = OpCode.CREATE.value, OpCode.CREATE2.value
-_CREATE_CONTAINER, _CREATE_TTL = OpCode.CREATE_CONTAINER.value, OpCode.CREATE_TTL.value
 
 
-def create(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    """Answers with the final name alone."""
+Step: TypeAlias = Callable[["Engine", "Client", Any], Resolved]
+
+# Plain ints: an operation on a member of an enum takes longer than the check itself.
+_READ, _WRITE, _CREATE, _DELETE, _ADMIN = (
+    perm.value for perm in (Perms.READ, Perms.WRITE, Perms.CREATE, Perms.DELETE, Perms.ADMIN)
+)
+_EPHEMERAL_MODES = frozenset((CreateMode.EPHEMERAL.value, CreateMode.EPHEMERAL_SEQUENTIAL.value))
+_SEQUENTIAL_MODES = frozenset(mode.value for mode in CreateMode if mode.is_sequential)
+_MODES_WITHOUT_TTL = frozenset(mode.value for mode in CreateMode if not mode.is_ttl)
+_TTL_MODES = frozenset(mode.value for mode in CreateMode if mode.is_ttl)
+_SPECIAL_NAMES = frozenset(("", ".", ".."))
+
+
+def create(engine: Engine, client: Client, request: CreateFields, owner: int | None = None) -> Resolved:
+    """Sections 4.1 and 6.
+
+    :param owner: the stored owner of a container or TTL znode. Otherwise the flags alone decide the kind.
+    """
     path, data, acl, flags = request
-    path, _ = _create(engine, client, _CREATE, path, data, acl, flags, -1)
-    name = path.encode()
-    return _INT.pack(len(name)) + name
+    if owner is None:
+        if flags not in _MODES_WITHOUT_TTL:
+            owner = _owner_with_ttl(engine, path, flags, -1)
+        else:  # flag 4 makes a plain znode here: a container needs its own op code
+            owner = client.session_id if flags in _EPHEMERAL_MODES else 0
+    above, slash, name = path.rpartition("/") if path is not None else ("", "", "")
+    if path is None or not slash or "\0" in path:
+        raise _bad_path(path)
+    if acl is not OPEN_ACL:
+        acl = engine.access.validate(acl, client.identities, path)
+    tree = engine.tree
+    parent = tree.find(above)
+    if parent is None:
+        raise NoNodeError(path)
+    if parent.acl is not OPEN_ACL:
+        engine.access.check(parent.acl, _CREATE, client.identities, path)
+    children = parent.children
+    if flags in _SEQUENTIAL_MODES:
+        number = f"{children.created if children is not None else 0:010d}"
+        path += number
+        name += number
+    if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
+        validate_path(path)
+    if name in _SPECIAL_NAMES or not (name.isascii() and name.isprintable()):
+        if path == "/":
+            raise NodeExistsError(path)
+        validate_name(name, path)
+    if children and name in children:
+        raise NodeExistsError(path)
+    if parent.owner > 0:
+        raise NoChildrenForEphemeralsError(path)
+    if tree.quotas.prefixes:
+        tree.quotas.check(path, 1, len(data or b""), engine.settings.enforce_quota)
+    return Create, (path, name, data, acl, owner), parent
 
 
-def create2(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE2, *request)
+create2 = create
 
 
-def create_container(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE_CONTAINER, *request)
-
-
-def create_ttl(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    return _create_with_stat(engine, client, _CREATE_TTL, *request)
-
-
-def _create_with_stat(
-    engine: Engine,
-    client: Client,
-    op: int,
-    path: str | None,
-    data: bytes | None,
-    acl: Sequence[ACL] | None,
-    flags: int,
-    ttl: int = -1,
-) -> bytes:
-    path, node = _create(engine, client, op, path, data, acl, flags, ttl)
-    name = path.encode()
-    return _INT.pack(len(name)) + name + node.packed_stat()
-
-
-def _create(
-    engine: Engine,
-    client: Client,
-    op: int,
-    path: str | None,
-    data: bytes | None,
-    acl: Sequence[ACL] | None,
-    flags: int,
-    ttl: int,
-) -> tuple[str, Znode]:
-    path, name, parent, acl, owner = engine.prepare.create(
-        op, path, data, acl, flags, ttl, client.session_id, client.identities
+def create_container(engine: Engine, client: Client, request: CreateFields) -> Resolved:
+    """The op code makes the container, whatever the flags say of an owner."""
+    path, _, _, flags = request
+    plain = flags in _MODES_WITHOUT_TTL
+    return create(
+        engine, client, request, CONTAINER_OWNER if plain else _owner_with_ttl(engine, path, flags, -1)
     )
-    node = engine.tree.create(path, name, parent, data, acl, owner, engine.zxid, engine.time)
-    if engine.watches.watchers or engine.on_txn is not None:
-        effect = Create(path, parent_of(path), data, acl, owner)
-        engine.announce(effect, client.session_id, node.acl, parent.acl)
-    return path, node
 
 
-def delete(engine: Engine, client: Client, request: tuple[str | None, int]) -> bytes:
+def create_ttl(engine: Engine, client: Client, request: CreateTTLFields) -> Resolved:
+    """Only the two TTL modes are allowed."""
+    path, data, acl, flags, ttl = request
+    if flags in _MODES_WITHOUT_TTL:
+        raise BadArgumentsError(path, "a TTL needs one of the TTL create modes")
+    return create(engine, client, (path, data, acl, flags), _owner_with_ttl(engine, path, flags, ttl))
+
+
+def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> int:
+    """The stored owner of a TTL znode: checks 1 to 3 of section 4.1.
+
+    :param ttl: in ms; -1 for requests that have no such field.
+    """
+    if flags not in _TTL_MODES:
+        raise BadArgumentsError(path, f"unknown create flags {flags}")
+    if not engine.settings.extended_types:
+        raise UnimplementedError(path, "TTL znodes need extendedTypesEnabled=true")
+    if not 1 <= ttl <= MAX_TTL:
+        raise BadArgumentsError(path, f"a TTL must be between 1 and {MAX_TTL} ms, not {ttl}")
+    return ttl_owner(ttl)
+
+
+def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
+    """Section 4.2: the permission is the parent's, and comes before the znode's own existence."""
     path, version = request
-    path, name, parent = engine.prepare.delete(path, version, client.identities)
-    node = engine.tree.delete(path, name, parent, engine.zxid)
-    if engine.watches.watchers or engine.on_txn is not None:
-        engine.announce(Delete(path, parent_of(path)), client.session_id, node.acl, parent.acl)
-    return b""
+    if path is None or "/" not in path or "\0" in path:
+        raise _bad_path(path)
+    if path in BUILT_IN:
+        raise BadArgumentsError(path, "a built-in znode cannot be deleted")
+    above, _, name = path.rpartition("/")
+    parent = engine.tree.find(above)
+    if parent is None:
+        raise NoNodeError(path)
+    if parent.acl is not OPEN_ACL:
+        engine.access.check(parent.acl, _DELETE, client.identities, path)
+    # "//x": see create
+    node = parent.children.get(name) if parent.children and above != "/" else None
+    if node is None:
+        raise NoNodeError(path)
+    if version != -1 and version != node.version:
+        raise _mismatch(version, node.version, path)
+    if node.children:
+        raise NotEmptyError(path)
+    return Delete, (path, name), parent
 
 
-def set_data(engine: Engine, client: Client, request: tuple[str | None, bytes | None, int]) -> bytes:
+def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved:
+    """Section 4.3: quota comes before version."""
     path, data, version = request
-    path, node, version = engine.prepare.set_data(path, data, version, client.identities)
-    engine.tree.set_data(path, node, data, version, engine.zxid, engine.time)
-    if engine.watches.watchers or engine.on_txn is not None:
-        engine.announce(SetData(path, data, version), client.session_id, node.acl, node.acl)
-    return node.packed_stat()
+    node = engine.tree.find(path) if path else None
+    if node is None or path is None:
+        raise _missing(path)
+    if node.acl is not OPEN_ACL:
+        engine.access.check(node.acl, _WRITE, client.identities, path)
+    quotas = engine.tree.quotas
+    if quotas.prefixes:
+        grown = len(data or b"") - len(node.data or b"")
+        quotas.check(path, 0, grown, engine.settings.enforce_quota)
+    before = node.version
+    if version != -1 and version != before:
+        raise _mismatch(version, before, path)
+    return SetData, (path, data, before + 1 if before != INT_MAX else INT_MIN), node
 
 
-def set_acl(engine: Engine, client: Client, request: tuple[str | None, Sequence[ACL] | None, int]) -> bytes:
-    effect = engine.prepare.set_acl(*request, client.identities)
-    return engine.commit(effect, client.session_id).packed_stat()
+def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
+    """Section 4.4: the version is compared with aversion."""
+    path, acl, version = request
+    path = _well_formed(path)
+    stored = engine.access.validate(acl, client.identities, path)
+    node = engine.tree.find(path)
+    if node is None:
+        raise NoNodeError(path)
+    engine.access.check(node.acl, _ADMIN, client.identities, path)
+    if version not in (-1, node.aversion):
+        raise _mismatch(version, node.aversion, path)
+    return SetACL, (path, stored, wrap32(node.aversion + 1)), node
 
 
-def reconfig(engine: Engine, client: Client, request: tuple[Any, ...]) -> bytes:
-    """A standalone server has no configuration to change (section 4.7); nothing is looked at."""
-    if engine.settings.reconfig_enabled:
-        raise UnimplementedError
-    raise ReconfigDisabledError
+def check(engine: Engine, client: Client, request: CheckVersionFields) -> Resolved:
+    """Section 4.5; only inside a multi."""
+    path, version = request
+    node = engine.tree.find(path) if path else None
+    if node is None or path is None:
+        raise _missing(path)
+    if node.acl is not OPEN_ACL:
+        engine.access.check(node.acl, _READ, client.identities, path)
+    if version != -1 and version != node.version:
+        raise _mismatch(version, node.version, path)
+    return Check, (path,), node
 
 
-def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
-    session = engine.sessions.get(client.session_id)
-    if session is not None:
-        logger.debug("session 0x%x is closed by its client", session.id)
-        engine.end_session(session, expired=False)
-    return b""
+def check_reaping(tree: DataTree, path: str) -> None:
+    """Section 4.6: whether the server may delete a container or TTL znode by itself.
+
+    :raises ZooKeeperError: if not.
+    """
+    node = tree.find(path)
+    if node is None:
+        raise NoNodeError(path)
+    if node.children:
+        raise NotEmptyError(path)
+    if node.owner >= 0:
+        raise BadVersionError(path, "neither a container nor a TTL znode")
+
+
+def _well_formed(path: str | None) -> str:
+    """Hold a path to the full rules, of which null only breaks one.
+
+    :raises BadArgumentsError: naming what is wrong.
+    """
+    if path is None:
+        raise BadArgumentsError(path, "a null path")
+    validate_path(path)
+    return path
+
+
+def _missing(path: str | None) -> ZooKeeperError:
+    """The error for a path that is not in the tree: that the path is malformed, or else that there is no
+    znode."""
+    return NoNodeError(_well_formed(path))
+
+
+def _bad_path(path: str | None) -> ZooKeeperError:
+    """The error of create and delete for a path without a slash or with a null character."""
+    if path is None:
+        return MarshallingError(None, "a null path")
+    return BadArgumentsError(path, "a path must hold a / and no null character")
+
+
+def _mismatch(wanted: int, actual: int, path: str) -> BadVersionError:
+    return BadVersionError(path, f"the version is {actual}, not {wanted}")
+
+
+def _has_stat(op: OpCode) -> bool:
+    return op.response is not None and "stat" in attrs.fields_dict(op.response)  # type: ignore[arg-type]
+
+
+STEPS: dict[int, tuple[Step, bool]] = {
+    op.value: (globals()[op.name.lower()], _has_stat(op))
+    for op in OpCode
+    if op.flags & (Flags.TAKES_ZXID | Flags.IN_MULTI) and op.name.lower() in globals()
+}
+"""By op code, each step and whether its reply holds the Stat."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
 from pyzk.protocol.operations import OpCode
-from pyzk.server.core.txn import Multi, Refused, SetData
+from pyzk.server.core.txn import Check, Effect, Multi, Refused, SetData
 
 from ...benchmarks.test_cost import count_instructions
 from ...support.invariants import check_tree_invariants, snapshot
@@ -250,10 +250,14 @@ def test_what_spoils_the_whole_multi(world: World, client: Peer, ops: Sequence[M
 def test_not_even_a_bug_of_ours_leaves_half_a_multi_behind(
     world: World, client: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("a bug")
+    change = world.tree.change
 
-    monkeypatch.setattr(world.engine.prepare, "check", broken)
+    def fails_at_last(kind: type[Effect], *args: Any) -> Any:
+        if kind is Check:
+            raise RuntimeError("a bug")
+        return change(kind, *args)
+
+    monkeypatch.setattr(world.tree, "change", fails_at_last)
     before, zxid = snapshot(world.tree), world.zxid
     with pytest.raises(RuntimeError):  # which ends the connection
         client.multi(create_op("/a"), set_op("/old", b"x"), delete_op("/old"), check_op("/a"))
@@ -324,7 +328,7 @@ def test_a_multi_that_succeeds_does_what_its_operations_do_one_by_one(ops: list[
 def contents(world: World) -> dict[str, Any]:
     """Everything but zxids."""
     return {
-        path: (node.data, node.owner, node.version, node.cversion, frozenset(node.children or ()))
+        path: (node.data, node.owner, node.version, node.children_created, frozenset(node.children or ()))
         for path, node in world.tree.nodes.items()
     }
 

@@ -118,7 +118,7 @@ def test_delete_moves_the_parent_but_not_its_create_counter(tree: DataTree) -> N
     before = stat(tree, "/a")
     tree.apply(deletion("/a/b"), 4, 3)
     assert changes(before, stat(tree, "/a")) == {"pzxid": 4, "numChildren": 0, "cversion": 2}
-    assert tree.nodes["/a"].cversion == 1
+    assert tree.nodes["/a"].children_created == 1
     assert tree.find("/a/b") is None
     assert not tree.nodes["/a"].children
 
@@ -188,7 +188,7 @@ def test_the_wire_cversion_counts_creates_and_deletes(tree: DataTree) -> None:
         tree.apply(effect, zxid, 1)
         seen.append(stat(tree, "/").cversion)
     assert seen == [-1, 0, 1, 2, 3, 4]
-    assert tree.nodes["/"].cversion == 3
+    assert tree.nodes["/"].children_created == 3
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_the_create_counter_stops_at_its_end(tree: DataTree) -> None:
     tree.apply(creation("/a"), 2, 1)
     set_create_counter(tree, "/a", INT_MAX - 1)
     tree.apply(creation("/a/b"), 3, 1)
-    assert (tree.nodes["/a"].cversion, stat(tree, "/a").pzxid) == (INT_MAX, 3)
+    assert (tree.nodes["/a"].children_created, stat(tree, "/a").pzxid) == (INT_MAX, 3)
     tree.apply(creation("/a/c"), 4, 1)
-    assert (tree.nodes["/a"].cversion, stat(tree, "/a").pzxid) == (INT_MAX, 3)
+    assert (tree.nodes["/a"].children_created, stat(tree, "/a").pzxid) == (INT_MAX, 3)
     assert stat(tree, "/a").numChildren == 2
 
 
@@ -235,20 +235,20 @@ def test_walk_gives_parents_before_children(tree: DataTree) -> None:
 
 
 def test_a_bounded_number_of_paths_is_remembered(tree: DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_module, "_KNOWN", 3)
+    monkeypatch.setattr(tree_module, "_FOUND", 3)
     for name in "abcdefgh":
         tree.apply(creation(f"/{name}"), 2, 1)
     for _ in range(2):
         for name in "abcdefgh":
             assert tree.find(f"/{name}") is tree.nodes["/"].children[name]  # type: ignore[index]
-            assert len(tree._known) <= 3
+            assert len(tree._found) <= 3
 
 
 def test_long_paths_are_not_remembered(tree: DataTree) -> None:
     name = "n" * 2000
     tree.apply(creation(f"/{name}"), 2, 1)
     assert tree.find(f"/{name}") is tree.nodes["/"].children[name]  # type: ignore[index]
-    assert f"/{name}" not in tree._known
+    assert f"/{name}" not in tree._found
 
 
 def test_what_is_created_again_is_another_znode(tree: DataTree) -> None:

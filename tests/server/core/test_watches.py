@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.protocol.paths import join
-from pyzk.server.core.watches import PERSISTENT, RECURSIVE, STANDARD, Step, WatchManager
+from pyzk.server.core.watches import PERSISTENT, RECURSIVE, STANDARD, Delivery, WatchManager
 
 CREATED, DELETED, CHANGED, CHILD = EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/d"]
@@ -117,7 +117,7 @@ def parent_of(path: str) -> str:
     return path[: path.rindex("/")] or "/"
 
 
-def as_sets(steps: list[Step[str]]) -> list[tuple[EventType, str, set[str]]]:
+def as_sets(steps: list[Delivery[str]]) -> list[tuple[EventType, str, set[str]]]:
     for _, _, told in steps:
         assert told, "a step that tells nobody"
         assert len(told) == len(set(told)), "one event for one step"
@@ -179,7 +179,7 @@ def test_nothing_is_kept_of_watchers_that_are_gone(commands: list[tuple[Any, ...
 
 # --- the matrix of section 10.2: who receives what ---------------------------------------------------------
 
-FIRE: dict[EventType, Callable[[Watches], list[Step[str]]]] = {
+FIRE: dict[EventType, Callable[[Watches], list[Delivery[str]]]] = {
     CREATED: lambda watches: watches.created("/q/p", "/q"),
     DELETED: lambda watches: watches.deleted("/q/p", "/q"),
     CHANGED: lambda watches: watches.data_changed("/q/p"),

@@ -20,6 +20,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import Service
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
@@ -127,8 +128,7 @@ class Scene:
             self.handled.append(client.session_id)
             return handle(client, *arguments)
 
-        engine.handle = self.service.handle = counting  # type: ignore[method-assign]
-        assert self.service.direct
+        engine.handle = counting  # type: ignore[method-assign]
 
     def connect(self) -> Client:
         near = socket.create_connection(self.listener.getsockname(), timeout=PATIENCE)
@@ -186,7 +186,7 @@ def test_a_polite_client_is_served_in_the_next_turn(scene: Scene, count: int, re
         take_answers(polite)
 
 
-def test_all_who_flood_get_the_same_share(scene: Scene) -> None:
+def test_all_flooding_clients_get_the_same_share(scene: Scene) -> None:
     flooders = [scene.connect() for _ in range(5)]
     for flooder in flooders:
         flooder.flood(GET)
@@ -304,14 +304,14 @@ def test_a_crowd_that_watches_the_ephemeral_of_a_session_that_closes(scene: Scen
 def test_a_client_that_is_found_to_be_gone_within_its_own_request(scene: Scene, count: int) -> None:
     """Faults send what was said before, in the middle of a request."""
     doomed, other = scene.connect(), scene.connect()
-    handle = scene.service.handle
 
-    def sending(client: Any, *arguments: Any) -> Any:
-        client.settle()
-        scene.hub.flush()
-        return handle(client, *arguments)
+    class Sending(Gate):
+        def handle(self, client: Any, *arguments: Any) -> Any:
+            client.wake()
+            scene.hub.flush()
+            return super().handle(client, *arguments)
 
-    scene.service.handle = sending
+    scene.service.gate = Sending()
     doomed.ask(GET * count)
     reset(doomed)
     other.ask(LAST)
@@ -423,7 +423,7 @@ def test_a_look_reads_every_socket_however_many_are_ready(scene: Scene) -> None:
     assert set(scene.handled) == {client.session_id for client in clients}
 
 
-def test_a_look_lets_in_and_reads_whoever_waits_at_the_door(scene: Scene) -> None:
+def test_a_look_accepts_and_reads_every_waiting_client(scene: Scene) -> None:
     owner = scene.connect()
     session = scene.service.engine.sessions.get(owner.session_id)
     assert session is not None

@@ -236,7 +236,7 @@ WORDS = (b"mntr", b"cons", b"stat", b"dump", b"wchc")
 arrivals = st.tuples(
     st.integers(0, 2),
     frames | frames.map(frame),
-    st.sampled_from(["whole", "whole", "in two", "behind its length", "held"]),
+    st.sampled_from(["whole", "whole", "in two", "behind its length", "frozen"]),
     st.sampled_from([0.0, 0.0, 3.0]),
     st.booleans(),
 )
@@ -258,13 +258,13 @@ def test_the_short_way_leads_where_the_long_one_does(
         for number, data, how, pause, others_read in steps:
             peer = peers[number]
             cut = {"in two": len(data) // 2, "behind its length": 4}.get(how, len(data))
-            if how == "held":
-                peer.connection.hold()
+            if how == "frozen":
+                peer.connection.freeze()
             pieces = filter(None, (data[:cut], data[cut:]))
             sent += [(number, "asked", peer.exchange(piece, short=short)) for piece in pieces]
-            if how == "held":
-                peer.connection.release(scene.world.now)
-                sent.append((number, "released", peer.exchange()))
+            if how == "frozen":
+                peer.connection.thaw(scene.world.now)
+                sent.append((number, "thawed", peer.exchange()))
             if others_read:
                 sent += [(n, "told", other.exchange()) for n, other in enumerate(peers)]
             scene.world.pass_time(pause)

@@ -56,7 +56,7 @@ async def receive(client: socket.socket, size: int) -> int:
     return received
 
 
-async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
+async def test_requests_that_another_task_left_over_are_handled() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
@@ -66,18 +66,18 @@ async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
-async def test_what_was_held_goes_on_after_its_release() -> None:
+async def test_what_was_frozen_goes_on_once_it_is_thawed() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
             (connection,) = server.service.connections
-            connection.hold()
+            connection.freeze()
             server.flush()
             client.setblocking(True)
             client.sendall(PING * MANY)
             for _ in range(3):
                 await trio.testing.wait_all_tasks_blocked()
-            connection.release(server.clock.now())
+            connection.thaw(server.clock.now())
             server.flush()
             assert await receive(client, MANY * PONG) == MANY * PONG
 

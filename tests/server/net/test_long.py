@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.monitoring.words import in_pieces
+from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import SLICE
 
 from ...support.invariants import check_world_invariants
@@ -244,7 +246,7 @@ def test_what_comes_behind_a_long_request_waits_for_it(slow: World) -> None:
 def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect(timeout=4000)
-    received = client.connection.received
+    received = client.connection.figures.received
 
     def pause() -> None:
         slow.pass_time(3)
@@ -256,8 +258,8 @@ def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) 
         pause()
     client.feed()
     assert client.reply().record.totalNumber == MANY
-    assert connection.received == received + 1
-    assert connection.latency.maximum > 3000
+    assert connection.figures.received == received + 1
+    assert connection.figures.latency.maximum > 3000
 
 
 def test_a_long_request_that_was_admitted_is_not_refused_half_way() -> None:
@@ -297,28 +299,29 @@ def test_a_connection_that_ends_in_the_midst_of_a_long_request(slow: World, how:
     check_world_invariants(slow)
 
 
-def test_a_long_request_of_a_connection_that_is_held_goes_on_after_its_release(slow: World) -> None:
+def test_a_long_request_of_a_connection_that_is_frozen_goes_on_once_it_is_thawed(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     connection = client.connection
     connection.receive_data(client.encode(OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")), slow.now)
-    connection.hold()
+    connection.freeze()
     assert not connection.has_work
-    connection.release(slow.now)
+    connection.thaw(slow.now)
     client.feed()
     assert client.reply().record.totalNumber == MANY
 
 
-def test_who_stands_before_the_engine_gets_whole_replies(slow: World) -> None:
+def test_a_gate_sees_whole_replies(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect()
     seen = []
 
-    def watching(*arguments: object) -> tuple[int, int, bytes]:
-        seen.append(slow.engine.handle(*arguments))  # type: ignore[arg-type]
-        return seen[-1]
+    class Watching(Gate):
+        def handle(self, *arguments: Any) -> tuple[int, int, bytes]:
+            seen.append(super().handle(*arguments))
+            return seen[-1]
 
-    slow.service.handle = watching
+    slow.service.gate = Watching()
     assert ask(client, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")) == 1
     assert seen == [(slow.zxid, 0, MANY.to_bytes(4))]
 
@@ -334,7 +337,8 @@ def test_an_internal_failure_in_a_late_step_is_the_error_of_the_request(
     failed = []
     monkeypatch.setattr(slow.engine.watches, "_add", None)
     monkeypatch.setattr(
-        "pyzk.server.core.engine.logger.exception", lambda *arguments: failed.append(arguments)
+        "pyzk.server.core.failures.logger.exception",
+        lambda *arguments, **options: failed.append(arguments),
     )
     client.feed()
     assert client.reply().err == -5
@@ -436,7 +440,7 @@ def test_all_watches_are_taken_out_at_once_where_they_are_few(world: World) -> N
 # --- what falls due ----------------------------------------------------------------------------------------
 
 
-def test_sessions_expire_in_steps_and_who_speaks_in_between_lives(slow: World) -> None:
+def test_sessions_expire_in_steps_and_those_heard_in_between_live(slow: World) -> None:
     clients = [slow.connect(timeout=4000) for _ in range(2500)]
     for client in clients[::100]:
         client.create(f"/e{client.session_id}", flags=1)
@@ -551,7 +555,7 @@ def test_the_paths_of_ephemerals_steer_no_terminal_either(world: World) -> None:
 # --- events to many ----------------------------------------------------------------------------------------
 
 
-def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
+def test_an_event_is_encoded_once_and_queued_once_for_each_watcher(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, watchers = world.connect(), [world.connect() for _ in range(50)]
@@ -563,7 +567,7 @@ def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
     monkeypatch.setattr(r.WatcherEvent, "encode", lambda event: encoded.append(event) or encode(event))
     writer.multi(*[set_op("/", b"")] * 10, create_op("/a"), delete_op("/a"))
     assert len(encoded) == 2, "the same event of the same transaction is the same bytes"
-    queued = [watcher.connection._output for watcher in watchers]
+    queued = [watcher.connection.output for watcher in watchers]
     assert all(len(output) == 1 and output[0] is queued[0][0] for output in queued)
     assert world.engine.stats.more_sent == sent + 50 * 12
     assert world.engine.stats.watch_bytes == size + 50 * len(queued[0][0])

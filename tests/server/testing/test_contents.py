@@ -160,7 +160,7 @@ async def test_snapshot_and_restore() -> None:
         await b.create("/theirs", flags=1)
         stats = {p: (await a.exists(p)).body for p in ("/", "/a", "/a/b", "/mine")}
         before = server.dump()
-        data_size = server._engine.tree.data_size
+        data_size = server.running.engine.tree.data_size
         snapshot = server.snapshot()
 
         server.load({"/a/b": "changed", "/new": ""})
@@ -184,8 +184,8 @@ async def test_snapshot_and_restore() -> None:
         assert server.sessions()[0].ephemerals == ("/mine",)
         for path in ("/a", "/a/b", "/mine"):
             assert (await a.exists(path)).body == stats[path]
-        assert server._engine.tree.data_size == data_size - len("/theirs")
-        assert list(server._engine.tree.quotas.prefixes) == ["/a"]
+        assert server.running.engine.tree.data_size == data_size - len("/theirs")
+        assert list(server.running.engine.tree.quotas.prefixes) == ["/a"]
 
         server.load({"/after": ""})
         await a.create("/a/d")

@@ -224,7 +224,7 @@ async def test_one_of_two_paused_clients_is_let_through() -> None:
         assert isinstance(await a.next(), Reply)
         server.pause()
         server.resume(b.session_id)
-        assert len(server._held) == 2
+        assert len(server.running.gate._frozen) == 2
         server.resume()
         assert isinstance(await b.next(), Reply)
 
@@ -370,8 +370,8 @@ async def test_leaks() -> None:
 async def test_a_pause_that_finds_a_client_gone_holds_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_server() as server:
         clients = [await StreamClient(server.open_stream()).connect() for _ in range(3)]
-        doomed = next(iter(server._service.connections))
-        monkeypatch.setattr(doomed, "settle", lambda: doomed.abort("it has gone away"))
+        doomed = next(iter(server.running.service.connections))
+        monkeypatch.setattr(doomed, "wake", lambda: doomed.abort("it has gone away"))
         server.pause()
         for client in clients[1:]:
             await client.send(OpCode.PING)

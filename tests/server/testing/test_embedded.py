@@ -113,11 +113,11 @@ def _kill(server: EmbeddedServer) -> None:
         raise ZeroDivisionError("of the test")
 
     def plant() -> None:
-        clock = server._running()._jumping_clock
+        clock = server.running.clock
         clock.sleep_until = bug  # type: ignore[method-assign]
         clock.wake()
 
-    server._call(plant)
+    server.run(plant)
     wait_until(lambda: server._error)
 
 
@@ -268,7 +268,7 @@ def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     server = EmbeddedServer(secure_port=0, ssl_context=context, admin_port=0).start()
-    ports = (server.port, server.secure_port or 0, server._call(_admin_port, server))
+    ports = (server.port, server.secure_port or 0, server.run(_admin_port, server))
     with ExitStack() as sockets:
 
         def connect(port: int) -> socket.socket:
@@ -293,7 +293,7 @@ def test_clients_are_told_of_a_stop_while_a_fork_lives(fork: Callable[[Callable[
 
 
 def _admin_port(server: EmbeddedServer) -> int:
-    address = server._running()._server.admin_address
+    address = server.running.server.admin_address
     assert address is not None
     return address[1]
 

@@ -84,7 +84,7 @@ async def test_every_write_that_is_refused_takes_a_zxid() -> None:
         if op not in CLIENTS or op == OpCode.PING:
             continue
         async with world() as (server, a):
-            before = server._engine.zxid
+            before = server.running.engine.zxid
             with server.fault(name_of(op), action="error", error=OperationTimeoutError):
                 reply = await a.request(op)
             assert (reply.err, reply.zxid) == (-7, before + (op in WRITES)), op.name
@@ -243,7 +243,7 @@ async def test_pings_are_not_meant_by_default() -> None:
     async with world() as (server, a):
         with server.fault(action="error", error=-7) as fault:
             await a.send(OpCode.PING)
-            assert await a.next() == Reply(PING_XID, server._engine.zxid, 0, b"", OpCode.PING)
+            assert await a.next() == Reply(PING_XID, server.running.engine.zxid, 0, b"", OpCode.PING)
             assert fault.seen == 0
             assert (await a.exists("/")).err == -7
 
@@ -329,20 +329,20 @@ async def test_spellings_of_an_operation(op: str) -> None:
             assert (await a.request(OpCode.GET_DATA, r.GetDataRequest("/", False))).err == -7
 
 
-async def test_off_means_out_of_the_way() -> None:
+async def test_without_faults_requests_go_straight_to_the_engine() -> None:
     async with open_server(record=False) as server:
-        service = server._service
+        service = server.running.service
         engine = service.engine
-        assert (service.handle, service.observer, engine.on_txn) == (engine.handle, None, None)
+        assert (service.gate, engine.on_txn) == (None, None)
         with server.fault("create", required=False):
-            assert service.handle != engine.handle
-        assert service.handle == engine.handle
+            assert service.gate is server.running.gate
+        assert service.gate is None
         server.pause()
-        assert service.observer is server
+        assert service.gate is server.running.gate
         server.resume()
-        assert service.observer is None
+        assert service.gate is None
         server.restart(keep_data=False)
-        assert service.handle == service.engine.handle
+        assert service.gate is None
         assert server.history() == []
         assert server.format_timeline() == "Nothing was recorded: record=False."
 

@@ -43,7 +43,7 @@ async def test_tcp_clients_are_served_too() -> None:
 @pytest.mark.parametrize("record", [True, False])
 async def test_a_request_that_takes_long_is_answered_without_a_socket_too(record: bool) -> None:
     async with open_server(record=record) as server:
-        server._service.stopwatch = itertools.count(
+        server.running.service.stopwatch = itertools.count(
             0.0, 1.0
         ).__next__  # each turn is over with its first step
         a = await StreamClient(server.open_stream()).connect()
@@ -65,8 +65,8 @@ async def test_a_server_that_dies_ends_the_body() -> None:
 
     async def run() -> None:
         async with open_server() as server:
-            server._jumping_clock.sleep_until = bug  # type: ignore[method-assign]
-            server._jumping_clock.wake()
+            server.running.clock.sleep_until = bug  # type: ignore[method-assign]
+            server.running.clock.wake()
             await trio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as info:

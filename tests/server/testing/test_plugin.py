@@ -236,10 +236,10 @@ def test_a_server_that_died_says_so_in_the_report(pytester: pytest.Pytester) -> 
         def test_it(zk_server):
             async def bug(deadline): raise ZeroDivisionError
             def plant():
-                clock = zk_server._running()._jumping_clock
+                clock = zk_server.running.clock
                 clock.sleep_until = bug
                 clock.wake()
-            zk_server._call(plant)
+            zk_server.run(plant)
             while True:
                 zk_server.sessions()
         """

@@ -10,7 +10,7 @@ import trio
 from pyzk.client import connect
 from pyzk.recipes.errors import LockRevoked, SequenceExhausted
 from pyzk.recipes.locks.lock import Lock, revoke
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.recipes.locks.rwlock import RWLock
 from pyzk.server.testing import EmbeddedServer
 
@@ -206,7 +206,7 @@ async def test_a_bridge_for_readers(hosts: str, curator: CuratorProcess) -> None
 
 def numbers_from(server: EmbeddedServer, path: str, number: int) -> None:
     """Make a znode whose next sequential child gets this number."""
-    server._call(count_children, server._running(), path, number)
+    server.run(count_children, server, path, number)
 
 
 async def test_high_numbers_do_not_confuse_the_order(server: EmbeddedServer, curator: CuratorProcess) -> None:

@@ -1,4 +1,4 @@
-"""Validating writes: the first failing check decides (semantics.md section 4)."""
+"""The steps of writes: the first failing check decides (semantics.md section 4)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,15 @@ from pyzk.protocol import records as r
 from pyzk.protocol.errors import ZooKeeperError
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.paths import parent_of
-from pyzk.server.config.settings import Settings
-from pyzk.server.core.acl import AccessControl
-from pyzk.server.core.prepare import Preparer
-from pyzk.server.core.tree import DataTree
-from pyzk.server.core.txn import Create, SetACL
+from pyzk.server.core.operations.writes import STEPS, check_reaping
+from pyzk.server.core.txn import Check, Create, Delete, Effect, SetACL, SetData
 from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
 from ...support.invariants import snapshot
 from ...support.requests import acl
-from ...support.world import creation, deletion, set_create_counter
+from ...support.world import World, creation, deletion, set_create_counter
 
 SESSION = 0x0100000000000001
-WHO = (r.Id("ip", "10.0.0.1"),)
 OPEN = r.OPEN_ACL
 BAD_ACL: Sequence[r.ACL] = ()
 CREATE, CREATE2, CONTAINER, TTL = (
@@ -35,13 +31,13 @@ CREATE, CREATE2, CONTAINER, TTL = (
 
 
 class Bench:
-    """A tree with one of everything that a check can trip over, and what prepares writes against it."""
+    """A tree with one of everything that a check can trip over, and a client that asks for writes."""
 
     def __init__(self, **settings: Any) -> None:
-        self.tree = DataTree()
-        settings = {"extended_types": True, "enforce_quota": True, **settings}
-        chosen = Settings(**settings)
-        self.prepare = Preparer(self.tree, AccessControl(chosen), chosen)
+        self.world = World(**{"extended_types": True, "enforce_quota": True, **settings})
+        self.engine, self.tree = self.world.engine, self.world.tree
+        self.client = self.world.open("10.0.0.1").connection
+        self.client.session_id = SESSION
         self.add("/open")
         self.add("/open/child", b"12345")
         self.add("/open/parent")
@@ -65,16 +61,32 @@ class Bench:
     def add(self, path: str, data: bytes = b"", owner: int = 0) -> None:
         self.tree.apply(creation(path, data, owner), len(self.tree), 1)
 
+    def resolve(self, op: int, *fields: Any) -> Effect:
+        """The effect of a write, which is not applied."""
+        kind, resolved, at = STEPS[op][0](self.engine, self.client, fields)
+        effect = kind(*resolved)
+        assert at is self.tree.nodes[effect.parent if isinstance(effect, Create | Delete) else effect.path]
+        return effect
+
     def create(
         self, path: str | None, entries: Any = OPEN, flags: int = 0, op: int = CREATE, ttl: int = -1
     ) -> Create:
-        """Prepare a create, and say with what effect."""
-        final, name, parent, stored, owner = self.prepare.create(
-            op, path, b"1", entries, flags, ttl, SESSION, WHO
-        )
-        above = parent_of(final)
-        assert (name, parent) == (final[len(above) + 1 :], self.tree.nodes[above])
-        return Create(final, above, b"1", stored, owner)
+        more = (ttl,) if op == TTL else ()
+        effect = self.resolve(op, path, b"1", entries, flags, *more)
+        assert isinstance(effect, Create)
+        return effect
+
+    def delete(self, path: str | None, version: int) -> Effect:
+        return self.resolve(OpCode.DELETE, path, version)
+
+    def set_data(self, path: str | None, data: bytes, version: int) -> Effect:
+        return self.resolve(OpCode.SET_DATA, path, data, version)
+
+    def set_acl(self, path: str | None, entries: Any, version: int) -> Effect:
+        return self.resolve(OpCode.SET_ACL, path, entries, version)
+
+    def check(self, path: str | None, version: int) -> Effect:
+        return self.resolve(OpCode.CHECK, path, version)
 
 
 @pytest.fixture
@@ -83,7 +95,7 @@ def bench() -> Bench:
 
 
 def code_of(call: Callable[[], object]) -> int:
-    """The error code of a preparation, 0 if it succeeds."""
+    """The error code of a step, 0 if it succeeds."""
     try:
         call()
     except ZooKeeperError as error:
@@ -279,17 +291,17 @@ DELETE_ORDER: list[tuple[str | None, int, int]] = [
 
 @pytest.mark.parametrize(("path", "version", "code"), DELETE_ORDER, ids=ascii)
 def test_the_order_of_checks_of_delete(bench: Bench, path: str | None, version: int, code: int) -> None:
-    assert code_of(lambda: bench.prepare.delete(path, version, WHO)) == code
+    assert code_of(lambda: bench.delete(path, version)) == code
 
 
 def test_delete_needs_no_permission_on_the_znode_itself(bench: Bench) -> None:
     bench.tree.apply(deletion("/closed/child"), 50, 50)
-    assert bench.prepare.delete("/closed", -1, WHO) == ("/closed", "closed", bench.tree.nodes["/"])
+    assert bench.delete("/closed", -1) == deletion("/closed")
 
 
 def test_not_even_super_may_delete_a_built_in_znode(bench: Bench) -> None:
-    who = (r.Id("super", ""),)
-    assert code_of(lambda: bench.prepare.delete("/zookeeper/quota", -1, who)) == -8
+    bench.client.identities.append(r.Id("super", ""))
+    assert code_of(lambda: bench.delete("/zookeeper/quota", -1)) == -8
 
 
 SET_ORDER: list[tuple[str | None, bytes, int, int]] = [
@@ -313,7 +325,7 @@ SET_ORDER: list[tuple[str | None, bytes, int, int]] = [
 def test_the_order_of_checks_of_set_data(
     bench: Bench, path: str | None, data: bytes, version: int, code: int
 ) -> None:
-    assert code_of(lambda: bench.prepare.set_data(path, data, version, WHO)) == code
+    assert code_of(lambda: bench.set_data(path, data, version)) == code
 
 
 SET_ACL_ORDER: list[tuple[str | None, Any, int, int]] = [
@@ -334,7 +346,7 @@ SET_ACL_ORDER: list[tuple[str | None, Any, int, int]] = [
 def test_the_order_of_checks_of_set_acl(
     bench: Bench, path: str | None, entries: Any, version: int, code: int
 ) -> None:
-    assert code_of(lambda: bench.prepare.set_acl(path, entries, version, WHO)) == code
+    assert code_of(lambda: bench.set_acl(path, entries, version)) == code
 
 
 CHECK_ORDER: list[tuple[str | None, int, int]] = [
@@ -350,7 +362,7 @@ CHECK_ORDER: list[tuple[str | None, int, int]] = [
 
 @pytest.mark.parametrize(("path", "version", "code"), CHECK_ORDER, ids=ascii)
 def test_the_order_of_checks_of_check(bench: Bench, path: str | None, version: int, code: int) -> None:
-    assert code_of(lambda: bench.prepare.check(path, version, WHO)) == code
+    assert code_of(lambda: bench.check(path, version)) == code
 
 
 @pytest.mark.parametrize(
@@ -358,12 +370,12 @@ def test_the_order_of_checks_of_check(bench: Bench, path: str | None, version: i
     [("/none", -101), ("/open", -111), ("/container", 0), ("/ttl", 0)],
 )
 def test_the_order_of_checks_of_reaping(bench: Bench, path: str, code: int) -> None:
-    assert code_of(lambda: bench.prepare.reap(path)) == code
+    assert code_of(lambda: check_reaping(bench.tree, path)) == code
 
 
 @pytest.mark.parametrize("path", ["/open/child", "/ephemeral"])
 def test_only_containers_and_ttl_znodes_are_reaped(bench: Bench, path: str) -> None:
-    assert code_of(lambda: bench.prepare.reap(path)) < 0
+    assert code_of(lambda: check_reaping(bench.tree, path)) < 0
 
 
 # --- versions ----------------------------------------------------------------------------------------------
@@ -374,7 +386,7 @@ def test_versions_count_as_java_does(bench: Bench, version: int, following: int)
     # semantics.md section 1.4: releases up to 3.9 deliver -1
     node = bench.tree.nodes["/open/child"]
     node.version = node.aversion = version
-    assert bench.prepare.set_data("/open/child", b"", version, WHO) == ("/open/child", node, following)
-    acls = bench.prepare.set_acl("/open/child", OPEN, version, WHO)
+    assert bench.set_data("/open/child", b"", version) == SetData("/open/child", b"", following)
+    acls = bench.set_acl("/open/child", OPEN, version)
     assert acls == SetACL("/open/child", OPEN, following)
-    assert bench.prepare.check("/open/child", version, WHO) == ("/open/child", node)
+    assert bench.check("/open/child", version) == Check("/open/child")

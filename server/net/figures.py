@@ -1,0 +1,125 @@
+"""What operators are told of one connection (``cons``, ``/connections``), and its share of the server's
+figures.
+
+Each request and each reply is counted twice: here, until ``crst``, and in :class:`.stats.ServerStats`, until
+``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all requests
+are answered in the turn in which they arrive, so 0 ms is only counted, and other values are summed up.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TypeAlias
+
+from ...protocol.operations import WRITES, OpCode
+from ..core.stats import ServerStats, Summary
+
+Last: TypeAlias = tuple[int | None, int | None, int, int, float, int]
+"""The last request answered: op code, xid, the reply's zxid and error code, the time of the answer (seconds,
+monotonic) and the latency in ms."""
+
+_NONE_YET: Last = (None, None, 0, 0, 0.0, 0)
+
+
+class Figures:
+    """
+    :param established: when the client connected, in seconds since the epoch.
+    :ivar stats: the server's own figures.
+    :ivar at_once: how many requests were answered within 0 ms.
+    :ivar last: the last request answered. One tuple, because the short way writes it for every request.
+    """
+
+    __slots__ = ("_delayed", "_more_received", "_more_sent", "at_once", "established", "last", "stats")
+
+    def __init__(self, stats: ServerStats, established: float) -> None:
+        self.stats = stats
+        self.established = established
+        self.reset()
+
+    def reset(self) -> None:
+        self.at_once = 0
+        self.last: Last = _NONE_YET
+        self._delayed = Summary()  # latencies of 1 ms and more
+        self._more_received = 0
+        self._more_sent = 0
+
+    # --- counting ----------------------------------------------------------------------------------------
+
+    def answered(self, requests: int, writes: int, waited: float) -> int:
+        """Count requests that were answered together.
+
+        :param writes: how many of them took a zxid.
+        :param waited: seconds since they arrived.
+        :returns: their latency in ms.
+        """
+        stats = self.stats
+        latency = int(waited * 1000)
+        if latency:
+            self._delayed.add(latency, requests)
+            stats.read_latency.add(latency, requests - writes)
+            stats.update_latency.add(latency, writes)
+        else:
+            self.at_once += requests
+            stats.read_latency.zeros += requests - writes
+            stats.update_latency.zeros += writes
+        return latency
+
+    def received_no_request(self) -> None:
+        """Count a handshake or a four-letter word."""
+        self._more_received += 1
+        self.stats.more_received += 1
+
+    def sent_welcome(self, now: float) -> None:
+        """Count the answer to a handshake, sent at ``now`` (seconds, monotonic)."""
+        self._more_sent += 1
+        self.stats.more_sent += 1
+        self.last = (OpCode.CREATE_SESSION, None, 0, 0, now, 0)
+
+    def sent_events(self, count: int) -> None:
+        """Count watch events; the engine has counted them for the server already."""
+        self._more_sent += count
+
+    # --- telling -----------------------------------------------------------------------------------------
+
+    @property
+    def latency(self) -> Summary:
+        """The latency of all requests answered, in ms."""
+        latency = copy(self._delayed)
+        if self.at_once:
+            latency.add(0, self.at_once)
+        return latency
+
+    @property
+    def received(self) -> int:
+        """How many frames have come."""
+        return self.at_once + self._delayed.count + self._more_received
+
+    @property
+    def sent(self) -> int:
+        """How many frames were sent."""
+        return self.at_once + self._delayed.count + self._more_sent
+
+    @property
+    def last_op(self) -> int | None:
+        """The op code of the last request; None before the first one, and for a write that was refused."""
+        op, _, _, err, _, _ = self.last
+        return None if err and op in WRITES else op
+
+    @property
+    def last_xid(self) -> int | None:
+        """The last xid that was not negative."""
+        return self.last[1]
+
+    @property
+    def last_zxid(self) -> int:
+        return self.last[2]
+
+    @property
+    def last_response(self) -> float:
+        """When the last request was answered, in seconds of the monotonic clock."""
+        return self.last[4]
+
+    @property
+    def last_latency(self) -> int:
+        """In ms."""
+        return self.last[5]

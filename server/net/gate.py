@@ -1,0 +1,75 @@
+"""The hook between clients and the engine, at which tests hold, lose, delay and observe messages.
+
+Without a gate, which is how the command runs, a turn of a connection compares ``service.gate`` with None, and
+so does a request that arrives alone. With a gate, each message passes it on its way:
+
+    ConnectRequest -> handshake -> session granted (attached) or refused (refused)
+    requests       -> requests  -> handle, which stands in for Engine.handle -> reply
+    watch events   -> events    -> sent
+
+A gate that keeps a message back gives it back later: requests by :meth:`.connection.Connection.put_back`,
+replies and events as frames by ``send``. It can also stop a connection as a whole, by ``freeze`` and
+``thaw``: then the connection hears and says nothing, as if the network were cut. While a gate is in place
+each request is handled in one piece, never in several turns, so that the gate sees whole replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...protocol.records import ConnectRequest
+from ..core.watches import Notification
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+
+class Withheld(Exception):
+    """Raised by :meth:`Gate.handle`: no reply is to be sent now. The request is the gate's own affair."""
+
+
+class Gate:
+    """Lets everything pass; subclasses override what they need."""
+
+    def opened(self, connection: Connection) -> None:
+        """A client has connected."""
+
+    def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
+        """A client asks for a session.
+
+        :returns: True to answer now. Otherwise the gate has frozen the connection, and is asked again once it
+            is thawed.
+        """
+        return True
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        """A connection has its session: a new one, or one ``resumed``."""
+
+    def refused(self, connection: Connection, session_id: int) -> None:
+        """A client has asked in vain for a session."""
+
+    def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
+        """Requests are about to be handled; this comes before they count as a sign of life.
+
+        :param frames: headers and records. What an earlier turn has left over is shown again.
+        :returns: the requests that are handled now; the gate has taken the others.
+        """
+        return frames
+
+    def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+        """Handle a request as :meth:`.engine.Engine.handle` does.
+
+        :raises Withheld: if nothing is to be answered now.
+        """
+        return connection.engine.handle(connection, op, frame, now)
+
+    def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
+        """Watch events are about to be queued.
+
+        :returns: the events that are queued now.
+        """
+        return events
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection is over."""

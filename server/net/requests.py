@@ -1,0 +1,282 @@
+"""From the frames of requests to their replies: two ways that lead to the same result.
+
+**The long way** is :func:`serve_requests`, one turn of a connection. It takes any frames: it keeps the
+session alive, checks credentials and limits, asks the gate, goes on with a request that an earlier turn has
+left unfinished, stops when the turn is over or too much output waits, and closes the connection after the
+last request of a session.
+
+**The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
+it asks again, so that one whole request arrives alone. It does nothing but call the engine, encode the reply
+and count, and gives the reply to the transport directly instead of queueing it. It is taken only where every
+other step of the long way would do nothing:
+
+* The connection has a ``fast_session``: the handshake is done, no input is left over, the connection is open,
+  and the settings ask for no check of each request.
+* The session is fresh. A session expires at a tick, so that a second request within the same tick does not
+  move its deadline; ``fresh_until`` says for how long that holds. The first request after it takes the long
+  way, which touches the session.
+* No gate stands between the clients and the engine.
+* The data is exactly one frame of a legal length, with an xid that is not negative and a plain operation: not
+  a ping, authentication or the end of the session, not an operation that may need several turns, and not an
+  op code that does not exist.
+
+If the engine has queued events for this very connection meanwhile, or has closed it, the reply is queued
+behind them: events come before the reply that could reveal the change.
+
+``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all that is
+sent, all figures and all session deadlines.
+
+**Limits.** A turn ends after 32 requests or after a slice of time, and no request is handled while more than
+256 KiB of output wait. A client that floods, asks for much, or does not read delays nobody but itself, and
+the server holds a bounded amount of memory for it. What was not done waits in ``frames`` for the next turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import TYPE_CHECKING
+
+from ...protocol import records
+from ...protocol.constants import PING_XID
+from ...protocol.errors import (
+    AuthFailedError,
+    SessionClosedRequireAuthError,
+    ThrottledOpError,
+    UnimplementedError,
+)
+from ...protocol.jute import JuteError
+from ...protocol.operations import CLIENTS, CLOSE_SESSION, CREDENTIALS, PING, WRITES, OpCode
+from ..core.operations import IN_STEPS, Unfinished, UnknownOperation
+from ..core.sessions import Session
+from .gate import Withheld
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+logger = logging.getLogger("pyzk.server")
+
+MAX_REQUESTS = 32
+"""How many requests of one connection are handled in one turn."""
+HIGH_WATER = 256 * 1024
+"""No further request is handled while more than this many bytes of output wait to be taken."""
+
+_HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
+_FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
+_REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
+_SPECIAL = CREDENTIALS | {PING}
+_SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
+"""After these a turn looks at the time, which itself costs 10 % of a small request. What others cost is
+bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
+_SLOW_IF_WATCHED = _SLOW | WRITES
+_SHORT_WAY = CLIENTS - IN_STEPS - {PING, CLOSE_SESSION}
+_PLAIN = CLIENTS - _SLOW - _SPECIAL
+"""Operations with which the long way has nothing to do but to call the engine and queue the reply."""
+_PLAIN_IF_WATCHED = _PLAIN - WRITES
+_NONE_PLAIN: frozenset[int] = frozenset()
+_CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
+
+
+# --- the short way -----------------------------------------------------------------------------------------
+
+
+def exchange(connection: Connection, data: bytes, now: float) -> bytes:
+    """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if it is open.
+
+    Returns the reply if there is nothing else to send or to do. If the result is empty, go on as after
+    ``receive_data``.
+    """
+    session, size = connection.fast_session, len(data) - 4
+    if (
+        session is None
+        or now >= session.fresh_until
+        or connection.service.gate is not None
+        or not 8 <= size <= connection.input.limit
+    ):
+        connection.receive_data(data, now)
+        return b""
+    length, xid, op = _FRAME(data)
+    if length != size or op not in _SHORT_WAY or xid < 0:
+        connection.receive_data(data, now)
+        return b""
+    engine = connection.engine
+    before = engine.zxid  # every write takes one, and nothing else does
+    zxid, err, body = engine.handle(connection, op, data[4:], now)
+    answer_size = 16 + len(body)
+    reply = _REPLY(answer_size, xid, zxid, err) + body
+    figures = connection.figures
+    stats = figures.stats
+    figures.at_once += 1
+    figures.last = (op, xid, zxid, err, now, 0)
+    if zxid == before:
+        stats.read_latency.zeros += 1
+    else:
+        stats.update_latency.zeros += 1
+    stats.last_response = answer_size
+    if answer_size not in stats.response_sizes:
+        stats.new_response_size(answer_size)
+    stats.bytes_received += size + 4
+    if connection.output or connection.fast_session is None:
+        if not connection.close_expected:
+            connection.send(reply)
+        return b""
+    stats.bytes_sent += answer_size + 4
+    return reply
+
+
+# --- the long way ------------------------------------------------------------------------------------------
+
+
+def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
+    """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
+    if now >= session.fresh_until:
+        _keep_alive(connection, session, frames, now)
+    if connection.waiting > HIGH_WATER:
+        connection.frames = frames
+        return
+    service, engine, output = connection.service, connection.engine, connection.output
+    handle = _resume if connection.unfinished is not None else (service.gate or engine).handle
+    plain, slow = _PLAIN, _SLOW
+    if engine.watches.watchers:
+        plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED
+    if service.has_request_checks:
+        plain = _NONE_PLAIN
+    clock, end = service.stopwatch, connection.start_turn()
+    figures, stats = connection.figures, engine.stats
+    sizes, before = stats.response_sizes, engine.zxid
+    xid = op = zxid = err = size = 0
+    left = iter(frames)
+    for payload in left:
+        try:
+            xid, op = _HEADER(payload)
+            is_plain = op in plain
+            if not is_plain and (op in _SPECIAL or service.has_request_checks):
+                if not _admit(connection, xid, op, payload, now):
+                    size = 0
+                    if connection.close_expected:
+                        break
+                    continue
+                if op == PING:
+                    xid = PING_XID  # whatever the client sent (wire.md section 5)
+            zxid, err, body = handle(connection, op, payload, now)
+        except Withheld:
+            if connection.frozen or connection.close_expected:
+                break
+            continue
+        except Unfinished as unfinished:
+            connection.unfinished = unfinished.steps
+            left = iter([payload, *left])
+            break
+        except UnknownOperation:
+            size = 0
+            _reply(connection, xid, -1, UnimplementedError.code)
+            connection.refuse(f"it sent op {op}, which does not exist or is not for clients")
+            break
+        except struct.error:
+            connection.refuse(f"a request of {len(payload)} bytes has no header")
+            break
+        if connection.close_expected:
+            break
+        size = 16 + len(body)
+        if size not in sizes:
+            stats.new_response_size(size)
+        output.append(_REPLY(size, xid, zxid, err))
+        output.append(body)
+        connection.waiting = waiting = connection.waiting + size + 4
+        if not is_plain:
+            if op == CLOSE_SESSION:
+                connection.end_session()
+                break
+            if op in slow and clock() > end:
+                break
+        if waiting > HIGH_WATER:
+            break
+    undone = list(left)
+    if not connection.close_expected:
+        connection.frames = undone
+    if size:
+        stats.last_response = size
+    handled = len(frames) - len(undone)
+    latency = figures.answered(handled, engine.zxid - before, now - connection.arrived)
+    figures.last = (op, xid if xid >= 0 else figures.last_xid, zxid, err, now, latency)
+
+
+def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tuple[int, int, bytes]:
+    """Handle the requests of a turn, of which the first was begun in an earlier turn."""
+    steps, connection.unfinished = connection.unfinished, None
+    if steps is None:
+        return (connection.service.gate or connection.engine).handle(connection, op, payload, now)
+    return connection.engine.resume(connection, op, steps)
+
+
+def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
+    """Every request keeps the session alive, but those that only carry credentials (semantics.md section
+    12.4)."""
+    if any(frame[4:8] not in _CREDENTIALS for frame in frames):
+        connection.engine.sessions.touch(session, now)
+
+
+# --- before the engine -------------------------------------------------------------------------------------
+
+
+def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float) -> bool:
+    """Deal with credentials, and make the checks that are off by default; False if the request is answered
+    already, or has ended the connection."""
+    if connection.unfinished is not None:
+        return True  # it was admitted in an earlier turn
+    if op in CREDENTIALS:
+        _authenticate(connection, xid, op, payload)
+        return False
+    settings, stats = connection.service.settings, connection.engine.stats
+    required = settings.required_auth_schemes
+    if required and not any(identity.scheme in required for identity in connection.identities):
+        _reply(connection, xid, 0, SessionClosedRequireAuthError.code)
+        connection.refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
+        return False
+    # Requests are dealt with one at a time, so the budget is never shared
+    if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
+        connection.refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
+        return False
+    waited = (now - connection.arrived) * 1000
+    limit = settings.throttled_op_wait_time
+    if 0 < limit < waited and op not in (PING, CLOSE_SESSION):
+        stats.throttled += 1
+        _reply(connection, xid, connection.engine.zxid, ThrottledOpError.code)
+        return False
+    return True
+
+
+def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> None:
+    """Auth and sasl concern the connection alone: they take no zxid and keep no session alive (wire.md
+    section 12)."""
+    try:
+        if op == OpCode.SASL:  # no login is configured: the exchange is over before it starts
+            if records.GetSASLRequest.decode(payload, 8).token is None:
+                raise JuteError("a null token")
+            _reply(connection, xid, 0, 0, records.SetSASLResponse(None).encode())
+            return
+        packet = records.AuthPacket.decode(payload, 8)
+    except JuteError as error:
+        connection.refuse(f"its auth packet cannot be read: {error}")
+        return
+    try:
+        connection.engine.authenticate(connection, packet, connection.peer[0])
+    except AuthFailedError as error:
+        connection.engine.stats.auth_failed += 1
+        _reply(connection, xid, 0, error.code)
+        connection.refuse(str(error))
+    else:
+        _reply(connection, xid, 0, 0)
+
+
+def reply_frame(xid: int, zxid: int, err: int, body: bytes) -> bytes:
+    """Encode a reply."""
+    return _REPLY(16 + len(body), xid, zxid, err) + body
+
+
+def _reply(connection: Connection, xid: int, zxid: int, err: int, body: bytes = b"") -> None:
+    size = 16 + len(body)
+    stats = connection.engine.stats
+    stats.last_response = size
+    stats.new_response_size(size)
+    connection.send(reply_frame(xid, zxid, err, body))
