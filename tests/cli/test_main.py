@@ -108,6 +108,25 @@ def test_a_reader_that_has_enough(server: EmbeddedServer) -> None:
     assert process.returncode == 128 + signal.SIGPIPE
 
 
+def test_an_interrupt_in_another_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
+
+    monkeypatch.setattr("pyzk.cli.main._run", interrupted)
+    assert main(["ls"]) == 128 + signal.SIGINT
+
+
+def test_a_lost_answer(pyzk: Run, server: EmbeddedServer) -> None:
+    """Nobody knows what has become of the request: it is for the user to look."""
+    with server.fault("create", when="after", action="disconnect"):
+        lost = pyzk("create", "/a")
+    assert (lost.status, lost.err) == (
+        Status.UNAVAILABLE,
+        "pyzk: /a: the connection was lost before the answer came; look whether it was done\n",
+    )
+    assert server.dump() == {"/a": b""}
+
+
 # --- TLS ---------------------------------------------------------------------------------------------------
 
 
