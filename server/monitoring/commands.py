@@ -143,7 +143,7 @@ def _server_stats(ask: Ask) -> Data:
             "auth_failed_count": stats.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
-            "uptime": int((ask.now - engine.started) * 1000),
+            "uptime": ask.service.at(ask.now) - engine.started,
         },
         "client_response": sizes,
         "node_count": len(engine.tree),

@@ -157,7 +157,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "packets_sent", stats.packets_sent
     yield "num_alive_connections", len(service.connections)
     yield "outstanding_requests", service.outstanding()
-    yield "uptime", int((now - engine.started) * 1000)
+    yield "uptime", service.at(now) - engine.started
     yield "znode_count", len(engine.tree)
     yield "watch_count", engine.watches.count()
     yield "ephemerals_count", engine.tree.ephemeral_count()

@@ -230,7 +230,7 @@ def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def _date(service: Service, now: float) -> str:
-    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.engine.wall_clock(now)))
+    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.wall_clock(now)))
 
 
 def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
