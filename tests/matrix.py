@@ -54,7 +54,7 @@ class Matrix:
 
 def recipe_of(item: pytest.Item) -> str:
     """The recipe, by the name of the module: ``lock`` for test_lock.py and test_lock_faults.py."""
-    return re.sub(r"^test_(property_)?|_(faults|losses)$", "", item.path.stem).replace("_", " ")
+    return re.sub(r"^test_(property_)?|_(faults|losses|ends)$", "", item.path.stem).replace("_", " ")
 
 
 def number_of(row: str) -> int:
