@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol import records
@@ -129,13 +130,23 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
     """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
+    service, engine, output = connection.service, connection.engine, connection.output
+    gate = service.gate
+    handle: Callable[[Connection, int, bytes, float], tuple[int, int, bytes]]
+    if connection.unfinished is not None:
+        handle = _resume
+    elif gate is None:
+        handle = engine.handle
+    else:
+        handle = gate.handle
+        connection.frames = frames = gate.requests(connection, frames)
+        if not frames or connection.close_expected:
+            return
     if now >= session.fresh_until:
         _keep_alive(connection, session, frames, now)
     if connection.waiting > HIGH_WATER:
         connection.frames = frames
         return
-    service, engine, output = connection.service, connection.engine, connection.output
-    handle = _resume if connection.unfinished is not None else (service.gate or engine).handle
     plain, slow = _PLAIN, _SLOW
     if engine.watches.watchers:
         plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED
