@@ -5,7 +5,6 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 
 from __future__ import annotations
 
-import logging
 import math
 import select
 import socket
@@ -23,7 +22,7 @@ from .config.tls import subject_text
 from .core.failures import report
 from .core.memory import reserve
 from .monitoring import words
-from .net.clock import Clock
+from .net.clock import Clock, milliseconds
 from .net.listening import serve_clients
 from .net.service import SLICE, Service
 from .net.streams import hang_up, serve_stream
@@ -31,7 +30,6 @@ from .net.streams import hang_up, serve_stream
 if TYPE_CHECKING:
     from .net.http import Request, Response
 
-logger = logging.getLogger("pyzk.server")
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
@@ -64,6 +62,7 @@ class Server:
             stopwatch=time.monotonic,
             answer_word=words.answer,
         )
+        self._set_wall_clock()
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
         self._hub: Any = None
@@ -141,9 +140,12 @@ class Server:
 
         :param within: seconds of work after which the rest is left to the next call.
         """
-        self.service.engine.epoch_offset = self.clock.epoch_offset()
+        self._set_wall_clock()
         self.service.advance(now, within)
         self.flush()
+
+    def _set_wall_clock(self) -> None:
+        self.service.engine.epoch_offset = milliseconds(self.clock.epoch_offset())
 
     async def _keep_time(self) -> None:
         tick = self.service.settings.tick_time / 1000

@@ -23,7 +23,6 @@ a gate, neither reads nor works.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -37,13 +36,13 @@ from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
+from ..logger import logger
 from .figures import Figures
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, serve_requests
 
 if TYPE_CHECKING:
     from .service import Service
 
-logger = logging.getLogger("pyzk.server")
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _STMK = b"stmk"
@@ -93,7 +92,7 @@ class Connection:
         self.close_expected = False
         self.session_over = False
         self.aborted = False
-        self.figures = Figures(self.engine.stats, self.engine.wall_clock(now))
+        self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
         self.more = False
@@ -325,7 +324,7 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        self.session = session = self.engine.connect(self, request, now)
+        self.session = session = self.engine.connect(self, request, self.service.at(now))
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
         # A client that omits the last byte expects none in the answer; this server is never read-only.

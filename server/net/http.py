@@ -7,7 +7,6 @@ request and to take the answer. Bad input ends its own connection, with one log 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import re
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,11 +19,10 @@ import attrs
 import h11
 import trio
 
+from ..logger import logger
 from .listening import serve_clients
 from .streams import hang_up, send_counted
 from .unread import UnreadOutput
-
-logger = logging.getLogger("pyzk.server")
 
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes

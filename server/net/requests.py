@@ -33,7 +33,6 @@ the server holds a bounded amount of memory for it. What was not done waits in `
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -55,7 +54,6 @@ from .gate import Withheld
 if TYPE_CHECKING:
     from .connection import Connection
 
-logger = logging.getLogger("pyzk.server")
 
 MAX_REQUESTS = 32
 """How many requests of one connection are handled in one turn."""
@@ -88,10 +86,12 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     ``receive_data``.
     """
     session, size = connection.fast_session, len(data) - 4
+    service = connection.service
+    at = service.now_ms if now == service.now else service.at(now)
     if (
         session is None
-        or now >= session.fresh_until
-        or connection.service.gate is not None
+        or at >= session.fresh_until
+        or service.gate is not None
         or not 8 <= size <= connection.input.limit
     ):
         connection.receive_data(data, now)
@@ -102,7 +102,7 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
         return b""
     engine = connection.engine
     before = engine.zxid  # every write takes one, and nothing else does
-    zxid, err, body = engine.handle(connection, op, data[4:], now)
+    zxid, err, body = engine.handle(connection, op, data[4:], at)
     answer_size = 16 + len(body)
     reply = _REPLY(answer_size, xid, zxid, err) + body
     figures = connection.figures
@@ -131,19 +131,18 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
     """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
     service, engine, output = connection.service, connection.engine, connection.output
-    gate = service.gate
-    handle: Callable[[Connection, int, bytes, float], tuple[int, int, bytes]]
+    at = service.at(now)
+    handle: Callable[..., tuple[int, int, bytes]] = engine.handle
+    when: float = at
     if connection.unfinished is not None:
-        handle = _resume
-    elif gate is None:
-        handle = engine.handle
-    else:
-        handle = gate.handle
-        connection.frames = frames = gate.requests(connection, frames)
+        handle, when = _resume, now
+    elif service.gate is not None:  # its time is in seconds
+        handle, when = service.gate.handle, now
+        connection.frames = frames = service.gate.requests(connection, frames)
         if not frames or connection.close_expected:
             return
-    if now >= session.fresh_until:
-        _keep_alive(connection, session, frames, now)
+    if at >= session.fresh_until:
+        _keep_alive(connection, session, frames, at)
     if connection.waiting > HIGH_WATER:
         connection.frames = frames
         return
@@ -169,7 +168,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                     continue
                 if op == PING:
                     xid = PING_XID  # whatever the client sent (wire.md section 5)
-            zxid, err, body = handle(connection, op, payload, now)
+            zxid, err, body = handle(connection, op, payload, when)
         except Withheld:
             if connection.frozen or connection.close_expected:
                 break
@@ -216,11 +215,13 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
     """Handle the requests of a turn, of which the first was begun in an earlier turn."""
     steps, connection.unfinished = connection.unfinished, None
     if steps is None:
-        return (connection.service.gate or connection.engine).handle(connection, op, payload, now)
+        if connection.service.gate is not None:
+            return connection.service.gate.handle(connection, op, payload, now)
+        return connection.engine.handle(connection, op, payload, connection.service.at(now))
     return connection.engine.resume(connection, op, steps)
 
 
-def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
+def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
     """Every request keeps the session alive, but those that only carry credentials (semantics.md section
     12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):

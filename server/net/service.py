@@ -7,7 +7,6 @@ their clients, and calls :meth:`Service.advance` when :meth:`Service.next_deadli
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +20,12 @@ from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
 from ..core.memory import reserve
+from ..core.sessions import NEVER
+from ..logger import logger
+from .clock import milliseconds
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
-
-logger = logging.getLogger("pyzk.server")
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """What answers a four-letter word, piece by piece: given the word, the service, who asks, the time (seconds,
@@ -52,6 +52,7 @@ class Service:
     :param answer_word: what answers four-letter words; by default the answer to each is empty.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: when by the stopwatch the turn of the connection that is served now is over.
+    :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
     :ivar address: where plain clients connect, once somebody listens for this service.
@@ -78,7 +79,8 @@ class Service:
         self.stopwatch = stopwatch
         self.slice = SLICE
         self.turn_end = 0.0
-        self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        self.now, self.now_ms = now, milliseconds(now)
+        self.engine = Engine(settings, now=self.now_ms, epoch=milliseconds(epoch), random_bytes=random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
@@ -172,6 +174,19 @@ class Service:
         if self.gate is not None:
             self.gate.closed(connection, reason)
 
+    def at(self, now: float) -> int:
+        """A time (seconds, monotonic) as the core counts it, in ms.
+
+        It is kept beside ``now``: the requests of a turn all come at the same time.
+        """
+        self.now = now
+        self.now_ms = milliseconds(now)
+        return self.now_ms
+
+    def wall_clock(self, now: float) -> float:
+        """A time (seconds, monotonic) as seconds since the epoch."""
+        return self.engine.wall_clock(self.at(now)) / 1000
+
     def outstanding(self) -> int:
         """Count the requests that have arrived on all connections and wait for their turn."""
         return sum(connection.outstanding for connection in self.connections)
@@ -190,7 +205,8 @@ class Service:
         """
         handshake = next(iter(self._no_session_yet.values()), math.inf)
         timer = self._timers[0][0] if self._timers else math.inf
-        return min(handshake, timer, self.engine.next_deadline())
+        due = self.engine.next_deadline()
+        return min(handshake, timer, due / 1000 if due < NEVER else math.inf)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> None:
         """Have :meth:`advance` call a function once ``when`` has come (seconds, monotonic)."""
@@ -209,12 +225,12 @@ class Service:
 
         while self._timers and self._timers[0][0] <= now:
             when, callback = self._timers.pop(0)
-            self.engine.advance(when)
+            self.engine.advance(milliseconds(when))
             try:
                 callback()
             except Exception:
                 report("a timer has failed; what it should do may be half done")
-        self.engine.advance(now, is_over)
+        self.engine.advance(milliseconds(now), is_over)
         for connection, deadline in list(self._no_session_yet.items()):
             if deadline > now or is_over():
                 break

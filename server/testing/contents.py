@@ -267,7 +267,7 @@ class _Loader:
         """Do nothing, likewise."""
 
 
-def load(engine: Engine, nodes: Flat, now: float) -> None:
+def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
 
     All of them in one transaction, but for ephemerals, which take one for each owner. If one cannot be had,
@@ -307,7 +307,7 @@ def _step(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
     return MultiOp(op, CreateRequest(path, node.data, node.acl, mode))
 
 
-def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: float) -> None:
+def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: int) -> None:
     frame = bytes(8) + encode_multi(steps.values())
     _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
     if err:

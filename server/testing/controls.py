@@ -69,8 +69,9 @@ class Running:
         before = self.engine
         self._restarts += 1
         # Session ids are made of the time, which may not have moved since the last start.
-        epoch = before.wall_clock(now) + self._restarts
-        engine = Engine(self.service.settings, now=now, epoch=epoch)
+        at = self.service.at(now)
+        epoch = before.wall_clock(at) + 1000 * self._restarts
+        engine = Engine(self.service.settings, now=at, epoch=epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
@@ -187,7 +188,7 @@ class Controls(ABC):
         """
         found = self._find(session)
         self.running.enter(f"expire 0x{found.id:x}", found.id)
-        self.running.engine.expire(found, self.running.clock.now())
+        self.running.engine.expire(found, self.running.service.at(self.running.clock.now()))
 
     @_control
     def disconnect(self, session: SessionRef) -> None:
@@ -278,7 +279,7 @@ class Controls(ABC):
             for session in engine.sessions:
                 client = engine.client_of(session)
                 if isinstance(client, Connection) and not running.gate.is_paused(client):
-                    engine.sessions.touch(session, due)
+                    engine.sessions.touch(session, running.service.at(due))
             clock.jump(max(0.0, due - clock.now()))
             server.advance(clock.now())
             if due >= until:
@@ -446,7 +447,7 @@ class Controls(ABC):
         now = running.clock.now()
         if keep_data:
             for session in running.engine.sessions:
-                running.engine.sessions.touch(session, now)
+                running.engine.sessions.touch(session, running.service.at(now))
             running.engine.stats.reset()
         else:
             running.replace_engine(now)
@@ -482,7 +483,7 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.clock.now())
+        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...

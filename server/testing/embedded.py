@@ -172,7 +172,7 @@ class EmbeddedServer(Controls):
             else:
                 future.set_result(result)
 
-        if self.running and threading.get_ident() == self._ident:
+        if self._parts is not None and threading.get_ident() == self._ident:
             return function(*arguments)
         with self._lock:
             token = self._token

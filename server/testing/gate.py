@@ -250,7 +250,7 @@ class MessageGate(Gate):
         recorder = self._recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         try:
-            result = connection.engine.handle(connection, op, frame, now)
+            result = connection.engine.handle(connection, op, frame, self._service.at(now))
         except UnknownOperation:
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
@@ -471,7 +471,7 @@ class MessageGate(Gate):
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
         if fault.when == "after":
-            result = engine.handle(connection, op, frame, now)
+            result = engine.handle(connection, op, frame, self._service.at(now))
             self._note(fault, connection, op, frame, result)
             if fault.action == "delay":
                 self._reply_late(fault, connection, op, frame, kept, now, result)
