@@ -8,12 +8,21 @@ import time
 import trio
 
 
-class Clock:
-    """Trio's clock as it is: under an autojump clock the server lives in virtual time.
+def milliseconds(seconds: float) -> int:
+    """A time as the core counts it, rounded down to whole ms.
 
-    :param follow_wall_clock: whether wall-clock times keep to the machine's clock when that is set, or when
-        the machine has slept. Otherwise they go with the monotonic clock from the start, which is what
-        virtual time wants.
+    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
+    may be that far off, and the deadline must have come then.
+    """
+    return int(seconds * 1000 + 1e-6)
+
+
+class Clock:
+    """Trio's clock: under an autojump clock the server lives in virtual time.
+
+    :param follow_wall_clock: whether wall-clock times follow the machine's clock when somebody sets it, or
+        after the machine has slept. Otherwise they advance with the monotonic clock from the start of the
+        server, as virtual time needs.
     """
 
     def __init__(self, *, follow_wall_clock: bool = False) -> None:
@@ -22,20 +31,21 @@ class Clock:
         self._woken = trio.Event()
 
     def now(self) -> float:
+        """Return the monotonic time in seconds."""
         return trio.current_time()
 
     def epoch_offset(self) -> float:
-        """What to add to :meth:`now` for seconds since the epoch."""
+        """Return the seconds to add to :meth:`now` for the seconds since the epoch."""
         if self._follow:
             self._epoch_offset = time.time() - trio.current_time()
         return self._epoch_offset
 
     async def sleep_until(self, deadline: float) -> None:
-        """Return at ``deadline``, or when :meth:`wake` is called."""
+        """Return at ``deadline`` (seconds of :meth:`now`), or earlier when :meth:`wake` is called."""
         with trio.move_on_at(deadline) if deadline < math.inf else trio.CancelScope():
             await self._woken.wait()
         self._woken = trio.Event()
 
     def wake(self) -> None:
-        """There may be something to do before the deadline that was given."""
+        """End a :meth:`sleep_until`, because there may be something to do before its deadline."""
         self._woken.set()
