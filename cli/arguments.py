@@ -61,7 +61,7 @@ def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup, environ
     )
 
 
-def check_server(program: str, hosts: str, session_timeout: float) -> None:
+def check_server(program: str, hosts: str, session_timeout: float = 1.0) -> None:
     """Check what :func:`add_hosts` reads.
 
     :raises Failure: if it makes no sense.

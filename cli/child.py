@@ -19,7 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -59,7 +59,7 @@ class Child:
             # A shell that replaces itself by this process (exec) leaves its children: exec > >(logger).
             self._others = _descendants({os.getpid()})
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            prepare = partial(_end_with, os.getpid())
+            prepare = ends_with_us()
         self._process = subprocess.Popen(
             command, env=environment, process_group=0 if self._own_group else None, preexec_fn=prepare
         )
@@ -134,6 +134,11 @@ def runnable(command: str) -> Iterator[None]:
     except OSError as error:
         status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.NOT_EXECUTABLE
         raise Failure(status, f"{command}: {error.strerror}") from None
+
+
+def ends_with_us() -> Callable[[], None] | None:
+    """What a new process has to run first so that it ends when we are killed; None where there is no such."""
+    return partial(_end_with, os.getpid()) if _LINUX else None
 
 
 def find(command: str) -> None:

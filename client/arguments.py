@@ -1,7 +1,7 @@
-"""What the arguments of the client may be, and what to say of one that is not.
+"""What the arguments of the client may be, and what the error says of a wrong one.
 
-This is looked at only where it costs nothing: when a client is made, and when the encoding of an operation
-has failed. Nothing has been sent then.
+Arguments are checked only where it costs no time: when a client is made, and when an operation could not be
+encoded. In both cases nothing has been sent.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _is_session(value: Any) -> bool:
 
 
 def _is_seconds(value: Any) -> bool:
-    return isinstance(value, Real) and float(value) >= 0  # which NaN is not
+    return isinstance(value, Real) and float(value) >= 0  # False for NaN
 
 
 def _is_some_seconds(value: Any) -> bool:
@@ -120,11 +120,12 @@ RULES: dict[str, tuple[Test, str]] = {
     "reply_limit": (_is_count, _COUNT),
     "rng": (_or_none(_is(random.Random)), "a random.Random or None"),
 }
-_NOT_SHOWN = ("data", "credential", "auth", "resume")  # large, or secret
+_NOT_SHOWN = ("data", "credential", "auth", "resume")
+"""Arguments whose values are not repeated in errors: they may be large or secret."""
 
 
 def complaint(arguments: dict[str, Any]) -> str | None:
-    """What to say of the first argument that is not what it must be; None if all are."""
+    """What is wrong with the first wrong argument; None if all are right."""
     for name, value in arguments.items():
         test, expected = RULES[name]
         if not test(value):
@@ -134,7 +135,10 @@ def complaint(arguments: dict[str, Any]) -> str | None:
 
 
 def check_arguments(**arguments: Any) -> None:
-    """Raises :class:`BadArgumentsError` for the first argument that is not what it must be."""
+    """Check arguments by their names.
+
+    :raises BadArgumentsError: an argument is not what it must be.
+    """
     words = complaint(arguments)
     if words is not None:
         raise BadArgumentsError(None, words)

@@ -1,4 +1,12 @@
-"""Opening and closing a client."""
+"""Opening and closing a client.
+
+The rules:
+
+* The block begins with a session. Inside it the session is kept as the ``on_expired`` parameter says.
+* Leaving the block, in whatever way, takes at most ``close_grace`` seconds: to finish the janitor's jobs and
+  to close the session. After that, nothing of the client runs.
+* An exception of the block comes out as it is. An exception of the client's own tasks ends the block.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +34,7 @@ from .zookeeper import ZooKeeper
 
 
 async def open_tcp(host: str, port: int) -> trio.abc.Stream:
-    """A connector that looks up the name itself, and takes the first address that accepts a connection."""
+    """Open a TCP connection to the first address of a name that accepts one."""
     return await trio.open_tcp_stream(host, port)
 
 
@@ -46,37 +54,40 @@ async def connect(
     reply_limit: int = DEFAULT_REPLY_LIMIT,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
-    """A client with a session, for as long as the block lasts.
+    """Open a client with a session, for as long as a block lasts.
 
         async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
             ...
 
-    The block begins when there is a session, and nothing of the client runs after it. Leaving it closes the
-    session, which removes its ephemeral znodes. Exceptions of the block come out as they are, not in a group.
+    The block begins when there is a session, and nothing of the client runs after the block. Leaving it
+    closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
+    are, not in a group.
 
     When the server says that the session has expired, the block is cancelled and ``connect`` raises
-    :class:`SessionExpiredError`: what the block believed to hold is gone. With ``on_expired="new_session"``
-    the block goes on instead: every call on its way raises SessionExpiredError, ``session.generation`` goes
-    up, and later calls use a new session.
+    :class:`SessionExpiredError`: its ephemeral znodes are gone. With ``on_expired="new_session"`` the
+    block goes on: all pending calls raise SessionExpiredError, ``session.generation`` goes up by 1, and
+    later calls use a new session.
 
-    :param servers: ``host:port,host:port/chroot``. Tried in random order. Host names are looked up anew for
-        each round of attempts, and each address of a name is a server of its own.
+    :param servers: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
+        each round of attempts, and each address of a name counts as a server of its own.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session.
-    :param close_grace: seconds that leaving the block may take to clean up and to close the session.
-    :param auth: identities, as for :meth:`.ZooKeeper.add_auth`.
-    :param resume: id and password of a session to take over. ``session_timeout`` is to be the one that it was
-        created with: a new leader of the servers goes by that one (docs/lease.md).
+    :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
+        session.
+    :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
+    :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
+        created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: speak TLS. The host name is checked as the context demands.
     :param connector: opens the stream to a host name and a port, both as they are in ``servers``: for tests
-        and tunnels. Names are not looked up then.
+        and tunnels. The client looks up no names then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param rng: decides the order of the servers and the pauses between attempts.
-
-    Raises :class:`ConnectionLossError` if there is no session in time, :class:`AuthFailedError` if the first
-    server refuses an identity, ValueError for a parameter that is not what it must be.
+    :raises ConnectionLossError: there is no session within ``connect_timeout``.
+    :raises AuthFailedError: the first server refuses an identity.
+    :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
+    :raises ValueError: a parameter is not what it must be.
     """
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
@@ -144,7 +155,7 @@ async def connect(
         except trio.Cancelled:
             raise
         except BaseException as error:
-            # Raised again outside of the nursery, which would wrap it.
+            # Raised again outside the nursery, which would put it into a group.
             failure = error
         finally:
             with trio.move_on_after(close_grace, shield=True):
@@ -155,14 +166,14 @@ async def connect(
         try:
             raise failure
         finally:
-            del failure  # a cycle through its own traceback otherwise
+            del failure  # otherwise it refers to itself by its traceback
 
 
 async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None:
     if machine.state is SessionState.CONNECTING:
-        return  # nothing to clean up: there is no session
+        return  # there is no session, and nothing to clean up
     await zk.janitor.idle()
     request = machine.close()
-    zk.session.note(machine.state)  # whoever holds something in another task must stop
+    zk.session.note(machine.state)  # tasks that rely on the session have to stop before it is closed
     runner.wake()
     await wait_settled(request, None)

@@ -2,17 +2,30 @@
 
 The rules (wire.md sections 4, 7, 12 and 16):
 
-* HANDSHAKE (ConnectRequest and its answer) leads to AUTHENTICATING (credentials are restored), to READY, or
-  to EXPIRED, the server's word that the session is over. REFUSED means that a credential was not accepted.
-  Every phase may end in BROKEN: the connection has served, close it.
-* Watches are re-armed before the first request of READY.
-* Replies come in the order of the requests; an ordinary reply whose xid is not that of the oldest request
-  means that one side has lost count, and ends the connection.
-* Whatever the peer sends, handling it ends at most this connection.
-* A ping goes out when nothing was sent for a third of the timeout. A connection that brings nothing for two
-  thirds of it, or no acknowledgement for all of it, is broken.
-* While somebody keeps the lease (see lease.py), a ``sync`` goes out whenever an answer of the leader is
-  due. A server that is then silent for a quarter of the timeout is left: it may be cut off from the leader.
+The phases:
+
+    HANDSHAKE ------> AUTHENTICATING ------> READY        of a connection that serves
+        |                   |                  |
+        v                   v                  v
+     EXPIRED             REFUSED            BROKEN        the connection is over: close it
+
+* HANDSHAKE: the ConnectRequest was sent, its answer is awaited. EXPIRED: the server has said that the session
+  is over.
+* AUTHENTICATING: the credentials were sent again, their answers are awaited. REFUSED: the server does not
+  accept one of them.
+* READY: watches are armed again before the first request, and requests are served.
+* BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
+
+The rules:
+
+* Replies come in the order of the requests. An ordinary reply whose xid is not that of the oldest request
+  ends the connection: one of the two sides has miscounted.
+* Whatever the peer sends, the worst that follows is the end of this connection.
+* A ping goes out when nothing was sent for 1/3 of the session timeout. The connection is BROKEN when nothing
+  came for 2/3 of it, or when nothing that was sent during the whole timeout has been answered.
+* While the lease is kept (lease.py), a ``sync`` goes out whenever an answer of the leader is due. If the
+  server is then silent for 1/4 of the timeout, the connection is BROKEN: the server may be cut off from the
+  leader.
 """
 
 from __future__ import annotations
@@ -32,7 +45,13 @@ from ..protocol.constants import (
     WATCH_XID,
     EventType,
 )
-from ..protocol.errors import MarshallingError, ZooKeeperError, error_for
+from ..protocol.errors import (
+    MarshallingError,
+    SessionClosedRequireAuthError,
+    UnimplementedError,
+    ZooKeeperError,
+    error_for,
+)
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
 from ..protocol.operations import OpCode
@@ -52,19 +71,34 @@ from .session_data import Credential, SessionData
 
 logger = logging.getLogger(__name__)
 
+_PING_AFTER = 1 / 3
+"""Of the session timeout: a ping goes out when nothing was sent for so long, as in the C client."""
+_SILENCE_LIMIT = 2 / 3
+"""Of the session timeout: the connection is given up when nothing came for so long, as in all clients
+(wire.md section 16). 1/3 is left to find another server before the session ends."""
 _HANDSHAKE_LIMIT = 1024
+"""Bytes. The answer to a ConnectRequest has 37; a peer that announces more speaks another protocol."""
 _CONNECT_RESPONSE_SIZE = 36
+"""Bytes, without the read-only byte at the end, which may be missing (wire.md section 4.3)."""
 _SEND_CHUNK = 64 * 1024
+"""Bytes of requests that are joined for one write: enough to make the cost of a write small."""
 _REARM_CHUNK = 128 * 1024
+"""Bytes of paths in one request that arms watches again, as in the Java client (wire.md section 16)."""
+_REARM_HEADER = 64
+"""Bytes. More than what a request that arms watches again has besides its paths."""
+_FRAMES_AT_ONCE = 1000
+"""How many frames are taken out of the buffer together. It bounds a list, nothing else."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
-_REFUSALS = (-6, -124)  # answered ahead of requests still in the pipeline (wire.md section 7)
+_REFUSALS = (UnimplementedError.code, SessionClosedRequireAuthError.code)
+"""Errors that overtake the replies to earlier requests (wire.md section 7)."""
 _REPORTED = (EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD)
+"""The events that servers send (wire.md section 11)."""
 
 
 class Phase(enum.Enum):
-    """What a connection is doing."""
+    """What a connection is doing; see above."""
 
     HANDSHAKE = enum.auto()
     AUTHENTICATING = enum.auto()
@@ -78,17 +112,18 @@ _OVER = (Phase.EXPIRED, Phase.REFUSED, Phase.BROKEN)
 
 
 class _ViolationError(Exception):
-    """The peer did something no server does."""
+    """The peer did something that no server does."""
 
 
 class Connection:
-    """A connection that has just been opened.
+    """A connection that has just been opened. Times are in seconds of the caller's clock.
 
-    :param probing: only ask whether the session is still alive, and serve nothing.
-
+    :param probing: only find out whether the session is still alive; serve no requests.
+    :ivar phase: see above.
     :ivar reason: why it is BROKEN, EXPIRED or REFUSED.
-    :ivar heard: whether a single byte came.
-    :ivar in_flight: requests that were handed out and not answered.
+    :ivar heard: whether any byte came.
+    :ivar in_flight: requests that were sent and not answered, the oldest first.
+    :ivar ready_since: when it became READY; infinity until then.
     """
 
     def __init__(self, session: SessionData, now: float, *, probing: bool = False) -> None:
@@ -108,13 +143,13 @@ class Connection:
         self._last_received = now
         self._ping_wanted = False
         self._ping_sent_at: float | None = None
-        self._proof: Request[None] | None = None  # what the leader has to answer, for the lease
+        self._proof: Request[None] | None = None  # the last sync for the lease, which the leader answers
         self._proof_unsent = False
         self._proof_asked_at = now
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
         request = ConnectRequest(0, zxid, timeout, session.session_id, session.password)
-        # Goes out ahead of requests:
+        # Frames that go out ahead of the requests:
         self._control = [frame(request.encode() + ReadOnlyFlag(False).encode())]
 
     @property
@@ -124,13 +159,14 @@ class Connection:
 
     @property
     def has_data_to_send(self) -> bool:
+        """Whether :meth:`data_to_send` would return any bytes."""
         waiting = self._session.outbox or self._proof_unsent
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
 
     def data_to_send(self, now: float) -> bytes:
-        """What to write now: some 64 KiB of requests, or one that is larger. Ask again after writing."""
+        """The bytes to write now: about 64 KiB of requests, or one larger one. Ask again after writing."""
         parts, self._control = self._control, []
         if self.phase is Phase.READY:
             if self._ping_wanted:
@@ -139,7 +175,7 @@ class Connection:
             outbox, counts = session.outbox, session.metrics.requests
             size = 0
             if self._proof_unsent:
-                parts.append(self._hand_out_proof(now))
+                parts.append(self._send_proof(now))
             while outbox and size < _SEND_CHUNK:
                 request = outbox.popleft()
                 if request.settled:  # withdrawn
@@ -163,7 +199,7 @@ class Connection:
         return b"".join(parts)
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Bytes from the server."""
+        """Handle bytes from the server."""
         if self.over:
             return
         self.heard = True
@@ -174,7 +210,7 @@ class Connection:
                 for payload in self._buffer.take(1):
                     self._handshake(payload, now)
             while self.phase in (Phase.AUTHENTICATING, Phase.READY):
-                payloads = self._buffer.take(1000)
+                payloads = self._buffer.take(_FRAMES_AT_ONCE)
                 if not payloads:
                     break
                 self._replies(payloads, now)
@@ -183,22 +219,26 @@ class Connection:
         except (_ViolationError, JuteError) as error:
             self.end(f"the server broke the protocol: {error}")
         except Exception as error:
-            logger.exception("Closing a connection: an unexpected error while handling what the server sent.")
+            logger.exception(
+                "Closing the connection: the client failed to handle what the server sent. "
+                "Please report this as a bug of the client."
+            )
             self.end(f"an unexpected error while handling what the server sent: {error!r}")
 
     def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
-        """This connection has served; the first reason counts."""
+        """The connection is over. Of several reasons the first counts."""
         if not self.over:
             self.phase = phase
             self.reason = reason
 
     def _oversized(self, error: FrameLengthError) -> None:
+        """The server announces a frame above the limit."""
         if self.phase is Phase.HANDSHAKE or error.length < 0:
             self.end(f"the peer does not speak ZooKeeper's protocol: {error}")
             return
         reason = f"a reply of {error.length:,} bytes; reply_limit is {error.limit:,}"
         if self.in_flight:
-            # Nothing but the answer to a request is that large, and repeating it would not make it smaller.
+            # Only the reply to a request can be so large. Repeating the request would not make it smaller.
             request = self.in_flight.popleft()
             if not request.settled:
                 request.fail(MarshallingError(request.path, reason))
@@ -207,29 +247,35 @@ class Connection:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to call :meth:`handle_timer`, in seconds of the caller's clock; infinity for never."""
+        """When to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
             session = self._session
-            deadline = min(
-                self._last_received + session.timeout * 2 / 3, session.acknowledgement_due, self._ping_due
-            )
+            deadline = min(self._silence_deadline, session.acknowledgement_due, self._ping_due)
             if session.lease.kept:
                 deadline = min(deadline, self._proof_due, self._proof_overdue)
             return deadline
         return math.inf if self.over else self._handshake_deadline
 
     @property
+    def _silence_deadline(self) -> float:
+        """When the server has been silent for too long."""
+        return self._last_received + self._session.timeout * _SILENCE_LIMIT
+
+    @property
     def _ping_due(self) -> float:
+        """When to send a ping; infinity while one is on its way."""
         if self._ping_wanted or self._ping_sent_at is not None:
             return math.inf
-        return self._last_sent + self._session.timeout / 3
+        return self._last_sent + self._session.timeout * _PING_AFTER
 
     @property
     def _proof_wanted(self) -> bool:
+        """Whether no ``sync`` for the lease is on its way."""
         return self._proof is None or self._proof.settled
 
     @property
     def _proof_due(self) -> float:
+        """When to send a ``sync`` for the lease; infinity while one is on its way."""
         if not self._proof_wanted:
             return math.inf
         session = self._session
@@ -237,6 +283,7 @@ class Connection:
 
     @property
     def _proof_overdue(self) -> float:
+        """When the server has been silent for too long with a ``sync`` for the lease unanswered."""
         if self._proof_wanted:
             return math.inf
         return max(self._proof_asked_at, self._last_received) + self._session.timeout * PROOF_LIMIT
@@ -246,7 +293,7 @@ class Connection:
         self._proof_asked_at = now
         self._proof_unsent = True
 
-    def _hand_out_proof(self, now: float) -> bytes:
+    def _send_proof(self, now: float) -> bytes:
         proof = self._proof
         assert proof is not None
         self._proof_unsent = False
@@ -256,10 +303,10 @@ class Connection:
         return frame(RequestHeader(proof.xid, proof.opcode).encode() + proof.body)
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due."""
+        """Do what is due by now: a ping, a ``sync`` for the lease, or giving up the server."""
         session = self._session
         if self.phase is Phase.READY:
-            if now >= self._last_received + session.timeout * 2 / 3:
+            if now >= self._silence_deadline:
                 self.end(f"the server was silent for {now - self._last_received:.1f} s")
             elif now >= session.acknowledgement_due:
                 self.end(f"the server acknowledged nothing for {session.timeout:.1f} s")
@@ -284,7 +331,7 @@ class Connection:
     def _handshake(self, payload: bytes, now: float) -> None:
         """The answer to the ConnectRequest (wire.md section 4.3)."""
         if len(payload) < _CONNECT_RESPONSE_SIZE:
-            raise _ViolationError(f"a handshake of {len(payload)} bytes")
+            raise _ViolationError(f"an answer of {len(payload)} bytes to the handshake")
         session = self._session
         response = ConnectResponse.decode(payload)
         if response.timeOut <= 0 or response.sessionId == 0:
@@ -293,9 +340,9 @@ class Connection:
             self.end("the session expired", Phase.EXPIRED)
             return
         if session.session_id and response.sessionId != session.session_id:
-            raise _ViolationError("another session than the one that was asked for")
+            raise _ViolationError("it attached another session than the one that was asked for")
         if self._probing:
-            self.end("the session is alive, but this server is behind what was seen before")
+            self.end("the session is alive, but this server lacks changes that the client has seen")
             return
         session.session_id = response.sessionId
         session.password = response.passwd or b""
@@ -310,7 +357,7 @@ class Connection:
             self._serve(now)
 
     def _authenticated(self, code: int, now: float) -> None:
-        """The answer to a credential that this connection began with."""
+        """The answer to one of the credentials that this connection began with."""
         credential = self._authenticating.popleft()
         if code:
             self.end(f"the server refused the {credential.scheme} credential", Phase.REFUSED)
@@ -318,16 +365,19 @@ class Connection:
             self._serve(now)
 
     def _serve(self, now: float) -> None:
-        """Everything is restored. Watches first, relative to what was seen before."""
+        """The session and its identities are restored. Arm the watches again, before any request: the server
+        compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
         self.ready_since = self._last_sent = self._last_received = self._proof_asked_at = now
         session = self._session
         session.metrics.connections += 1
-        for rearm in session.watches.rearm(session.last_zxid, min(_REARM_CHUNK, session.request_limit - 64)):
+        limit = min(_REARM_CHUNK, session.request_limit - _REARM_HEADER)
+        for rearm in session.watches.rearm(session.last_zxid, limit):
             self._rearming.append(rearm)
             self._send_control(SET_WATCHES_XID, rearm.opcode, rearm.record.encode())
 
     def _replies(self, payloads: list[bytes], now: float) -> None:
+        """Settle the requests that the server has answered, and pass on its events."""
         in_flight, session = self.in_flight, self._session
         sent_at = proof_sent_at = -math.inf
         for payload in payloads:
@@ -367,6 +417,7 @@ class Connection:
                 session.lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
+        """A frame with one of the reserved xids (wire.md section 5)."""
         session = self._session
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
@@ -393,8 +444,9 @@ class Connection:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
     def _overtaking_reply(self, xid: int, code: int) -> None:
-        """Not the answer to the oldest request: an answer to authentication or a refusal, which the server's
-        connection layer gives at once (wire.md section 7), or nonsense."""
+        """A reply that is not for the oldest request. The server's connection layer answers authentication
+        and refuses requests at once, ahead of earlier requests (wire.md section 7); all else is a violation.
+        """
         request = next((r for r in self.in_flight if r.xid == xid), None)
         if request is None or (xid != AUTH_XID and code not in _REFUSALS):
             expected = self.in_flight[0].xid if self.in_flight else "none"

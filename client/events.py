@@ -1,4 +1,4 @@
-"""What a watch reports. Values, no callbacks."""
+"""What a watch reports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ..protocol.constants import EventType
 class WatchEvent:
     """A change at a znode.
 
-    :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child came or went).
-    :ivar zxid: the transaction that changed it; None where the server does not say (before 3.9, and for
-        changes made while the client was disconnected).
+    :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child was created or deleted).
+    :ivar path: the znode.
+    :ivar zxid: of the change; None where the server does not say (before 3.9, and for changes made while the
+        client was disconnected).
     """
 
     type: EventType
@@ -26,16 +27,17 @@ class WatchEvent:
 class MissedReason(enum.Enum):
     """Why events may be missing."""
 
-    RECONNECTED = "the connection was lost and is back"
+    RECONNECTED = "the connection was lost, and there is another"
     EXPIRED = "the session expired"
-    OVERFLOW = "the reader of the events was too slow"
+    OVERFLOW = "too many events were unread"
 
 
 @attrs.frozen
 class Missed:
-    """Changes may have gone unreported: read again what you follow. The watch itself is armed.
+    """Changes may be unreported: read again what you follow.
 
-    With one exception: a one-shot watch that ends with EXPIRED is gone, and so are the session's ephemerals.
+    The watch is armed, with one exception: a one-shot watch that fires with EXPIRED is gone, as are the
+    session's ephemeral znodes.
 
     :ivar path: the path that is watched.
     """

@@ -1,4 +1,4 @@
-"""Where the servers are: the connect string, the order in which to try them, and how long to wait between."""
+"""Where the servers are: the connect string, the order in which they are tried, and the pauses between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Host:
     """One server.
 
     :ivar name: a host name or an address (an IPv6 address without its brackets).
-    :ivar address: the address of that name which is meant; None where the name has not been looked up.
+    :ivar address: one of the addresses of that name; None if the name was not looked up.
     """
 
     name: str
@@ -32,9 +32,9 @@ class Host:
 
 @attrs.frozen
 class ConnectString:
-    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address goes in brackets.
+    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address needs brackets.
 
-    :ivar chroot: the path in front of every path of this client, ``""`` for none.
+    :ivar chroot: the path in front of every path of this client; ``""`` for none.
     """
 
     hosts: tuple[Host, ...]
@@ -42,7 +42,11 @@ class ConnectString:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError for a malformed host or port and :class:`BadArgumentsError` for the chroot."""
+        """Read a connect string.
+
+        :raises ValueError: there is no host, or a host or port is malformed.
+        :raises BadArgumentsError: the chroot is malformed.
+        """
         servers, slash, chroot = text.partition("/")
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
@@ -67,25 +71,30 @@ def _parse_host(text: str) -> Host:
 
 
 class HostCycle:
-    """Which server to try next, and after how many seconds (wire.md section 16).
+    """Which server to try next, and after how many seconds (wire.md section 16). The rules:
 
-    The servers are shuffled once and tried in turn, so that the clients of a server that dies spread over the
-    others. A round goes through all of them without a pause. Between two rounds there is one, drawn at
-    random; every round doubles the longest pause, up to a second. A connection that has proved good ends the
-    round: when it is lost, a new one begins, in which its server comes last.
+    * The servers are shuffled once and tried in turn. So, when a server dies, its clients spread over the
+      others.
+    * A round tries each server once, without pauses. Before the next round comes a pause of random length.
+      The longest possible pause doubles with each round, from 0.05 s to 1 s.
+    * A connection that has proved good ends the round. When it is lost, a new round begins, and its server
+      comes last.
 
-    :ivar rounds: how many rounds have begun since a connection has proved good.
+    :ivar rounds: how many rounds have begun since a connection proved good.
     """
 
     FIRST_PAUSE = 0.05
+    """Seconds. One lost connection is no reason to wait longer."""
     LONGEST_PAUSE = 1.0
+    """Seconds, as in other clients (wire.md section 16). When all servers are down, a client tries each of
+    them about twice a second."""
 
     def __init__(self, hosts: Iterable[Host], rng: random.Random) -> None:
         self._rng = rng
         self._order: deque[Host] = deque()
-        self._left = 0  # in this round
+        self._left = 0  # servers to try in this round
         self.rounds = 0
-        self._pause = 0.0  # the longest one before the next round
+        self._pause = 0.0  # the longest possible one before the next round, in seconds
         self.update(hosts)
 
     def __len__(self) -> int:
@@ -97,8 +106,11 @@ class HostCycle:
         return not self._left
 
     def update(self, hosts: Iterable[Host]) -> None:
-        """Before a round: from now on these are the servers, at least one. Those that are known keep their
-        order, new ones come in at random places."""
+        """Replace the servers, before a round. Those that are known keep their order, new ones get random
+        places.
+
+        :param hosts: at least one.
+        """
         found = dict.fromkeys(hosts)
         order = [host for host in self._order if host in found]
         for host in order:
@@ -108,7 +120,7 @@ class HostCycle:
         self._order = deque(order)
 
     def next(self) -> tuple[Host, float]:
-        """The next server and the seconds to wait before trying it. The very first is tried at once."""
+        """The next server, and how many seconds to wait before it is tried. The first is tried at once."""
         pause = 0.0
         if self.starts_round:
             pause = self._rng.uniform(0, self._pause)
@@ -120,6 +132,6 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """A connection has proved good: the next failure is a first one again."""
+        """A connection has proved good: the next failure counts as the first."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0

@@ -1,4 +1,12 @@
-"""Removing, in the background, what a cancelled or failed task has left behind (recipe-rules.md D.1.7)."""
+"""Removing, in the background, what cancelled or failed tasks have left behind (recipe-rules.md D.1.7).
+
+The rules:
+
+* A job is repeated until it is done.
+* It ends with the session in which it was given: an ephemeral znode of that session is gone then, too.
+* It outlives the task that gave it, but not the client. Leaving the client waits for its jobs, at most for
+  ``close_grace`` seconds.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +25,7 @@ from ..protocol.errors import (
     ZooKeeperError,
 )
 from ..protocol.paths import join
+from ..protocol.paths import parent as parent_of
 from ..protocol.records import Stat
 from .arguments import check_arguments
 from .operations import Delete
@@ -32,8 +41,8 @@ logger = logging.getLogger(__name__)
 class Job:
     """A job of the janitor.
 
-    :ivar done: set when there is nothing left to do, or nothing that can be done.
-    :ivar error: what made it impossible.
+    :ivar done: set when the job has ended.
+    :ivar error: why it could not be done; None if it was done, or if its session or the client has ended.
     """
 
     def __init__(self) -> None:
@@ -42,8 +51,7 @@ class Job:
 
 
 class Janitor:
-    """Repeats each job until it is done, or until the session that it was given in has ended: what belonged
-    to that session is gone with it. Jobs outlive the task that gave them, but not the client."""
+    """Carries out jobs by the rules above. Its methods return at once."""
 
     def __init__(self, zk: ZooKeeper) -> None:
         self._zk = zk
@@ -52,7 +60,10 @@ class Janitor:
         self._idle.set()
 
     def delete(self, *paths: str) -> Job:
-        """Delete a znode, whatever its version. Several go in one transaction as long as all are there."""
+        """Delete znodes, whatever their versions: in one transaction, or one by one if some do not exist.
+
+        :raises BadArgumentsError: there is no path.
+        """
         check_arguments(paths=paths)
 
         async def job() -> None:
@@ -69,12 +80,15 @@ class Janitor:
         return self._start(paths[0], job)
 
     def delete_prefixed(self, parent: str, prefix: str) -> Job:
-        """Delete the children of ``parent`` whose name starts with ``prefix`` and which this session owns:
-        the way to undo a create that may or may not have happened."""
+        """Delete the children of ``parent`` that this session owns and whose names start with ``prefix``: the
+        way to undo a create that may have been applied.
+
+        :raises BadArgumentsError: the prefix is neither a str nor None.
+        """
         check_arguments(prefix=prefix)
 
         async def job() -> None:
-            await self._zk.sync(parent)  # an ambiguous create may not be seen here yet (recipe-rules.md 0.10)
+            await self._zk.sync(parent)  # this server may not have the create yet (recipe-rules.md 0.10)
             for name in await self._zk.get_children(parent):
                 if name.startswith(prefix):
                     await self._delete_own(join(parent, name))
@@ -82,7 +96,7 @@ class Janitor:
         return self._start(parent, job)
 
     def delete_own(self, path: str) -> Job:
-        """Delete a znode if this session owns it: the same for a create by its full name."""
+        """Delete a znode if this session owns it: the way to undo a create that names the whole path."""
 
         async def job() -> None:
             await self._zk.sync(path)
@@ -97,10 +111,11 @@ class Janitor:
                 await self._zk.delete(path)
 
     def delete_when_settled(self, pending: Request[tuple[str, Stat]], prefix: str | None = None) -> None:
-        """Delete what a create on its way will have created.
+        """Delete the znode of a create once its outcome is known.
 
-        :param prefix: a prefix that only its name has: should the reply be lost, :meth:`delete_prefixed`
-            looks for it.
+        :param prefix: a prefix that no other name has. If the reply is lost, :meth:`delete_prefixed` finds
+            the znode by it.
+        :raises BadArgumentsError: the prefix is neither a str nor None.
         """
         check_arguments(prefix=prefix)
 
@@ -108,12 +123,12 @@ class Janitor:
             if pending.error is None:
                 self.delete(pending.result()[0])
             elif isinstance(pending.error, ConnectionLossError) and pending.sent and prefix and pending.path:
-                self.delete_prefixed(pending.path.rpartition("/")[0] or "/", prefix)
+                self.delete_prefixed(parent_of(pending.path), prefix)
 
         pending.on_settled(settled)
 
     async def idle(self) -> None:
-        """Wait until there is nothing left to do."""
+        """Wait until no job is left."""
         await self._idle.wait()
 
     def _start(self, path: str, work: Callable[[], Awaitable[None]]) -> Job:
@@ -134,7 +149,7 @@ class Janitor:
             pass
         except ZooKeeperError as error:
             job.error = error
-            logger.warning("Could not clean up below %s: %s", path, error)
+            logger.warning("could not delete %s or znodes below it: %s; delete them by hand", path, error)
         finally:
             job.done.set()
             self._jobs -= 1

@@ -66,60 +66,64 @@ PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCo
 
 # Parts of the session timeout:
 REPORTED = 1 / 3
-"""What was answered this long ago, the leader has been told of by now."""
+"""The leader has been told by now of what was answered so long ago."""
 PROOF_PERIOD = 1 / 5
-"""How long after an answer of the leader the next one is due at the latest."""
+"""The next answer of the leader is due so long after the last one, at the latest."""
 PROOF_GAIN = 1 / 8
-"""The next one is due earlier where it moves the deadline on by so much."""
+"""The next answer is due earlier if it moves the deadline on by so much."""
 PROOF_PAUSE = 1 / 24
-"""How long to wait after a request for a proof that was refused."""
+"""The pause after a ``sync`` that the server refused: a server in trouble gets at most 24 per timeout."""
 PROOF_LIMIT = 1 / 4
-"""How long a server may be silent while a proof is due. There is still time to attach to another."""
+"""A server may be silent for so long while a ``sync`` is unanswered. Then there is time to find another."""
 _SPACING = 1 / 24
-"""Answers that come sooner after the last noted one are not noted."""
+"""Of the answers that come within so long after a noted one, none is noted: it bounds the list."""
 
 
 class Lease:
-    """The lease of one session. Times are seconds of the caller's clock.
+    """The lease of one session. Times are in seconds of the caller's clock.
 
-    :ivar timeout: the session timeout in seconds; of several that servers have granted the session, the
-        shortest.
-    :ivar deadline: nobody can have ended the session before; minus infinity without a session.
+    :ivar timeout: the shortest session timeout that servers have granted the session.
+    :ivar deadline: the session cannot have ended before; minus infinity without a session.
     :ivar acknowledged: when the latest message was sent that any server has answered.
-    :ivar proof_due: when the leader is to be asked again, if the lease is kept.
+    :ivar proof_due: when to ask the leader again, if the lease is kept.
     """
 
     def __init__(self) -> None:
         self.timeout = math.inf
         self.deadline = self.acknowledged = self._proved = -math.inf
         self.proof_due = math.inf
-        self._answered: deque[tuple[float, float]] = deque()  # (sent, answered), by the present server
+        self._answered: deque[tuple[float, float]] = deque()  # (sent, answered by the present server at)
         self._keepers: dict[Callable[[], object], None] = {}
 
-    # --- who relies on it --------------------------------------------------------------------------------
+    # --- who keeps it ------------------------------------------------------------------------------------
 
     @property
     def kept(self) -> bool:
-        """Whether it is to be kept from ending."""
+        """Whether the client is to keep the lease from ending."""
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object]) -> None:
-        """Keep it from ending, as far as the servers allow. ``moved()`` is called after each change of
-        ``deadline``, until :meth:`release`; it must not raise."""
+        """Keep the lease from ending, as far as the servers allow, until :meth:`release`.
+
+        :param moved: called after each change of ``deadline``; it must not raise.
+        """
         self._keepers[moved] = None
 
     def release(self, moved: Callable[[], object]) -> None:
-        """Take :meth:`keep` back. Does nothing the second time."""
+        """Take :meth:`keep` back. To call it again does nothing."""
         self._keepers.pop(moved, None)
 
     # --- what is known -----------------------------------------------------------------------------------
 
     def attached(self, sent: float, now: float, timeout: float) -> None:
-        """The handshake that was sent then has succeeded.
+        """A handshake has succeeded.
 
         A shorter timeout than before counts at once, even if it moves the deadline back. A longer one never
-        does: a new leader goes by the one that the session was created with, and a late report of the
-        server before tells the leader that server's.
+        counts: a new leader uses the timeout with which the session was created, and a late report of the
+        last server tells the leader the timeout that that server has granted.
+
+        :param sent: when the handshake was sent.
+        :param timeout: the timeout that the server has granted, in seconds.
         """
         self.timeout = min(self.timeout, timeout)
         self.acknowledged = self._proved = sent
@@ -129,7 +133,7 @@ class Lease:
         self._plan()
 
     def answered(self, sent: float, now: float) -> None:
-        """The present server has answered a message that was sent then."""
+        """The present server has answered a message that was sent at the time ``sent``."""
         if sent > self.acknowledged:
             self.acknowledged = sent
         answered = self._answered
@@ -140,7 +144,7 @@ class Lease:
             self._plan()
 
     def prove(self, sent: float) -> None:
-        """The leader has answered a message that was sent then."""
+        """The leader has answered a message that was sent at the time ``sent``."""
         if sent > self._proved:
             self._proved = sent
         answered, reported = self._answered, sent - REPORTED * self.timeout
@@ -151,18 +155,19 @@ class Lease:
         self._plan()
 
     def disconnected(self) -> None:
-        """The connection is gone. What the next server reports is another matter."""
+        """The connection is gone. Its answers prove nothing about the reports of the next server."""
         self._answered.clear()
 
     def ended(self) -> None:
-        """The session is over: the next one begins without a lease."""
+        """The session has ended: the next one begins without a lease."""
         self._answered.clear()
         self.timeout = math.inf
         self.acknowledged = self._proved = -math.inf
         self._move(-math.inf)
 
     def _plan(self) -> None:
-        """Find out when the next proof is due: in time for the next message that it shows to be reported."""
+        """Set when the next answer of the leader is due: as soon as it proves that a later message was
+        reported."""
         timeout = self.timeout
         self.proof_due = self._proved + PROOF_PERIOD * timeout
         for sent, answered in self._answered:

@@ -1,18 +1,20 @@
 """Who watches what: the client's half of the watches, without I/O.
 
-The server keeps one watch per connection, path and kind, whatever the number of local users. This registry
-shares it between them, hands out the events, re-arms after a reconnect, and knows when nobody is left.
+The server keeps one watch for each connection, path and kind, however many local users it has. This registry
+shares the watch between its users, hands out the events, arms the watches again after a reconnect, and has
+the server remove a watch when the last user has gone.
 
 Three facts shape it:
 
-* A registration exists from the moment the read is *submitted* (``reserve``), not only from its reply: a
-  removal sent in between would take the fresh watch along.
-* Servers 3.6 to 3.8 keep a single mode per connection and path, the last one registered winning (semantics.md
+* A user counts from the moment at which the read is *submitted* (``reserve``), not from the reply: a removal
+  that is sent in between would remove the new watch, too.
+* Servers 3.6 to 3.8 keep one mode for each connection and path, that of the last request (semantics.md
   section 17): a one-shot watch would end a persistent one at the same path, and a persistent one a recursive
-  one. So whoever comes second does not ask for the lesser mode; it rides on the greater. A recursive watch
-  has no CHILD events: those of its own path are made here, of what it reports of the children.
-* They cannot remove a persistent watch alone either (watcher types 4 and 5 are unknown before 3.9). So a
-  persistent watch is removed together with everything else at its path, once nobody uses the path any more.
+  one. So a request for the lesser mode does not ask the server: its user gets the events of the greater
+  watch. A recursive watch has no CHILD events: the registry makes those of the path itself, from the events
+  of the children.
+* The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5). So a
+  persistent watch is removed together with all other watches of its path, once the path has no users.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from .events import Missed, MissedReason, WatchEvent
 
 
 class WatchKind(enum.Enum):
-    """The lists of setWatches2, in its order. EXIST is a data watch on a znode that was not there."""
+    """The lists of setWatches2, in its order. EXIST is a data watch on a znode that does not exist."""
 
     DATA = enum.auto()
     EXIST = enum.auto()
@@ -46,8 +48,7 @@ _ONE_SHOT = (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD)
 _LASTING = (WatchKind.PERSISTENT, WatchKind.RECURSIVE)
 _DATA_SIDE = (WatchKind.DATA, WatchKind.EXIST)
 
-# Which one-shot watches an event ends (semantics.md section 10.2).
-_ENDS = {
+_ENDS = {  # which one-shot watches an event ends (semantics.md section 10.2)
     EventType.CREATED: _DATA_SIDE,
     EventType.CHANGED: _DATA_SIDE,
     EventType.DELETED: _ONE_SHOT,
@@ -58,21 +59,27 @@ _ENDS = {
 class Watcher(Protocol):
     """A local user of a watch."""
 
-    def deliver(self, event: WatchEvent | Missed) -> None: ...
+    def deliver(self, event: WatchEvent | Missed) -> None:
+        """Take an event. Its path is the server's."""
 
-    def end(self, error: Exception) -> None: ...
+    def end(self, error: Exception) -> None:
+        """Learn that no more events will come."""
 
 
 @attrs.define
 class _Path:
-    """The users of one path."""
+    """The users of one path.
+
+    :ivar users: those whose watches are armed.
+    :ivar reserved: the kinds of those whose requests are on their way.
+    :ivar superfluous: whether the server may watch more here than the users need.
+    :ivar recursive: whether the server has a recursive watch here.
+    """
 
     users: dict[WatchKind, list[Watcher]] = attrs.Factory(dict)
     reserved: list[WatchKind] = attrs.Factory(list)
     superfluous: bool = False
-    """The server may watch more here than the users need."""
-    deep: bool = False
-    """The server has a recursive watch here."""
+    recursive: bool = False
 
     def uses(self, kinds: Iterable[WatchKind]) -> bool:
         return any(kind in self.users or kind in self.reserved for kind in kinds)
@@ -92,7 +99,10 @@ class _Path:
 
 @attrs.frozen
 class Rearm:
-    """One frame that arms watches again, and whom to tell that they may have missed something."""
+    """A request that arms watches again.
+
+    :ivar watchers: the users of persistent watches, with their paths: they may have missed events.
+    """
 
     opcode: OpCode
     record: Record
@@ -100,15 +110,15 @@ class Rearm:
 
 
 class WatchRegistry:
-    """All watches of a client, by the server's paths.
+    """All watches of a client. Paths are the server's.
 
-    :ivar remove: called with a path and a watcher type when the server's watch is no longer needed.
-    :ivar events: how many notifications have arrived.
+    :ivar remove: called with a path and a watcher type when the server is to remove its watch.
+    :ivar events: how many events have come from servers.
     """
 
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = {}
-        self._recursive: Counter[int] = Counter()  # of the paths with recursive users: their lengths
+        self._recursive: Counter[int] = Counter()  # lengths of the paths with recursive users
         self.remove: Callable[[str, WatcherType], object] = lambda path, type: None
         self.events = 0
 
@@ -119,21 +129,25 @@ class WatchRegistry:
     # --- users come and go -------------------------------------------------------------------------------
 
     def reserve(self, path: str, kind: WatchKind) -> bool:
-        """A request that will arm a watch is about to be submitted.
+        """Register a request that is about to be submitted and arms a watch.
 
-        :returns: whether it has to ask the server for this kind. False where it rides on a greater one.
+        :returns: whether the request has to ask the server for this kind of watch; False where a greater
+            watch serves it.
         """
         entry = self._paths.setdefault(path, _Path())
         greater = {WatchKind.PERSISTENT: (WatchKind.RECURSIVE,), WatchKind.RECURSIVE: ()}.get(kind, _LASTING)
-        rides = entry.deep if kind is WatchKind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
+        rides = entry.recursive if kind is WatchKind.PERSISTENT else entry.superfluous and kind in _ONE_SHOT
         rides = rides or entry.uses(greater)
         entry.reserved.append(kind)
         return not rides
 
     def settle(self, path: str, reserved: WatchKind, armed: WatchKind | None, watcher: Watcher) -> None:
-        """The request has its answer: the watch is armed, or (None) it is not."""
+        """Register the answer to the request.
+
+        :param armed: the kind of watch that is armed now; None for none.
+        """
         entry = self._paths.get(path)
-        if entry is None:  # after the end
+        if entry is None:  # the client was closed meanwhile
             return
         entry.reserved.remove(reserved)
         if armed is None:
@@ -141,11 +155,11 @@ class WatchRegistry:
             return
         entry.add(armed, watcher)
         if armed is WatchKind.RECURSIVE:
-            entry.deep = True
+            entry.recursive = True
             self._recursive[len(path)] += 1
 
     def leave(self, path: str, watcher: Watcher) -> None:
-        """A user has gone. Harmless if its watch has fired or was never armed."""
+        """Remove a user. Does nothing if its watch has fired or was never armed."""
         entry = self._paths.get(path)
         if entry is None:
             return
@@ -157,7 +171,10 @@ class WatchRegistry:
                 return
 
     def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
-        """One user less; ``asked`` unless the server never armed anything for it."""
+        """Have the server remove what nobody needs any more, now that a user has gone.
+
+        :param asked: whether the server may have armed a watch for this user.
+        """
         if not entry.uses(WatchKind):
             del self._paths[path]
             if entry.superfluous or (asked and kind in _LASTING):
@@ -173,22 +190,24 @@ class WatchRegistry:
     # --- events ------------------------------------------------------------------------------------------
 
     def notify(self, type: EventType, path: str, zxid: int | None, *, catch_up: bool = False) -> None:
-        """Hand a notification to those it concerns. ``path`` begins with a slash.
+        """Hand an event of the server to the users whom it concerns.
 
-        :param catch_up: it came before the answer to :meth:`rearm`, so it may be about a change of before:
-            of that a recursive watch tells nothing.
+        :param path: begins with a slash.
+        :param zxid: None where the server does not say.
+        :param catch_up: whether the event came before the answer to :meth:`rearm`. Then the change may be
+            older than the connection, and a recursive watch will not report it.
         """
         self.events += 1
         event = WatchEvent(type, path, zxid)
         entry = self._paths.get(path)
         if type is EventType.CHILD:
-            if entry is not None and (catch_up or not entry.deep):
+            if entry is not None and (catch_up or not entry.recursive):
                 self._deliver(entry, event)
             return
         if entry is not None:
             self._deliver(entry, event)
         for length in sorted(self._recursive, reverse=True) if self._recursive else ():
-            # One step for each length that a path with recursive users has, however deep the event's path.
+            # One step for each length that paths with recursive users have, not one for each parent.
             if length == len(path) or length == 1 or path[length : length + 1] == "/":
                 above = self._paths.get(path[:length])
                 for watcher in list(above.users.get(WatchKind.RECURSIVE, ())) if above else ():
@@ -196,11 +215,11 @@ class WatchRegistry:
         if type is not EventType.CHANGED and path != "/":
             parent = parent_of(path) or "/"
             above = self._paths.get(parent)
-            if above is not None and above.deep:
+            if above is not None and above.recursive:
                 self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))
 
     def _deliver(self, entry: _Path, event: WatchEvent) -> None:
-        """To the users of the event's own path, but the recursive ones."""
+        """Deliver to the users of the event's own path, except recursive ones."""
         ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
         lasting = list(entry.users.get(WatchKind.PERSISTENT, ()))
         if ended and not entry.uses(WatchKind):
@@ -211,15 +230,18 @@ class WatchRegistry:
     # --- the life of the session -------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """The server has forgotten all watches of the connection."""
+        """The connection is lost, and the server has forgotten all its watches."""
         for path, entry in list(self._paths.items()):
-            entry.superfluous = entry.deep = False
+            entry.superfluous = entry.recursive = False
             if not entry.uses(WatchKind):
                 del self._paths[path]
 
     def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:
-        """The frames that arm everything again, none with more than ``limit`` bytes of paths (but a path
-        alone may have more)."""
+        """The requests that arm all watches again.
+
+        :param relative_zxid: the server reports changes of one-shot watches since this zxid.
+        :param limit: the largest number of bytes of paths in one request; a longer path has its own request.
+        """
         flat = [
             (kind, path) for path, entry in self._paths.items() for kind in WatchKind if kind in entry.users
         ]
@@ -233,7 +255,7 @@ class WatchRegistry:
                 chunk = {kind: [] for kind in WatchKind}
                 size = 0
             chunk[kind].append(path)
-            self._paths[path].deep |= kind is WatchKind.RECURSIVE
+            self._paths[path].recursive |= kind is WatchKind.RECURSIVE
             size += cost
         if size:
             yield self._rearm(chunk, relative_zxid, lasting)
@@ -246,13 +268,13 @@ class WatchRegistry:
             for watcher in self._paths[path].users[kind]
         ]
         data, exist, child, persistent, recursive = (chunk[kind] for kind in WatchKind)
-        if not lasting:  # understood by servers before 3.6 too
+        if not lasting:  # servers before 3.6 know only this one
             return Rearm(OpCode.SET_WATCHES, SetWatches(relative_zxid, data, exist, child), watchers)
         record = SetWatches2(relative_zxid, data, exist, child, persistent, recursive)
         return Rearm(OpCode.SET_WATCHES2, record, watchers)
 
     def expired(self) -> None:
-        """The session is gone: one-shot watches end, lasting ones wait for the next session."""
+        """The session has expired: one-shot watches end, lasting ones wait for the next session."""
         for path, entry in list(self._paths.items()):
             ended = [watcher for kind in _ONE_SHOT for watcher in entry.users.pop(kind, ())]
             for watcher in ended:
@@ -260,7 +282,7 @@ class WatchRegistry:
         self.disconnected()
 
     def end(self, error: Exception) -> None:
-        """Nothing will be reported any more."""
+        """Tell all users that no more events will come."""
         paths, self._paths = self._paths, {}
         self._recursive.clear()
         for entry in paths.values():

@@ -1,4 +1,4 @@
-"""One request on its way: queued, sent, settled."""
+"""One request: queued, sent, settled."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ _NOTHING: Any = object()
 
 
 def no_result(reply: bytes) -> None:
-    """The parser of a reply without a body."""
+    """Parse a reply without a body."""
 
 
 class Request(Generic[T]):
-    """A request and what became of it: a result or an error, exactly once.
+    """A request and its outcome, which is set once: a result or an error.
 
-    The caller may lose interest in it at any time; the session still keeps track of it until it is settled.
+    The caller may forget it at any time; the session keeps track of it until it is settled.
 
     :ivar body: the encoded record behind the request header.
     :ivar path: the path that errors name.
-    :ivar parse: makes the result of a whole reply frame; raises :class:`~pyzk.protocol.jute.JuteError`.
+    :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
+        error, and anything else if the reply is malformed, which ends the connection.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
-    :ivar sent: whether it was handed to a connection, ever: it may have been applied.
+    :ivar sent: whether any connection has sent it: if so, it may have been applied.
+    :ivar settled: whether it has an outcome.
     :ivar error: why there is no result.
+    :ivar xid: its number on the present connection; 0 while it is not sent on that.
+    :ivar sent_at: when it was sent last, in seconds of the session's clock.
+    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None until
+        there was a moment without one.
     """
 
     __slots__ = (
@@ -68,26 +74,32 @@ class Request(Generic[T]):
         self.error: Exception | None = None
         self._result: T = _NOTHING
         self._listeners: list[Callable[[Any], object]] = []
-        # Kept by the session, times in seconds of its clock:
         self.xid = 0
         self.sent_at = 0.0
-        self.give_up_at: float | None = None  # without a connection; counts from the first moment without one
+        self.give_up_at: float | None = None
 
     def on_settled(self, listener: Callable[[Any], object]) -> None:
-        """Call ``listener(self)`` once settled: at once if it is already. Listeners run in order and must
-        not raise: what one raises later on is logged, and the others are called all the same."""
+        """Call ``listener(self)`` when the request is settled; at once if it is.
+
+        Listeners are called in order. They must not raise: an exception of a later call is logged, and the
+        other listeners are called.
+        """
         if self.settled:
             listener(self)
         else:
             self._listeners.append(listener)
 
     def forget(self, listener: Callable[[Any], object]) -> None:
-        """Take a listener back."""
+        """Do not call a listener."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     def result(self) -> T:
-        """The result, or raises the error; RuntimeError if the request is not settled."""
+        """The result.
+
+        :raises Exception: the error, if there is one.
+        :raises RuntimeError: the request is not settled.
+        """
         if self.error is not None:
             raise self.error
         if self._result is _NOTHING:
@@ -95,18 +107,22 @@ class Request(Generic[T]):
         return self._result
 
     def succeed(self, result: T) -> None:
+        """Settle it with a result."""
         self._result = result
         self._settle()
 
     def fail(self, error: Exception) -> None:
+        """Settle it with an error."""
         self.error = error
         self._settle()
 
     def _settle(self) -> None:
         self.settled = True
-        while self._listeners:  # one by one: a listener may make another forget about it
+        while self._listeners:  # one by one: a listener may take another one out
             listener = self._listeners.pop(0)
             try:
                 listener(self)
             except Exception:
-                logger.exception("%r must not raise; it was to be told of the end of a request.", listener)
+                logger.exception(
+                    "The listener %r of a request must not raise. Catch this in the listener.", listener
+                )

@@ -1,4 +1,4 @@
-"""From host names to addresses. Each address of a name is a server of its own."""
+"""Looking up host names. Each address of a name counts as a server of its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .hosts import Host
 
 
 class Resolver:
-    """Looks the hosts up, anew for each round of attempts.
+    """Looks up the hosts again for each round of attempts. The rules:
 
-    Each look-up is a task of its own: one that hangs stops nothing but itself, and there is never more than
-    one for a host. A host whose look-up fails or hangs keeps the addresses that it had. One that never had
-    any stays in the list by its name.
+    * Each look-up is a task of its own. One that hangs delays no other, and a host has one at a time.
+    * A host whose look-up fails or hangs keeps the addresses that it had. A host that never had an address
+      stays in the list by its name.
 
+    :param start_soon: starts a task.
     :ivar unresolved: the hosts that never had an address, and why.
     """
 
@@ -28,7 +29,10 @@ class Resolver:
         self.unresolved = dict.fromkeys(self._servers, "the look-up of the name has not ended yet")
 
     async def servers(self, patience: float) -> list[Host]:
-        """Look up all hosts; wait at most ``patience`` seconds for it. What comes later counts next time."""
+        """Look up all hosts and return the servers.
+
+        :param patience: seconds to wait for the look-ups. What comes later counts in the next round.
+        """
         started = []
         for host in self._servers.keys() - self._running.keys():
             self._running[host] = ended = trio.Event()
@@ -42,7 +46,7 @@ class Resolver:
     async def _look_up(self, host: Host, ended: trio.Event) -> None:
         try:
             found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
-        except (OSError, ValueError) as error:  # ValueError: it cannot be a name
+        except (OSError, ValueError) as error:  # ValueError: the text cannot be a name
             if host in self.unresolved:
                 self.unresolved[host] = str(error) or type(error).__name__
         else:

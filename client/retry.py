@@ -1,4 +1,4 @@
-"""Asking again what may be asked twice."""
+"""Repeating calls that may be carried out twice."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNANSWERED = (ConnectionLossError, OperationTimeoutError, SessionMovedError)
-"""The errors that tell nothing about a request but that its answer will not come."""
+"""The errors that leave open whether a request was applied."""
 
 _FIRST_PAUSE = 0.05
+"""Seconds. The first pause is a random part of this: a single lost reply is no reason to wait longer."""
 _LONGEST_PAUSE = 1.0
+"""Seconds. Pauses double up to this, so that a server in trouble gets about 2 calls a second from a task."""
 
 
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered: for what may be carried out twice.
+    """Make a call, again and again until it is answered. Only for calls that may be carried out twice.
 
-    :param generation: of the session to which the call belongs; by default the present one. In another
-        session nothing is repeated.
-
-    Raises what the call raises, but :data:`UNANSWERED`; :class:`SessionExpiredError`, :class:`ClosingError`.
+    :param generation: the session to which the call belongs, by ``session.generation``; the present one if
+        None. In another session nothing is repeated.
+    :raises SessionExpiredError: that session has ended.
+    :raises ClosingError: the client was closed.
+    :raises ZooKeeperError: what the call raises, except :data:`UNANSWERED`.
     """
     if generation is None:
         generation = zk.session.generation

@@ -1,4 +1,14 @@
-"""The trio shell around the session: connections, one reader, one writer, one timer. It decides nothing."""
+"""The trio shell around the session: connections, one reader, one writer, one timer.
+
+It decides nothing but how long each server may take to accept a connection and a handshake:
+
+* Before the first session: the session timeout or ``connect_timeout``, the shorter one, divided by the number
+  of servers.
+* After a lost connection the first round of attempts gets 1/4 of the session timeout, and each further round
+  twice as much, up to the whole timeout, divided by the number of servers: quick at first, so that the
+  session is kept, then longer, for servers that are slow.
+* At least 0.5 s each.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +25,31 @@ from .request import Request
 from .resolver import Resolver
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
-"""Opens a stream to a host name and a port; raises OSError where that fails."""
+"""Opens a stream to a host name and a port. It raises OSError if that fails."""
 
 _READ_SIZE = 64 * 1024
+"""Bytes in one read: some hundred replies, in few system calls."""
 _GOOD_AFTER = 1.0
-"""Seconds a connection has to serve for the next failure to count as the first."""
+"""Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
 _FIRST_SHARE = 1 / 4
-"""Of the session timeout: what the first round of attempts takes at most after a connection was lost."""
+"""Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
+given up (connection.py)."""
 _SHORTEST_BUDGET = 0.5
-"""Seconds that a server has to accept a connection, and again to answer the handshake, at least."""
+"""Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
+even if there are hundreds of servers."""
 _LOOK_UP_PATIENCE = 1.0
-"""Seconds that the look-up of the host names may keep a round waiting."""
+"""Seconds. A look-up of host names delays a round by no more than that."""
 
 
 @attrs.define
 class Runner:
     """Keeps a session connected.
 
-    :ivar resolver: finds the addresses of the hosts; None where the connector takes care of that.
-    :ivar connect_timeout: seconds within which the first connection has to be there.
-    :ivar renews: whether an expired session is followed by a new one.
-    :ivar on_expired: called when it is not.
-    :ivar server: where the present connection goes, or the last one went.
+    :ivar resolver: looks up the hosts; None if the connector does that.
+    :ivar connect_timeout: seconds for the first connection.
+    :ivar renews: whether a new session follows an expired one.
+    :ivar on_expired: called when the session has expired, and no new one follows.
+    :ivar server: the server of the present connection, or of the last one.
     """
 
     machine: SessionMachine
@@ -58,7 +71,7 @@ class Runner:
         self.wake()
 
     def wake(self) -> None:
-        """A request was queued: have it written, or the time noted at which it gives up."""
+        """Have the writer look at the queue. Without a connection, note when the new request gives up."""
         task = self._idle_writer
         if task is not None:
             self._idle_writer = None
@@ -67,7 +80,7 @@ class Runner:
             self.reset_timer()
 
     def reset_timer(self) -> None:
-        """The machine may want to be woken earlier than it has said before."""
+        """Note that the machine's next deadline may be earlier than it was."""
         if self._timer is not None:
             deadline = self.machine.next_deadline()
             if deadline < self._timer.deadline:
@@ -83,6 +96,7 @@ class Runner:
     # --- the tasks ---------------------------------------------------------------------------------------
 
     async def run_timer(self) -> None:
+        """Wake the machine at its deadlines."""
         while True:
             with trio.CancelScope(deadline=self.machine.next_deadline()) as self._timer:
                 await trio.sleep_forever()
@@ -108,8 +122,7 @@ class Runner:
                 machine.renew()
 
     async def _prepare_round(self) -> None:
-        """Find out which servers there are, and how long each may take for all to have their turn: when a
-        connection is lost, soon enough for what is held to be kept, and longer from round to round."""
+        """Look up the servers, and set how long each of them may take; see above."""
         machine = self.machine
         if self.resolver is not None:
             patience = min(machine.data.connect_budget, _LOOK_UP_PATIENCE)
@@ -122,6 +135,7 @@ class Runner:
         machine.data.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
 
     async def _open(self, host: Host) -> trio.abc.Stream | None:
+        """Open a connection; None if that fails."""
         budget = self.machine.data.connect_budget
         try:
             if self.resolver is not None and host in self.resolver.unresolved:
@@ -130,7 +144,11 @@ class Runner:
                 return await self._open_secured(host)
         except trio.TooSlowError:
             reason = f"no connection within {budget:.1f} s"
-        except (OSError, UnicodeError, trio.BrokenResourceError) as error:  # UnicodeError: no name for TLS
+        except (
+            OSError,
+            UnicodeError,
+            trio.BrokenResourceError,
+        ) as error:  # UnicodeError: TLS rejects the name
             reason = _describe(error)
         self.machine.connect_failed(f"{host}: {reason}")
         return None
@@ -139,7 +157,7 @@ class Runner:
         stream = await self.connector(host.address or host.name, host.port)
         if self.ssl_context is None:
             return stream
-        # Servers just close the connection, without the goodbye of TLS.
+        # Servers close the connection without TLS's closing message.
         secured = trio.SSLStream(stream, self.ssl_context, server_hostname=host.name, https_compatible=True)
         try:
             await secured.do_handshake()
@@ -149,6 +167,7 @@ class Runner:
         return secured
 
     async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
+        """Move bytes between a connection and the machine until the connection is over."""
         machine = self.machine
         self.server = host
         machine.connection_made(trio.current_time())
@@ -185,7 +204,7 @@ class Runner:
                 try:
                     await stream.send_all(data)
                 except trio.BrokenResourceError:
-                    return  # the reader learns it too, after what the server said last
+                    return  # the reader learns it, too, after it has read what the server sent last
             else:
                 self._idle_writer = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._stop_idling)
@@ -196,9 +215,9 @@ class Runner:
 
 
 def _describe(error: BaseException) -> str:
-    """The cause as the operating system or the TLS library has it."""
+    """The cause, in the words of the operating system or the TLS library."""
     while True:
-        if isinstance(error, BaseExceptionGroup):  # one for each address of a host
+        if isinstance(error, BaseExceptionGroup):  # an error for each address of a host
             error = error.exceptions[0]
         elif error.__cause__ is not None:
             error = error.__cause__

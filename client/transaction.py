@@ -1,4 +1,4 @@
-"""Collecting the operations of a transaction by method calls."""
+"""Transactions whose operations are collected by method calls."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from .operations import Check, Create, CreateOptions, Delete, Operation, SetData
 
 
 class Transaction:
-    """Operations that the server carries out all or not at all.
+    """Operations of which the server carries out all or none.
 
         async with zk.transaction() as t:
             t.check("/config", version=3)
             t.create("/jobs/job-", b"...", sequential=True)
         _, path = t.results
 
-    The block commits when it ends without an exception; or call :meth:`commit` yourself.
+    Leaving the block commits, unless an exception leaves it. Without a block, call :meth:`commit`.
 
+    :ivar operations: the operations so far, in order.
     :ivar results: after the commit, the results in order.
     """
 
@@ -33,24 +34,31 @@ class Transaction:
         data: bytes | None = b"",
         **options: Unpack[CreateOptions],
     ) -> None:
-        """Its result is the path. The parameters are those of :class:`Create`."""
+        """Create a znode. The result is its path.
+
+        :param options: see :class:`Create`.
+        :raises ValueError: the options exclude each other.
+        :raises BadArgumentsError: ``ttl`` is not a number above 0.
+        """
         self.operations.append(Create(path, data, **options))
 
     def delete(self, path: str, *, version: int = -1) -> None:
-        """Its result is None."""
+        """Delete a znode whose data has this version (-1: any). The result is None."""
         self.operations.append(Delete(path, version))
 
     def set(self, path: str, data: bytes | None, *, version: int = -1) -> None:
-        """Its result is the Stat."""
+        """Replace data that has this version (-1: any). The result is the Stat."""
         self.operations.append(SetData(path, data, version))
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """The znode exists, with this version of its data (-1: any). Its result is None."""
+        """Demand that the znode exists and that its data has this version (-1: any). The result is None."""
         self.operations.append(Check(path, version))
 
     async def commit(self) -> list[Any]:
-        """Carry it out and return the results in order. Raises the error of the operation that failed, whose
-        ``index`` says which it was."""
+        """Carry out the operations and return their results in order.
+
+        :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
+        """
         self.results = await self._commit(self.operations)
         return self.results
 

@@ -1,4 +1,4 @@
-"""The watches a user holds in hand."""
+"""Watches as users hold them: values, no callbacks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from .operations import client_path, server_path
 from .registry import WatchRegistry
 
 _LONGEST_BACKLOG = 4 * 2**20
-"""How many characters the paths of unread events may have together."""
+"""How many characters the paths of unread events may have together: a bound for what a slow reader costs."""
 
 
 class Watch:
-    """A one-shot watch, armed by a read: it fires once, at the first change after what the read returned.
+    """A one-shot watch, armed by a read. It fires once, at the first change after the state that was read.
 
-    It survives reconnects: what happened meanwhile is reported then. Waiting may be cancelled and resumed;
-    it is leaving the block, or :meth:`cancel`, that removes the watch:
+    It survives reconnects: a change that happened meanwhile is reported after them. A wait may be cancelled
+    and begun again. Leaving the block, or :meth:`cancel`, removes the watch:
 
         data, stat, watch = await zk.get_and_watch("/config")
         with watch:
             await watch.wait()
 
-    :ivar path: the znode watched.
+    :ivar path: the znode that is watched.
+    :ivar prefix: the chroot, ``""`` for none.
+    :ivar server_path: the path of the znode at the server.
     :ivar event: what it fired with; None until then.
+    :ivar cancelled: whether it was cancelled before it fired.
+    :raises BadArgumentsError: the path is malformed.
     """
 
     def __init__(self, path: str, prefix: str, registry: WatchRegistry) -> None:
@@ -42,9 +46,9 @@ class Watch:
         self._over = trio.Event()
 
     async def wait(self) -> Event:
-        """Wait until it fires: with a :class:`WatchEvent`, or with :class:`Missed` when the session expired.
+        """Wait until it fires, with a :class:`WatchEvent`, or with :class:`Missed` if the session expired.
 
-        Raises :class:`ClosingError` when the watch was cancelled or the client closed.
+        :raises ClosingError: the watch was cancelled, or the client was closed.
         """
         await self._over.wait()
         if self.event is None:
@@ -53,7 +57,7 @@ class Watch:
         return self.event
 
     def cancel(self) -> None:
-        """Remove the watch. The server is told when it was the last on this path."""
+        """Remove the watch: from the server, too, if it was the last on this path."""
         if not self._over.is_set():
             self.cancelled = True
             self.end(ClosingError(self.path, "the watch was cancelled"))
@@ -68,13 +72,13 @@ class Watch:
         self.cancel()
 
     def deliver(self, event: Event) -> None:
-        """Called by the registry."""
+        """Fire. Called by the registry."""
         if not self._over.is_set():
             self.event = localised(event, self.path, self.prefix)
             self._over.set()
 
     def end(self, error: Exception) -> None:
-        """Called by the registry when nothing will be reported any more."""
+        """Called by the registry when no event will come any more."""
         self._error = error
         self._over.set()
 
@@ -82,13 +86,19 @@ class Watch:
 class WatchStream:
     """The events of a persistent watch, as an async iterator.
 
-    Between :class:`WatchEvent` there may be a :class:`Missed`: changes may have gone unreported, and what one
-    follows is to be read again. It comes after a reconnect, after the start of a new session, and in place
-    of everything unread once more than ``buffer`` events are waiting, or events whose paths have more than
-    4 Mi characters together. In each case the watch is armed before
-    it is delivered, so that a read made then leaves no gap.
+    A :class:`Missed` among them means that changes may be unreported: read again what you follow. It comes
 
-    :ivar path: the path watched.
+    * after a reconnect and at the start of a new session;
+    * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the
+      unread events have more than 4 Mi characters together.
+
+    The watch is armed before a Missed is delivered, so a read made then leaves no gap.
+
+    :param buffer: how many unread events are kept.
+    :ivar path: the path that is watched.
+    :ivar prefix: the chroot, ``""`` for none.
+    :ivar server_path: the path at the server.
+    :raises BadArgumentsError: the path is malformed.
     """
 
     def __init__(self, path: str, prefix: str, registry: WatchRegistry, buffer: int) -> None:
@@ -106,7 +116,10 @@ class WatchStream:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event. Raises :class:`ClosingError` once the client or the watch is closed."""
+        """Wait for the next event.
+
+        :raises ClosingError: the client was closed, and no event is left.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._events:
             if self._error is not None:
@@ -120,7 +133,7 @@ class WatchStream:
         return event
 
     def deliver(self, event: Event) -> None:
-        """Called by the registry."""
+        """Keep an event until it is read. Called by the registry."""
         event = localised(event, self.path, self.prefix)
         self._characters += len(event.path)
         if len(self._events) >= self._buffer or self._characters > _LONGEST_BACKLOG:
@@ -131,12 +144,12 @@ class WatchStream:
         self._wakeup.set()
 
     def end(self, error: Exception) -> None:
-        """Called when nothing will be reported any more; what came before is still handed out."""
+        """Called by the registry when no event will come any more. Unread events can still be read."""
         self._error = error
         self._wakeup.set()
 
     def leave(self) -> None:
-        """Remove the watch. The server is told when it was the last on this path."""
+        """Remove the watch: from the server, too, if it was the last on this path."""
         self._registry.leave(self.server_path, self)
 
 

@@ -10,6 +10,8 @@ this process, and a client connected to it. No Java, no container, nothing to cl
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 from kazoo.client import KazooClient
@@ -78,6 +80,32 @@ def test_what_a_client_must_not_assume(zk_server: EmbeddedServer, zk_client: Kaz
     with zk_server.fault(op="set_data", path="/counter", when="before"), pytest.raises(ConnectionLoss):
         zk_client.set("/counter", b"2")
     assert zk_server.dump()["/counter"] == b"1"
+
+
+def test_the_second_request_comes_first(
+    zk_server: EmbeddedServer, zk_client: KazooClient, other_client: KazooClient
+) -> None:
+    """Two requests change places on their way, as on a slow network: who asks first is served last."""
+    zk_client.ensure_path("/queue")
+    hold = zk_server.hold("request", op="create", path="/queue/*")
+    first = zk_client.create_async("/queue/n-", sequence=True)
+    wait_until(lambda: len(zk_server.held()) == 1)
+    second = other_client.create_async("/queue/n-", sequence=True)
+    wait_until(lambda: len(zk_server.held()) == 2)
+
+    earlier, later = zk_server.held()
+    zk_server.release(later.number, earlier.number)
+
+    assert (first.get(10), second.get(10)) == ("/queue/n-0000000001", "/queue/n-0000000000")
+    zk_server.stop_holding(hold)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll: a client in a thread of its own sends when it likes."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 10 s"
+        time.sleep(0.001)
 
 
 def test_time_passes_when_you_say_so(zk_server: EmbeddedServer, zk_client: KazooClient) -> None:

@@ -8,6 +8,7 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
         ...
 """
 
+from ..protocol.layouts import ContenderKind
 from .barrier import Barrier
 from .base.creating import Parents
 from .base.following import watch_children, watch_node
@@ -37,7 +38,7 @@ from .locks.acquiring import Grants
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock, LockRegistry, LockStatistics, contenders, revoke
 from .locks.multi_lock import MultiLock
-from .locks.names import ContenderKind, LockLayout
+from .locks.role import LockLayout
 from .locks.rwlock import RWLock, WriteGrant
 from .locks.semaphore import LeaseHolder, Semaphore
 from .locks.single_node import SingleNodeLock

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper, paths
 from .base.bound import Bound
-from .base.creating import CreateOptions, Parents
+from .base.creating import Parents, ZnodeOptions
 from .base.running import steady
 
 
@@ -39,7 +39,7 @@ class Barrier:
         paths.validate_path(path)
         self.zk = zk
         self.path = path
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -84,7 +84,7 @@ class Barrier:
     async def wait(self) -> None:
         """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
         while True:
-            stat, watch = await steady(self.zk, lambda: self.zk.exists(self.path, watch=True))
+            stat, watch = await steady(self.zk, lambda: self.zk.exists_and_watch(self.path))
             with watch:
                 if stat is None:
                     return

@@ -40,7 +40,7 @@ from ..client import (
 )
 from .base.blocks import TaskBlocks
 from .base.bound import Bound, first_of
-from .base.creating import CreateOptions, Parents, create_ephemeral
+from .base.creating import Parents, ZnodeOptions, create_ephemeral
 from .base.hold import Hold
 from .errors import BarrierBroken, LockLost, LossReason
 
@@ -95,7 +95,7 @@ class DoubleBarrier:
         self.path = path
         self.n = n
         self._data = data
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._blocks: TaskBlocks[str] = TaskBlocks()
 
     def __repr__(self) -> str:
@@ -222,10 +222,9 @@ class _Member:
         return False
 
     async def _begin_round(self) -> int | None:
-        create = self._zk.create
         try:
             _, stat = await self.bound.repeat(
-                lambda: create(self._ready, acl=self._barrier._options.acl, include_stat=True)
+                lambda: self._zk.create_with_stat(self._ready, acl=self._barrier._options.acl)
             )
         except (NodeExistsError, NoNodeError):
             return await self._present_round()
@@ -316,7 +315,7 @@ class _Member:
         return [name for name in names if name != READY]
 
     async def _look(self, path: str) -> tuple[Stat | None, Watch]:
-        return await self.bound.repeat(lambda: self._zk.exists(path, watch=True))
+        return await self.bound.repeat(lambda: self._zk.exists_and_watch(path))
 
     async def _stat(self, path: str) -> Stat | None:
         return await self.bound.repeat(lambda: self._zk.exists(path))

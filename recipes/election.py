@@ -18,13 +18,14 @@ from typing import Literal, NoReturn, Unpack
 import attrs
 
 from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper, paths
+from ..protocol.layouts import ContenderKind, ContenderName, in_order
 from .base.following import Latest
 from .base.words import check_options, check_word
 from .errors import LockLost, LockRevoked
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
-from .locks.names import DEFAULT_KINDS, ContenderKind, ContenderName, LockLayout, Purpose, in_order
 from .locks.options import ElectionOptions
+from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
 """Which candidates ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
@@ -158,14 +159,14 @@ class LeaderElection:
                 first = _first_of(await zk.get_children(path))
                 if first is not None:
                     child = paths.join(path, first.name)
-                    data, stat, watch = await zk.get(child, watch=True)
+                    data, stat, watch = await zk.get_and_watch(child)
                     leader = Contender(child, first.name, first.kind, first.sequence, data or b"", stat)
                     return leader, stat.mzxid, watch
-                names, watch = await zk.get_children(path, watch=True)
+                names, watch = await zk.get_children_and_watch(path)
                 if _first_of(names) is None:
                     return None, None, watch
             except NoNodeError:
-                missing, watch = await zk.exists(path, watch=True)
+                missing, watch = await zk.exists_and_watch(path)
                 if missing is None:
                     return None, None, watch
             watch.cancel()

@@ -127,7 +127,7 @@ class Partitioner(Running):
         :raises RuntimeError: the partitioner's block was left, or not entered yet.
         """
         if self._block is None:
-            raise RuntimeError(f"{self!r} is at work in its block only")
+            raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")
         while True:
             complete = False
             try:

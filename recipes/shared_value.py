@@ -40,7 +40,7 @@ from ..client import (
 )
 from ..protocol.paths import validate_path
 from .base.bound import Bound
-from .base.creating import CreateOptions, Parents
+from .base.creating import Parents, ZnodeOptions
 from .base.following import Latest, watch_node
 from .base.running import steady
 from .codecs import RAW, Codec
@@ -145,7 +145,7 @@ class SharedValue(Generic[T]):
         self.zk = zk
         self.path = path
         self._codec: Codec[T] = codec
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._markers = Markers(zk, path, self._options.acl) if exactly_once else None
 
     def __repr__(self) -> str:

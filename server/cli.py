@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ..protocol.version import __version__
 from . import logs
 from .core.failures import report
+from .core.memory import reserve
 from .later import import_later
 from .net import descriptors
 
@@ -121,6 +122,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
+    reserve.hold()
     refused = trio.run(_serve, settings)
     logs.flush(at_end=True)
     if isinstance(refused, _Refusal):

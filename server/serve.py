@@ -21,10 +21,11 @@ from ..protocol.records import Id
 from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
+from .core.memory import reserve
 from .monitoring import words
-from .net.clock import Clock, milliseconds
+from .net.clock import Clock
 from .net.listening import serve_clients
-from .net.service import SLICE, Service
+from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ class Server:
                 self.receive()  # what has arrived already counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
+                if reserve.look():
+                    self.service.unread.disconnect_largest()
+                    self.flush()
+                    reserve.look()
                 deadline = self.service.next_deadline()
             except Exception:
                 report("what has fallen due is done in part")

@@ -13,7 +13,7 @@ import attrs
 
 from ...protocol.version import __version__
 from ...recipes.base.hold import Suspended
-from ...recipes.locks.names import LockLayout
+from ...recipes.locks.role import LockLayout
 from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
 from ..status import Failure
 

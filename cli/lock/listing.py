@@ -10,10 +10,11 @@ from itertools import chain
 import attrs
 
 from ...client import ZooKeeper
+from ...protocol.layouts import ContenderKind
 from ...protocol.paths import join
 from ...recipes.locks.lock import Contender, contenders
-from ...recipes.locks.names import ContenderKind
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
+from ..units import age
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
@@ -126,15 +127,6 @@ def entries(found: Sequence[Contender]) -> list[Entry]:
         else:
             merged.append(entry)
     return merged
-
-
-def age(seconds: float) -> str:
-    """A length of time, in two units at most. The clocks of two machines may differ: never negative."""
-    whole = max(0, round(seconds))
-    for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller} {name}"
-    return f"{whole} s"
 
 
 def table(path: str, found: Survey, now: float) -> str:

@@ -19,11 +19,12 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any
+from typing import TypedDict
 
 import trio
 
 from ...client import ZooKeeper, ZooKeeperError
+from ...recipes.base.hold import Suspended
 from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
 from ...recipes.locks.grant import Grant
 from ...recipes.locks.lock import Lock
@@ -186,9 +187,17 @@ class Job:
         return f"{self.options.path} is held by {found.holders[0].describe(time.time())}{others}"
 
 
+class _HoldOptions(TypedDict):
+    """The options that locks and semaphores share."""
+
+    data: bytes
+    suspended: Suspended
+    margin: float
+
+
 def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Grant]:
     """The block that holds the lock, the read lock or the semaphore."""
-    hold_options: dict[str, Any] = {
+    hold_options: _HoldOptions = {
         "data": options.data,
         "suspended": options.suspended,
         "margin": (_CLOCK_MARGIN + _TIME_TO_END) * zk.session.negotiated_timeout,

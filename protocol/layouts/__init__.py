@@ -8,21 +8,22 @@ directories, hands them in, and takes the answer out.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 """
 
-from .directories import Directory, Layout, Shape, parts, recognise
-from .names import Kind, Library, Place, parse, queue
+from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
+from .names import ContenderKind, ContenderName, Library, in_order, parse
 from .waiting import Child, Contender
 
 __all__ = [
     "Child",
     "Contender",
+    "ContenderKind",
+    "ContenderName",
     "Directory",
-    "Kind",
     "Layout",
     "Library",
-    "Place",
     "Shape",
+    "in_order",
+    "may_be_lock",
     "parse",
     "parts",
-    "queue",
     "recognise",
 ]

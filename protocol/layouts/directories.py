@@ -4,7 +4,9 @@
 what was read of the znodes. The first rule that matches decides:
 
 1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it; those of ``locks``
-   wait, the first of them for a lease (recipe-rules.md B.5).
+   wait, the first of them for a lease (recipe-rules.md B.5). That one has created its lease already, and
+   waits until there are no more of them than may be: what its session has created in ``leases`` since it
+   is the first in ``locks`` is not held yet.
 2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
@@ -36,6 +38,7 @@ from .names import (
     QUEUE_ITEMS,
     Library,
     owner,
+    parse,
 )
 from .waiting import LAST_SEQUENCE, Child, Contender, contenders
 
@@ -94,6 +97,8 @@ class Layout:
 
 Directories = Mapping[str, Directory]
 _GATE = "-__lock__"
+_READY = {"ready", "sentinel"}
+"""What lets the members of a double barrier pass, Curator's or kazoo's, and aiozk's."""
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -109,6 +114,21 @@ def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
     if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # nobody may hold a lease at the moment
         return (path + _GATE,)
     return ()
+
+
+def may_be_lock(names: Iterable[str]) -> bool:
+    """Whether somebody may hold or wait for something in a directory, by the names of its children alone.
+
+    It saves reading the others: groups and queues are among those, and what has no children.
+    """
+    present = set(names)
+    return (
+        {"locks", "leases"} <= present
+        or "lease_holder" in present
+        or not present.isdisjoint(_LEADERS)
+        or owner(BARRIER_MEMBERS, present - _READY) is not None
+        or any(map(parse, present))
+    )
 
 
 def recognise(path: str, directories: Directories) -> Layout | None:
@@ -133,15 +153,22 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
     if any(holder.role != "lease" for holder in holders):
         return None
     remarks = [f"Curator counts {name}, which is no lease, as a lease." for name in foreign]
+    waiters = _at_gate(gate)
     return Layout(
         Shape.SEMAPHORE,
-        tuple(holders),
-        _at_gate(gate),
+        tuple(holder for holder in holders if not (waiters and _is_created_by(waiters[0], holder))),
+        waiters,
         parts=parts(path, ("locks", "leases")),
         unknown=tuple(foreign),
         remarks=(*_complaints(holders), *remarks),
         library=Library.CURATOR,
     )
+
+
+def _is_created_by(waiter: Contender, lease: Contender) -> bool:
+    """Whether who is the first at the gate has created a lease there."""
+    gate, own = waiter.child.stat, lease.child.stat
+    return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
 def _at_gate(gate: Directory | None) -> tuple[Contender, ...]:
@@ -232,7 +259,7 @@ def _complaints(found: Iterable[Contender]) -> list[str]:
 
 def _double_barrier(path: str, directories: Directories) -> Layout | None:
     names = directories[path].children.keys()
-    members = names - {"ready", "sentinel"}
+    members = names - _READY
     library = owner(BARRIER_MEMBERS, members)
     if library is None or (library is Library.KAZOO and members == names):
         return None  # 32 hex digits alone: see the next rule

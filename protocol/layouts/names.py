@@ -31,8 +31,8 @@ class Library(enum.StrEnum):
     HBASE = "HBase"
 
 
-class Kind(enum.Enum):
-    """What a contender is, by the marker in its name."""
+class ContenderKind(enum.Enum):
+    """The kind of a contender, by the marker in its name."""
 
     CURATOR_LOCK = "-lock-"  # and go-zookeeper's
     CURATOR_READ = "__READ__"
@@ -50,8 +50,8 @@ class Kind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """Whether it is a reader, which only writers have to wait for."""
-        return self in (Kind.CURATOR_READ, Kind.KAZOO_READ, Kind.AIOZK_READ)
+        """Whether this is a reader: only writers wait for readers."""
+        return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
     @property
     def role(self) -> str:
@@ -60,22 +60,22 @@ class Kind(enum.Enum):
 
 
 _MARKED = [
-    Kind.CURATOR_LOCK,
-    Kind.CURATOR_READ,
-    Kind.CURATOR_WRITE,
-    Kind.CURATOR_LATCH,
-    Kind.CURATOR_LEASE,
-    Kind.KAZOO_LOCK,
-    Kind.KAZOO_READ,
+    ContenderKind.CURATOR_LOCK,
+    ContenderKind.CURATOR_READ,
+    ContenderKind.CURATOR_WRITE,
+    ContenderKind.CURATOR_LATCH,
+    ContenderKind.CURATOR_LEASE,
+    ContenderKind.KAZOO_LOCK,
+    ContenderKind.KAZOO_READ,
 ]
-_AIOZK = {kind.value: kind for kind in Kind if kind.name.startswith("AIOZK")}
-# Ten characters with the sign, but the lowest numbers have eleven (recipe-rules.md 0.5).
+_AIOZK = {kind.value: kind for kind in ContenderKind if kind.name.startswith("AIOZK")}
+# 10 characters with the sign; the lowest negative numbers have 11 (recipe-rules.md 0.5).
 NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _OTHERS = [
     (re.compile(r"(?P<label>[^-]+)-[0-9a-f]{32}-(?P<number>.*)"), None),
-    (re.compile(r"x-\d+-(?P<number>.*)"), Kind.ZOOKEEPER_LOCK),
-    (re.compile(r"n_(?P<number>.*)"), Kind.ZOOKEEPER_CANDIDATE),
+    (re.compile(r"x-\d+-(?P<number>.*)"), ContenderKind.ZOOKEEPER_LOCK),
+    (re.compile(r"n_(?P<number>.*)"), ContenderKind.ZOOKEEPER_CANDIDATE),
 ]
 _ATTEMPT = re.compile(
     r"_c_(?P<u36>[0-9a-f-]{36})-|_c_(?P<go>[0-9a-f]{32})-|(?P<ours>z)?(?P<h32>[0-9a-f]{32})__"
@@ -83,18 +83,21 @@ _ATTEMPT = re.compile(
 
 
 @attrs.frozen
-class Place:
-    """A contender's place in the queue."""
+class ContenderName:
+    """The name of a contender's znode, taken apart.
+
+    :ivar sequence: its number; the lowest number stands first.
+    """
 
     name: str
-    kind: Kind
+    kind: ContenderKind
     sequence: int
 
     @property
     def library(self) -> Library:
         """Whose name it is."""
         match = _ATTEMPT.match(self.name)
-        if match and match["go"] and self.kind is Kind.CURATOR_LOCK:
+        if match and match["go"] and self.kind is ContenderKind.CURATOR_LOCK:
             return Library.GO
         if match and match["ours"]:
             return Library.PYZK
@@ -110,34 +113,34 @@ class Place:
         return (match["u36"] or match["h32"] or self.name).replace("-", "") if match else self.name
 
 
-def parse(name: str) -> Place | None:
-    """Read the name of a child; None if it is not that of a contender."""
+def parse(name: str) -> ContenderName | None:
+    """Read the name of a child. Returns None if it is not the name of a contender."""
     at, kind = max(((name.rfind(kind.value), kind) for kind in _MARKED), key=lambda found: found[0])
     if at >= 0:
-        return _place(name, kind, name[at + len(kind.value) :])
+        return _contender(name, kind, name[at + len(kind.value) :])
     for pattern, other in _OTHERS:
         if match := pattern.fullmatch(name):
             found = other or _AIOZK.get(match["label"])
-            return _place(name, found, match["number"]) if found else None
+            return _contender(name, found, match["number"]) if found else None
     return None
 
 
-def _place(name: str, kind: Kind, number: str) -> Place | None:
-    return Place(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
+def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | None:
+    return ContenderName(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
 
 
-def queue(names: Iterable[str]) -> tuple[list[Place], list[str]]:
-    """The contenders among some names, first come first, and the names that belong to nobody known."""
-    places, unknown = [], []
+def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
+    """The contenders among some names, the first one first; and the names that no known library uses."""
+    contenders, unknown = [], []
     for name in names:
-        place = parse(name)
-        if place is None:
+        contender = parse(name)
+        if contender is None:
             unknown.append(name)
         else:
-            places.append(place)
-    # A reader that was a writer has its number (recipe-rules.md B.4): the order of the two does not matter.
-    places.sort(key=lambda place: (place.sequence, place.name))
-    return places, sorted(unknown)
+            contenders.append(contender)
+    # A reader that was a writer has the writer's number (recipe-rules.md B.4): their order does not matter.
+    contenders.sort(key=lambda contender: (contender.sequence, contender.name))
+    return contenders, sorted(unknown)
 
 
 # --- names that are not those of contenders ----------------------------------------------------------------

@@ -22,7 +22,7 @@ from itertools import groupby
 import attrs
 
 from ..records import Stat
-from .names import Kind, Library, Place, queue
+from .names import ContenderKind, ContenderName, Library, in_order
 
 LAST_SEQUENCE = 2**31 - 1
 """From here on the server gives every contender the same number (recipe-rules.md 0.4)."""
@@ -73,92 +73,107 @@ class Contender:
         return self.child.stat.ephemeralOwner if self.child.stat else None
 
 
-_ALL = frozenset(Kind) - {Kind.CURATOR_LATCH, Kind.CURATOR_LEASE}
-_GO = frozenset({Kind.CURATOR_LOCK, Kind.CURATOR_READ, Kind.CURATOR_WRITE, Kind.KAZOO_LOCK, Kind.KAZOO_READ})
-_LOOKS_AT: Mapping[Kind, frozenset[Kind]] = {
-    Kind.CURATOR_LOCK: frozenset({Kind.CURATOR_LOCK}),
-    Kind.CURATOR_READ: frozenset({Kind.CURATOR_WRITE}),
-    Kind.CURATOR_WRITE: frozenset({Kind.CURATOR_READ, Kind.CURATOR_WRITE}),
-    Kind.CURATOR_LATCH: frozenset({Kind.CURATOR_LATCH}),
-    Kind.CURATOR_LEASE: frozenset(),
-    Kind.KAZOO_LOCK: frozenset({Kind.KAZOO_LOCK, Kind.KAZOO_READ}),
-    Kind.KAZOO_READ: frozenset({Kind.KAZOO_LOCK}),
-    Kind.AIOZK_LOCK: frozenset(Kind),
-    Kind.AIOZK_READ: frozenset({Kind.AIOZK_WRITE}),
-    Kind.AIOZK_WRITE: frozenset(Kind),
-    Kind.AIOZK_CANDIDATE: frozenset(Kind),
-    Kind.ZOOKEEPER_LOCK: frozenset(
-        {Kind.CURATOR_LOCK, Kind.CURATOR_LATCH, Kind.ZOOKEEPER_LOCK, Kind.ZOOKEEPER_CANDIDATE}
-        | {kind for kind in Kind if kind.name.startswith("AIOZK")}
+_ALL = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, ContenderKind.CURATOR_LEASE}
+_GO = frozenset(
+    {
+        ContenderKind.CURATOR_LOCK,
+        ContenderKind.CURATOR_READ,
+        ContenderKind.CURATOR_WRITE,
+        ContenderKind.KAZOO_LOCK,
+        ContenderKind.KAZOO_READ,
+    }
+)
+_LOOKS_AT: Mapping[ContenderKind, frozenset[ContenderKind]] = {
+    ContenderKind.CURATOR_LOCK: frozenset({ContenderKind.CURATOR_LOCK}),
+    ContenderKind.CURATOR_READ: frozenset({ContenderKind.CURATOR_WRITE}),
+    ContenderKind.CURATOR_WRITE: frozenset({ContenderKind.CURATOR_READ, ContenderKind.CURATOR_WRITE}),
+    ContenderKind.CURATOR_LATCH: frozenset({ContenderKind.CURATOR_LATCH}),
+    ContenderKind.CURATOR_LEASE: frozenset(),
+    ContenderKind.KAZOO_LOCK: frozenset({ContenderKind.KAZOO_LOCK, ContenderKind.KAZOO_READ}),
+    ContenderKind.KAZOO_READ: frozenset({ContenderKind.KAZOO_LOCK}),
+    ContenderKind.AIOZK_LOCK: frozenset(ContenderKind),
+    ContenderKind.AIOZK_READ: frozenset({ContenderKind.AIOZK_WRITE}),
+    ContenderKind.AIOZK_WRITE: frozenset(ContenderKind),
+    ContenderKind.AIOZK_CANDIDATE: frozenset(ContenderKind),
+    ContenderKind.ZOOKEEPER_LOCK: frozenset(
+        {
+            ContenderKind.CURATOR_LOCK,
+            ContenderKind.CURATOR_LATCH,
+            ContenderKind.ZOOKEEPER_LOCK,
+            ContenderKind.ZOOKEEPER_CANDIDATE,
+        }
+        | {kind for kind in ContenderKind if kind.name.startswith("AIOZK")}
     ),
-    Kind.ZOOKEEPER_CANDIDATE: frozenset({Kind.ZOOKEEPER_CANDIDATE}),
+    ContenderKind.ZOOKEEPER_CANDIDATE: frozenset({ContenderKind.ZOOKEEPER_CANDIDATE}),
 }
-_COMPARES_TEXT = frozenset({Kind.CURATOR_LOCK, Kind.CURATOR_WRITE, Kind.CURATOR_LATCH})
+_COMPARES_TEXT = frozenset(
+    {ContenderKind.CURATOR_LOCK, ContenderKind.CURATOR_WRITE, ContenderKind.CURATOR_LATCH}
+)
 
 
-def looks_at(place: Place) -> frozenset[Kind]:
+def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
     """The kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
-    match place.library:
+    match name.library:
         case Library.PYZK:
-            return frozenset(kind for kind in _ALL if not (kind.shared and place.kind.shared))
+            return frozenset(kind for kind in _ALL if not (kind.shared and name.kind.shared))
         case Library.GO:
             return _GO
         case _:
-            return _LOOKS_AT[place.kind]
+            return _LOOKS_AT[name.kind]
 
 
 def contenders(children: Mapping[str, Child]) -> tuple[list[Contender], list[str]]:
     """The contenders among the children, first come first, and the names that are nobody's known."""
-    places, unknown = queue(children)
+    names, unknown = in_order(children)
     found: list[Contender] = []
-    nearest: dict[Kind, tuple[Place, Contender]] = {}
-    """By kind: the last place before the present number."""
-    for group in _by_sequence(_by_contender(places)):
+    nearest: dict[ContenderKind, tuple[ContenderName, Contender]] = {}
+    """By kind: the last name before the present number."""
+    for group in _by_sequence(_by_contender(names)):
         arrived = [_contender(own, children, unknown, nearest) for own in group]
         found += arrived
         for own, contender in zip(group, arrived, strict=True):
-            for place in own:
-                nearest[place.kind] = place, contender
+            for name in own:
+                nearest[name.kind] = name, contender
     return found, unknown
 
 
-def _by_contender(places: Iterable[Place]) -> list[list[Place]]:
-    """The places of each contender, in the order of their first; ours may have two."""
-    places = list(places)
-    ours = {place.attempt for place in places if place.library is Library.PYZK}
-    grouped: dict[str, list[Place]] = {}
-    for place in places:
-        grouped.setdefault(place.attempt if place.attempt in ours else place.name, []).append(place)
+def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
+    """The names of each contender, in the order of their first; ours may have two."""
+    names = list(names)
+    ours = {name.attempt for name in names if name.library is Library.PYZK}
+    grouped: dict[str, list[ContenderName]] = {}
+    for name in names:
+        grouped.setdefault(name.attempt if name.attempt in ours else name.name, []).append(name)
     return list(grouped.values())
 
 
-def _by_sequence(grouped: Iterable[list[Place]]) -> Iterable[list[list[Place]]]:
+def _by_sequence(grouped: Iterable[list[ContenderName]]) -> Iterable[list[list[ContenderName]]]:
     for _, group in groupby(grouped, key=lambda own: own[0].sequence):
         yield list(group)
 
 
 def _contender(
-    own: Sequence[Place],
+    own: Sequence[ContenderName],
     children: Mapping[str, Child],
     unknown: Sequence[str],
-    nearest: Mapping[Kind, tuple[Place, Contender]],
+    nearest: Mapping[ContenderKind, tuple[ContenderName, Contender]],
 ) -> Contender:
-    seen = looks_at(next((place for place in own if place.library is Library.PYZK), own[0]))
+    seen = looks_at(next((name for name in own if name.library is Library.PYZK), own[0]))
     before = [
         found for kind, found in nearest.items() if kind in seen and found[0].sequence < own[0].sequence
     ]
     contender = Contender(
-        names=tuple(place.name for place in own),
+        names=tuple(name.name for name in own),
         role=own[0].kind.role,
-        library=Library.PYZK if any(place.library is Library.PYZK for place in own) else own[0].library,
+        library=Library.PYZK if any(name.library is Library.PYZK for name in own) else own[0].library,
         sequence=own[0].sequence,
         child=children[own[0].name],
     )
     if before:
-        place, other = max(before, key=lambda found: (found[0].sequence, found[0].name))
+        nearest_name, other = max(before, key=lambda found: (found[0].sequence, found[0].name))
         is_downgrade = contender.shared and not other.waits_for and other.session == contender.session
         if not (is_downgrade and other.session):
-            return attrs.evolve(contender, waits_for=place.name)
+            return attrs.evolve(contender, waits_for=nearest_name.name)
     if own[0].kind in _COMPARES_TEXT and contender.library is Library.CURATOR:
         digits = f"{own[0].sequence:010d}"
         return attrs.evolve(contender, waits_for=next((name for name in unknown if name < digits), None))

@@ -1,4 +1,13 @@
-"""Calls that belong to one session."""
+"""Calls that belong to one session (recipe-rules.md D.1.9, trap E-16).
+
+The rules:
+
+* Work that began in one session does not go on in the next as if nothing had happened. A :class:`Bound`
+  makes its calls in the session in which it was made; when that session has ended, they raise
+  :class:`SessionExpiredError`.
+* A lost connection ends nothing: calls are repeated until they are answered, in the same session.
+* Nothing begins to be held with a lease that is nearly over.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +28,15 @@ from ...client import (
 
 T = TypeVar("T")
 
-_FRESH = 0.3
-"""Of the session timeout: nothing begins to be held with a lease that is shorter."""
+_LEAST_LEASE = 0.3
+"""Fraction of the session timeout: :meth:`Bound.confirm` waits for a lease of at least this length. It is
+more than the default margin of a hold, so that a hold is not lost as it begins."""
 
 
 class Bound:
-    """Calls that are made in the session that was there when this was made, and in no other: what was begun
-    in one session must not go on in the next as if nothing had happened (recipe-rules.md D.1.9, trap E-16).
+    """Calls in the present session of a client, and in no later one.
 
-    :ivar generation: of that session.
+    :ivar generation: the generation of that session.
     """
 
     def __init__(self, zk: ZooKeeper) -> None:
@@ -41,24 +50,36 @@ class Bound:
         return session.generation != self.generation or session.state is SessionState.EXPIRED
 
     def check(self) -> None:
-        """Raises :class:`SessionExpiredError` if the session has ended."""
+        """Check that the session has not ended.
+
+        :raises SessionExpiredError: it has.
+        """
         if self.over:
             raise SessionExpiredError
 
     async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call that may be carried out twice until it is answered."""
+        """Repeat a call until it is answered. The server may carry it out more than once.
+
+        :raises SessionExpiredError: the session has ended.
+        :raises ZooKeeperError: the server refuses the call.
+        """
         return await repeat(self.zk, call, self.generation)
 
     async def reconnected(self) -> None:
-        """Wait until requests are being served, in this same session."""
+        """Wait until the session is connected.
+
+        :raises SessionExpiredError: the session has ended.
+        :raises ClosingError: the client was closed.
+        """
         await self.zk.session.wait_connected()
         self.check()
 
     async def confirm(self) -> None:
-        """Wait until the session's lease is long enough to hold something. As a rule it is; who has only
-        pinged for long needs one answer of the leader.
+        """Wait until the session's lease is long enough to hold something. Usually it is. A client that has
+        only sent pings for a while waits for one answer of the leader.
 
-        Raises :class:`SessionExpiredError`, :class:`ClosingError`.
+        :raises SessionExpiredError: the session has ended.
+        :raises ClosingError: the client was closed.
         """
         session = self.zk.session
         moved = trio.Event()
@@ -70,7 +91,7 @@ class Bound:
 
         def is_long_enough() -> bool:
             left = session.lease_deadline() - trio.current_time()
-            return left >= _FRESH * session.negotiated_timeout
+            return left >= _LEAST_LEASE * session.negotiated_timeout
 
         if is_long_enough():
             return
@@ -92,8 +113,8 @@ class Bound:
 
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Wait until one of several waits is over, and cancel the others. A wait for something of a client that
-    is closed, or of a session that has ended, is over too."""
+    """Wait until one of several waits is over, and cancel the others. A wait is over too when it raises
+    because the client was closed, the session has ended, or the connection was lost."""
     async with trio.open_nursery() as nursery:
 
         async def run(wait: Callable[[], Awaitable[object]]) -> None:

@@ -1,7 +1,15 @@
-"""Creating znodes so that exactly one comes of it, whatever happens to the connection or to the caller.
+"""Creating ephemeral znodes exactly once, whatever happens to the connection or to the caller
+(recipe-rules.md 0.10, D.2 step 3).
 
-A create whose reply was lost may have been applied (recipe-rules.md 0.10, D.2 step 3). Here that is always
-found out before anything is repeated; and a caller that is cancelled leaves nothing behind.
+The rules:
+
+* The server may have carried out a create whose reply was lost. So after a lost reply we look for the znode
+  before we create it again.
+* To be found again, a znode has an id in its name that is used for this call alone, or a fixed name and our
+  session as its owner.
+* A caller that is cancelled leaves nothing behind: the client's janitor deletes what was created, or may have
+  been.
+* A missing parent is created, and the create repeated.
 """
 
 from __future__ import annotations
@@ -43,7 +51,7 @@ def _open_by_default(acl: Sequence[ACL] | None) -> Sequence[ACL]:
 
 
 @attrs.frozen
-class CreateOptions:
+class ZnodeOptions:
     """How a recipe creates its znodes.
 
     :ivar parents: what a missing parent is created as.
@@ -60,23 +68,25 @@ class CreateOptions:
         await bound.repeat(lambda: bound.zk.ensure_path(path, container=container, acl=self.acl))
 
 
-DEFAULTS = CreateOptions()
+DEFAULTS = ZnodeOptions()
 
 
 async def create_ephemeral(
-    bound: Bound, path: str, data: bytes = b"", options: CreateOptions = DEFAULTS
+    bound: Bound, path: str, data: bytes = b"", options: ZnodeOptions = DEFAULTS
 ) -> Stat:
-    """Create an ephemeral znode of a fixed name. After a lost reply, a znode that turns out to belong to this
-    session is the one that was asked for.
+    """Create an ephemeral znode of a fixed name. After a lost reply, a znode of that name that belongs to
+    this session is the one that we have created.
 
-    Raises :class:`NodeExistsError` if it belongs to somebody else.
+    :raises NodeExistsError: the znode exists, and belongs to another.
+    :raises SessionExpiredError: the session has ended.
+    :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
     """
     zk = bound.zk
     operation = Create(path, data, options.acl, CreateMode.EPHEMERAL)
     ambiguous = False
 
     def undo(created: Created | None = None) -> None:
-        zk.janitor.delete_own(path)  # others use the name too
+        zk.janitor.delete_own(path)  # other clients use the name too
 
     try:
         while True:
@@ -105,9 +115,9 @@ async def create_ephemeral(
 
 @attrs.frozen
 class Created:
-    """Sequential znodes of this session.
+    """Znodes that :func:`create_identified` has created.
 
-    :ivar stat: of the first; None where the server did not say.
+    :ivar stat: the Stat of the first one; None after a transaction, whose reply holds no Stat.
     """
 
     paths: tuple[str, ...]
@@ -119,16 +129,19 @@ async def create_identified(
     parent: str,
     prefixes: Sequence[str],
     data: bytes = b"",
-    options: CreateOptions = DEFAULTS,
+    options: ZnodeOptions = DEFAULTS,
     *,
     sequential: bool = True,
     fence: Check | None = None,
 ) -> Created:
-    """Create ephemeral znodes, sequential ones by default, by names that begin as no other does; several in
-    one transaction.
+    """Create ephemeral znodes whose names begin with an id; several of them in one transaction.
 
-    :param prefixes: the names without the number; each holds an id used for this call alone.
-    :param fence: checked in the same transaction. Where it fails, nothing is created, and its error raised.
+    :param prefixes: the names, without the number that the server adds to them. Each holds an id that is used
+        for this call alone.
+    :param sequential: whether the server adds a number to the names.
+    :param fence: an operation that is checked in the same transaction. If it fails, nothing is created.
+    :raises SessionExpiredError: the session has ended.
+    :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`; or ``fence`` has failed.
     """
     zk = bound.zk
     mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
@@ -172,8 +185,8 @@ async def create_identified(
 async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created | None], object]) -> T:
     """Submit a create and wait for it.
 
-    :param undo: called if the wait is cancelled and something was created; with None where the reply is lost,
-        and it may have been.
+    :param undo: called if the wait is cancelled: with what was created; with None if the reply was lost, and
+        something may have been created.
     """
     bound.check()
     zk = bound.zk
@@ -194,7 +207,7 @@ async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created
 
 
 def _created(result: Any) -> Created:
-    """What a Create, or a Multi of creates behind a check, returns."""
+    """Convert the result of a Create, or of a Multi of creates after a check."""
     if isinstance(result, tuple):
         path, stat = result
         return Created((path,), stat)
@@ -208,7 +221,8 @@ def _may_have_happened(error: Exception) -> bool:
 
 
 async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created | None:
-    """What has come of a create whose reply was lost. Of several of one prefix the first is kept."""
+    """Look for the znodes of a create whose reply was lost. Returns None if not all of them are there. If a
+    prefix has several znodes, the first is kept and the others are deleted."""
     zk = bound.zk
     # The server that we are connected to now may be behind the one that has lost the reply.
     await bound.repeat(lambda: zk.sync(parent))
@@ -229,12 +243,13 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
             zk.janitor.delete(path)
     if len(found) == len(prefixes):
         return Created(tuple(path for path, _ in found), found[0][1])
-    for path, _ in found:  # somebody has deleted part of a transaction
+    for path, _ in found:  # an operator has deleted the others
         zk.janitor.delete(path)
     return None
 
 
 async def _owned(bound: Bound, path: str) -> Stat | None:
-    """The Stat of a znode if it is this session's: one of a session before may still be seen (trap E-04)."""
+    """Return the Stat of a znode if it belongs to this session, else None. The znode of an earlier session of
+    ours may still be there (trap E-04)."""
     stat = await bound.repeat(lambda: bound.zk.exists(path))
     return stat if stat is not None and stat.ephemeralOwner == bound.zk.session.id else None

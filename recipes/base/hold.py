@@ -2,16 +2,17 @@
 
 The rules (recipe-rules.md D.0, D.1.5, D.2):
 
-* A hold is lost when the session has ended, when it may have ended (the *lease* is over, less a margin: see
-  client/lease.py), when the znode that stands for it was deleted, or when the client was closed. It is lost
-  once and for ever.
-* The client keeps the lease while something is held.
-* The code that relies on it runs in :meth:`Hold.scope`, which is cancelled then, before the server can
-  grant the same thing to anybody else; the block raises :class:`LockLost` with the reason. The scope itself
-  has the end of the lease as its deadline. So after a stop of the whole process it is cancelled at once: only
-  a task whose data has arrived meanwhile makes one more step, up to its next checkpoint.
-* What the code raises itself is never hidden: it goes on its way, with the loss as a note. Only that the
-  session has expired says the same as the loss, so it is the cause of the :class:`LockLost` that is raised.
+* A hold is lost when the session has ended; when the session may have ended (the *lease*, less a margin, is
+  over: see client/lease.py); when the znode of the hold was deleted; or when the client was closed. A hold
+  that is lost stays lost.
+* While something is held, the client sends requests that keep the lease long.
+* Code that relies on a hold runs in :meth:`Hold.scope`. When the hold is lost, the scope is cancelled, before
+  the server can grant the same thing to another; the block raises :class:`LockLost` with the reason.
+* The end of the lease is also the deadline of the scope. So when the whole process was stopped for too long,
+  the scope is cancelled at once. Only a task whose data has arrived meanwhile makes one more step, up to its
+  next checkpoint.
+* An error of the code itself is never hidden: it is raised, with the loss as a note. One exception: a
+  :class:`SessionExpiredError` says the same as the loss, so it becomes the cause of the :class:`LockLost`.
 """
 
 from __future__ import annotations
@@ -37,27 +38,32 @@ from ..errors import LockLost, LossReason
 from .bound import Bound, first_of
 
 Suspended = Literal["deadline", "cancel", "ignore"]
-"""What becomes of a hold while there is no connection: it lasts until the lease is over; it is lost at once;
-it lasts until the server says that the session has expired, in which case another may hold the same thing
-before we know."""
+"""When a hold is lost while there is no connection. ``"deadline"``: when the lease is over. ``"cancel"``: at
+once. ``"ignore"``: when the server says that the session has expired; another may hold the same thing before
+that."""
 
 _MARGIN = 0.1
-"""Of the session timeout: for clocks that differ, and for the ms that lease.py leaves open."""
+"""Fraction of the session timeout: the default margin. It covers clocks that run at different speeds, and the
+ms that client/lease.py cannot know."""
+
 _LEAST_MARGIN = 0.05
-"""Seconds."""
+"""Seconds: the least default margin. With a short session timeout a tenth of it would be less than the delays
+of a busy process."""
+
 OnData = Callable[[bytes | None], object]
 
 
 class Hold:
     """Something that a session holds.
 
-    :param path: the znode that stands for it.
-    :param margin: seconds that the lease is taken to be shorter; by default a tenth of the session timeout,
-        and at least 50 ms. Where a session timeout may be shorter than two ticks of the servers, it has to be
-        half a tick. With more than three tenths of the session timeout a hold may be lost as it begins.
+    :param path: the znode of the hold.
+    :param suspended: see :data:`Suspended`.
+    :param margin: seconds by which the lease is taken to be shorter; by default 10 % of the session timeout,
+        and at least 50 ms. If the session timeout may be shorter than two ticks of the servers, use half a
+        tick. With more than 30 % of the session timeout a hold may be lost as it begins.
 
-    :ivar lost: set when it is lost; ``reason`` then says why.
-    :ivar on_data: called with the data of the znode when that has changed.
+    :ivar lost: set when the hold is lost; ``reason`` then says why.
+    :ivar on_data: called with the data of the znode when they have changed.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class Hold:
         self._suspended = suspended
         self._margin = margin
         self._scopes: set[trio.CancelScope] = set()
-        self._node: Watch | None = None
+        self._own_watch: Watch | None = None
         self.on_data: OnData | None = None
         self._guard: tuple[trio.CancelScope, trio.Event] | None = None
         self._stop_keeping: Callable[[], None] = lambda: None
@@ -82,11 +88,12 @@ class Hold:
 
     @property
     def reason(self) -> LossReason | None:
-        """Why it is lost; None if it is not."""
+        """Why the hold is lost; None if it is not lost."""
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
-        """Until when, by ``trio.current_time()``, the session cannot have ended, less the margin."""
+        """Return the time, by ``trio.current_time()``, until which the session cannot have ended, less the
+        margin."""
         session = self._zk.session
         margin = self._margin
         if margin is None:
@@ -96,7 +103,7 @@ class Hold:
     # --- losing it ---------------------------------------------------------------------------------------
 
     def lose(self, error: Exception) -> None:
-        """It is lost: cancel what relies on it, which then raises the error. Only the first time counts."""
+        """Lose the hold: cancel the blocks that rely on it; they raise the error. Later calls do nothing."""
         if self._error is None:
             self._error = error
             self.lost.set()
@@ -104,7 +111,7 @@ class Hold:
                 scope.cancel()
 
     def inspect(self) -> None:
-        """Lose it if what is known now says so. What was given up cannot be lost any more."""
+        """Lose the hold if it is known now to be lost. A hold that was given up cannot be lost any more."""
         reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
@@ -119,14 +126,14 @@ class Hold:
             return LossReason.SUSPENDED
         if trio.current_time() >= self._limit:
             return LossReason.LEASE_EXPIRED
-        event = self._node.event if self._node is not None else None
+        event = self._own_watch.event if self._own_watch is not None else None
         if isinstance(event, WatchEvent) and event.type is EventType.DELETED:
             return LossReason.NODE_DELETED
         return None
 
     def _lease_moved(self) -> None:
-        """Move the deadlines of the scopes. A lease that was over before it moved is over for good: somebody
-        else may hold the same thing since."""
+        """Move the deadlines of the scopes to the new end of the lease. If the lease was over before, the
+        hold is lost: another may have had the same thing in between."""
         self.inspect()
         self._set_limit(self.deadline())
 
@@ -137,13 +144,13 @@ class Hold:
 
     # --- watching over it --------------------------------------------------------------------------------
 
-    def guard(self, node: Watch | None = None, on_data: OnData | None = None) -> None:
-        """Watch over it in the background until :meth:`end` or :meth:`unguard`. Call :meth:`.Bound.confirm`
-        some time before.
+    def guard(self, own_watch: Watch | None = None, on_data: OnData | None = None) -> None:
+        """Watch over the hold in the background until :meth:`end` or :meth:`unguard`. Call
+        :meth:`.Bound.confirm` shortly before.
 
-        :param node: a data watch on its znode.
+        :param own_watch: a data watch on the znode of the hold.
         """
-        self._node = node
+        self._own_watch = own_watch
         self.on_data = on_data
         self._guard = trio.CancelScope(), trio.Event()
         self._over = False
@@ -161,8 +168,9 @@ class Hold:
                     if self.lost.is_set():
                         return
                     waits: list[Callable[[], Awaitable[object]]] = [changed.wait]
-                    if self._node is not None:
-                        waits.append(self._node.wait if self._node.event is None else self._read_again)
+                    own_watch = self._own_watch
+                    if own_watch is not None:
+                        waits.append(own_watch.wait if own_watch.event is None else self._read_again)
                     with trio.move_on_at(self._limit):
                         await first_of(*waits)
         finally:
@@ -170,46 +178,47 @@ class Hold:
             ended.set()
 
     async def _read_again(self) -> None:
-        """The znode has changed: arm the watch again."""
+        """Read the znode, which has changed, and watch it again."""
         try:
-            data, stat, self._node = await self._bound.repeat(lambda: self._zk.get(self.path, watch=True))
+            read = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
             return
         except NoAuthError:  # its ACL was changed: the server reports nothing to us any more
-            self._node = None
+            self._own_watch = None
             return
-        if stat.ephemeralOwner != self.session_id:  # deleted, and created by another, while we were away
+        data, stat, self._own_watch = read
+        if stat.ephemeralOwner != self.session_id:  # deleted, and created again by another, meanwhile
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         elif self.on_data is not None:
             self.on_data(data)
 
     async def end(self) -> Watch | None:
-        """It is given up: stop watching over it, before the znode is deleted. Returns what is left of the
-        watch on it, which the deletion will end."""
+        """Give up the hold: stop watching over it, before the znode is deleted. Returns the watch on the
+        znode if it has not fired; the deletion will end it."""
         self._over = True
         self._set_limit(math.inf)
         return await self.unguard()
 
     async def unguard(self) -> Watch | None:
-        """Stop watching over it for a moment, in which it is still held: its scopes end with the lease as it
-        is now. Returns what is left of the watch on its znode."""
+        """Stop watching over the hold for a moment, in which it is still held: its scopes end with the
+        present lease. Returns the watch on the znode if there is one."""
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
             scope.cancel()
             with trio.CancelScope(shield=True):
                 await ended.wait()
-        node, self._node = self._node, None
-        return node
+        own_watch, self._own_watch = self._own_watch, None
+        return own_watch
 
     # --- relying on it -----------------------------------------------------------------------------------
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:
-        """A block that relies on it (recipe-rules.md D.0, exit rules).
+        """A block that relies on the hold (recipe-rules.md D.0, exit rules).
 
-        Raises :class:`LockLost` if the block was cancelled because of the loss, or ended after it, or if one
-        of its calls was refused because this session had expired.
+        :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
+            calls raised because this session had expired.
         """
         try:
             with trio.CancelScope(deadline=self._limit) as scope:
@@ -238,17 +247,23 @@ class Hold:
         self.check()
 
     def check(self) -> None:
-        """Raises :class:`LockLost`, or what else has ended it, if it is lost."""
+        """Check that the hold is not lost.
+
+        :raises LockLost: it is lost; or :meth:`lose` was called with another error, which is raised.
+        """
         self.inspect()
         self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """:meth:`check` without looking again."""
+        """Do what :meth:`check` does, but by what is known already."""
         if self._error is not None:
             raise self._error
 
     async def verify(self) -> None:
-        """Ask the server whether the znode is there and belongs to the session; raises as :meth:`check`."""
+        """Ask the server whether the znode exists and belongs to the session.
+
+        :raises LockLost: it does not, or the hold was lost before; as :meth:`check`.
+        """
         zk = self._zk
         self.check()
         try:
@@ -263,7 +278,7 @@ class Hold:
 
 
 def _says_expired(error: BaseException) -> bool:
-    """Whether this is a :class:`SessionExpiredError`, or a group of nothing else."""
+    """Return whether this is a :class:`SessionExpiredError`, or a group that holds nothing else."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(SessionExpiredError)[1] is None
     return isinstance(error, SessionExpiredError)

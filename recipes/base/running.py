@@ -1,4 +1,4 @@
-"""Recipes that are at work for as long as a block lasts, session after session."""
+"""Recipes that run in the background for as long as a block lasts, in one session after the other."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run ``work()`` beside the block, in a task of the client's, and end it with the block.
+    """Run ``work()`` beside the block, in a task of the client, and cancel it at the end of the block.
 
-    An error of the work cancels the block, which then raises it; so does :class:`ClosingError` when the
-    client closes. What the block raises itself comes out as it is, with the error of the work as a note.
+    An error of ``work()`` cancels the block, and the block raises that error. If the block raises an error of
+    its own, the error of ``work()`` becomes a note of it.
+
+    :raises ClosingError: the client was closed.
     """
     if zk.session.state is SessionState.CLOSED:
         raise ClosingError(message="the client was closed")
@@ -59,10 +61,11 @@ async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> Async
 
 
 async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call that has nothing to do with the session and may be carried out twice, in one session after
-    another, until it is answered.
+    """Repeat a call until it is answered, in one session after the other. The server may carry it out more
+    than once, so it must not depend on the session.
 
-    Raises what the call raises; :class:`SessionExpiredError` if there will not be another session.
+    :raises SessionExpiredError: the session has ended, and there will not be another one.
+    :raises ZooKeeperError: the server refuses the call.
     """
     while True:
         try:
@@ -72,20 +75,20 @@ async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
 
 
 class Running:
-    """The base of what is at work while its block lasts. One block at a time; any number of tasks may use the
-    object meanwhile."""
+    """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
+    number of tasks may use the object."""
 
     def __init__(self) -> None:
         self._block: AbstractAsyncContextManager[None] | None = None
         self._changed = trio.Event()
 
     def _run(self) -> AbstractAsyncContextManager[None]:
-        """What the block is made of."""
+        """Return the block: what the recipe does until the end of the block."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         if self._block is not None:
-            raise RuntimeError(f"{self!r} is at work already")
+            raise RuntimeError(f"{self!r} runs already: leave its block first")
         block = self._block = self._run()
         try:
             await block.__aenter__()
@@ -103,15 +106,18 @@ class Running:
         return await block.__aexit__(kind, error, tb)
 
     def _notify(self) -> None:
-        """Have those look again who wait for something."""
+        """Wake the tasks that wait in :meth:`_until`."""
         self._changed.set()
         self._changed = trio.Event()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until it holds; it is looked at now and after each :meth:`_notify`."""
+        """Wait until a condition holds. It is checked now and after each :meth:`_notify`.
+
+        :raises RuntimeError: the recipe's block was left, or not entered yet.
+        """
         await trio.lowlevel.checkpoint()
         while self._block is not None:
             if condition():
                 return
             await self._changed.wait()
-        raise RuntimeError(f"{self!r} is at work in its block only")
+        raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")

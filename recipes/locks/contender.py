@@ -35,6 +35,8 @@ import trio
 from attrs.validators import instance_of
 
 from ...client import GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper, paths
+from ...protocol.layouts import ContenderName, in_order, parse
+from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.hold import Hold
@@ -42,15 +44,11 @@ from ..base.warning import WarnOnce
 from ..errors import SequenceExhausted, WouldBlock
 from .bridge import BridgeHold, parts
 from .grant import Grant, OnRevoke, delete
-from .names import ContenderName, Role, in_order, parse
 from .options import Holding
+from .role import Role
 from .strategy import Strategy
 
 logger = logging.getLogger(__name__)
-
-LAST_SEQUENCE = 2**31 - 1
-"""The last number that the server gives, again and again: a contender with this number may not be the only
-one (recipe-rules.md 0.4)."""
 
 _MANY = 10_000
 """Contenders. With more of them a list comes near to the 1 MiB that a reply may have (trap E-42)."""
@@ -167,7 +165,7 @@ class _Attempt:
             if self.contest.strategy.watches == "parent":
                 if self._watch is not None:
                     self._watch.cancel()
-                names, self._watch = await zk.get_children(path, watch=True)
+                names, self._watch = await zk.get_children_and_watch(path)
                 await self._watch_own(monitor)
                 return names
             listing = zk.submit(GetChildren(path))
@@ -184,7 +182,7 @@ class _Attempt:
             return
         for path in self._paths:
             if path not in self._own_watches:
-                read = await self.contest.zk.get(path, watch=True)
+                read = await self.contest.zk.get_and_watch(path)
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
@@ -238,7 +236,7 @@ class _Attempt:
         zk = self.contest.zk
         try:
             # Not exists: on a missing znode that leaves a watch which may never fire (recipe-rules.md 0.8).
-            _, _, self._watch = await self.bound.repeat(lambda: zk.get(path, watch=True))
+            _, _, self._watch = await self.bound.repeat(lambda: zk.get_and_watch(path))
         except NoNodeError:
             return False
         return True

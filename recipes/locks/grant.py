@@ -3,8 +3,8 @@
 The rules:
 
 * A grant holds until it is released or lost. :class:`.Hold` says when it is lost.
-* A release deletes the znodes for certain. What cannot be deleted at once, for want of a connection or of
-  time, the client's janitor deletes later.
+* A release deletes the znodes for certain. If that is not possible at once (no connection, or no time),
+  the client's janitor does it later.
 * A grant that was entered several times by one task (a reentrant lock) is given up with the last release.
 * Anybody may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` says what
   the holder does then.

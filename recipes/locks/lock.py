@@ -8,7 +8,7 @@ The rules:
   tasks of one object take turns, and only one of them contends.
 * A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
   it would wait for itself.
-* What is known about the other contenders is read from the server each time; nothing is remembered.
+* :meth:`Lock.contenders` and :meth:`Lock.locked` read from the server each time; nothing is remembered.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ import attrs
 import trio
 
 from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
+from ...protocol.layouts import ContenderKind, in_order
 from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
 from .contender import Contest, contend
 from .grant import REVOKE, Grant, OnRevoke, OnRevokeWord
 from .local_queue import LocalQueue
-from .names import DEFAULT_KINDS, ContenderKind, LockLayout, Purpose, Role, in_order
 from .options import Holding, HoldingOptions, LockOptions
+from .role import DEFAULT_KINDS, LockLayout, Purpose, Role
 from .strategy import PREDECESSOR, Strategy
 
 
@@ -54,7 +55,7 @@ class Contender:
 
 @attrs.define
 class LockStatistics:
-    """What a lock object is doing and has done, in this process.
+    """The figures of one lock object, in this process.
 
     :ivar holding: how many tasks hold the lock now; ``waiting``: how many tasks wait.
     :ivar acquired: how many times the lock was granted; ``handed_on`` of them without asking the server.
@@ -228,7 +229,7 @@ class Lock(Acquirable[Grant]):
         return any(contender.kind in recognise for contender in in_order(names)[0])
 
     def statistics(self) -> LockStatistics:
-        """Return what this object is doing and has done."""
+        """Return a copy of the figures of this object."""
         return attrs.evolve(self._statistics)
 
 

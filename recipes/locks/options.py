@@ -12,12 +12,13 @@ from typing import Literal, TypedDict
 import attrs
 
 from ...client import ACL
+from ...protocol.layouts import ContenderKind
 from ..base.bound import Bound
-from ..base.creating import CreateOptions, Parents
+from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
 from ..base.words import one_of
 from .grant import OnRevoke
-from .names import ContenderKind, LockLayout
+from .role import LockLayout
 from .strategy import Strategy
 
 OnSessionLoss = Literal["requeue", "raise"]
@@ -77,7 +78,7 @@ class LockOptions(RWLockOptions, total=False):
 
 
 @attrs.frozen
-class Holding(CreateOptions):
+class Holding(ZnodeOptions):
     """How a contender waits, holds and gives up: :class:`HoldingOptions` with defaults.
 
     :raises ValueError: an option is none of the words that it takes.

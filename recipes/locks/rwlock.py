@@ -29,18 +29,17 @@ from ...client import (
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
-    Stat,
-    Watch,
     ZooKeeper,
     paths,
 )
+from ...protocol.layouts import ContenderKind, parse
 from ..base.words import check_options
 from ..errors import Deadlock, LockLost, LossReason
 from .bridge import parts
 from .grant import Grant
 from .lock import Lock
-from .names import ContenderKind, Purpose, parse
 from .options import RWLockOptions
+from .role import Purpose
 
 _READER = {
     ContenderKind.CURATOR_WRITE: ContenderKind.CURATOR_READ,
@@ -106,10 +105,7 @@ class WriteGrant(Grant):
     async def _watch_readers(self) -> None:
         zk, hold = self.zk, self.hold
 
-        async def read(path: str) -> tuple[bytes | None, Stat, Watch]:
-            return await zk.get(path, watch=True)
-
-        found = [await self._bound.repeat(partial(read, path)) for path in self.paths]
+        found = [await self._bound.repeat(partial(zk.get_and_watch, path)) for path in self.paths]
         await hold.unguard()
         for part, (data, _, own_watch) in zip(parts(hold), found, strict=True):
             part.guard(own_watch, self.data_changed)

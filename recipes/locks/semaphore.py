@@ -2,8 +2,8 @@
 
 The rules:
 
-* Who wants leases first acquires a lock, the *gate*. So leases are given out first come, first served, and a
-  contender that wants many of them holds up those behind it.
+* A contender that wants leases first acquires a lock, the *gate*. So leases are given out first come, first
+  served, and a contender that wants many of them holds up those behind it.
 * The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction,
   which also checks that it still holds the gate. So there are never more leases than the limit (invariant
   I-10), and two contenders that want several each cannot block each other halfway (trap E-36).
@@ -207,7 +207,7 @@ class Semaphore(Acquirable[Grant]):
         while True:
             limit = await self._limit()
             try:
-                names, watch = await bound.repeat(lambda: zk.get_children(leases.parent, watch=True))
+                names, watch = await bound.repeat(lambda: zk.get_children_and_watch(leases.parent))
             except NoNodeError:
                 await leases.options.create_parent(bound, leases.parent)
                 continue
@@ -256,7 +256,7 @@ class Semaphore(Acquirable[Grant]):
         try:
             leases.check_names(created.paths)
             for path in created.paths:
-                _, stat, watch = await bound.repeat(partial(_get_and_watch, zk, path))
+                _, stat, watch = await bound.repeat(partial(zk.get_and_watch, path))
                 nodes.append((path, stat, watch))
             await bound.confirm()
             return nodes
@@ -304,7 +304,3 @@ class Semaphore(Acquirable[Grant]):
                 data, stat = await read.wait()
                 found.append(LeaseHolder(path, data or b"", stat))
         return sorted(found, key=lambda holder: (holder.stat.czxid, holder.path))
-
-
-async def _get_and_watch(zk: ZooKeeper, path: str) -> tuple[bytes | None, Stat, Watch]:
-    return await zk.get(path, watch=True)

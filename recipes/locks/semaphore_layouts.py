@@ -13,12 +13,12 @@ from typing import Literal
 import attrs
 
 from ...client import BadVersionError, NodeExistsError, NoNodeError, paths
+from ...protocol.layouts import ContenderKind, parse
+from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound
-from ..base.creating import CreateOptions
+from ..base.creating import ZnodeOptions
 from ..base.warning import WarnOnce
 from ..errors import ForeignLayout, InconsistentLimit, SequenceExhausted
-from .contender import LAST_SEQUENCE
-from .names import ContenderKind, parse
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LeaseLayout:
     parent: str
     sequential: bool
 
-    def __init__(self, options: CreateOptions) -> None:
+    def __init__(self, options: ZnodeOptions) -> None:
         self.options = options
         self._warn = WarnOnce(logger)
 
@@ -81,7 +81,7 @@ class CuratorLeases(LeaseLayout):
 
     sequential = True
 
-    def __init__(self, path: str, limit: int, options: CreateOptions) -> None:
+    def __init__(self, path: str, limit: int, options: ZnodeOptions) -> None:
         super().__init__(options)
         self.gate = paths.join(path, "locks")
         self.parent = paths.join(path, "leases")
@@ -105,7 +105,7 @@ class KazooLeases(LeaseLayout):
 
     sequential = False
 
-    def __init__(self, path: str, limit: int, options: CreateOptions) -> None:
+    def __init__(self, path: str, limit: int, options: ZnodeOptions) -> None:
         super().__init__(_ParentWithLimit(options.parents, options.acl, limit=limit))
         self.gate = f"{path}-__lock__"
         self.parent = path
@@ -124,7 +124,7 @@ class KazooLeases(LeaseLayout):
 
 
 @attrs.frozen(kw_only=True)
-class _ParentWithLimit(CreateOptions):
+class _ParentWithLimit(ZnodeOptions):
     """Creates the parent of kazoo's leases, whose data are the limit in decimal digits. The parent is
     persistent: the server would delete an empty container, and with it the limit."""
 

@@ -227,7 +227,7 @@ class SingleNodeLock(Acquirable[Grant]):
             await self._until_gone(bound)
         await bound.confirm()
         try:
-            _, stat, own_watch = await bound.repeat(lambda: zk.get(self.path, watch=True))
+            _, stat, own_watch = await bound.repeat(lambda: zk.get_and_watch(self.path))
         except NoAuthError:  # without reading we could not tell later on whose znode it is
             await delete(bound, (self.path,), self._holding.cleanup_grace)
             raise
@@ -266,7 +266,7 @@ class SingleNodeLock(Acquirable[Grant]):
         parent, name = paths.split(self.path)
         while True:
             try:
-                names, watch = await bound.repeat(lambda: zk.get_children(parent, watch=True))
+                names, watch = await bound.repeat(lambda: zk.get_children_and_watch(parent))
             except NoNodeError:
                 return
             with watch:

@@ -1,4 +1,13 @@
-"""Leases by the clock on the wall (recipe-rules.md B.10, D.11)."""
+"""Leases by the wall clock (recipe-rules.md B.10, D.11).
+
+The rules:
+
+* A lease is a znode with the name of the holder and the end of the lease, as JSON. It does not end with a
+  session, but at that time by the clocks of the clients.
+* The znode is changed only while a lock on its parent is held, and in one transaction with a check of the
+  lock.
+* The holder itself may renew the lease before the end; others may take it after the end.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +29,26 @@ from ...client import (
     SetData,
     Stat,
     ZooKeeper,
+    paths,
     repeat,
 )
-from ...protocol.paths import join
-from ..base.creating import CreateOptions, Parents
+from ..base.creating import Parents, ZnodeOptions
 from ..base.running import steady
 from ..errors import ForeignLayout
 from .grant import Grant
 from .lock import Lock
 
 _NAME = "lease_holder"
+"""The name of the znode, as kazoo has it."""
+
 _VERSION = 1
+"""The version of the JSON, as kazoo has it. Other versions are left alone."""
+
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
+"""The form of the end of a lease: UTC, in whole seconds."""
 
 _Change = Callable[[bytes | None, Stat | None], Operation[Any] | None]
-"""What to write, given what is there."""
+"""Makes the operation that writes, from the present data and Stat; None if nothing is to be written."""
 
 
 def _now() -> datetime:
@@ -43,9 +57,9 @@ def _now() -> datetime:
 
 @attrs.frozen
 class Tenancy:
-    """Who has a lease, and until when.
+    """The holder of a time lease, and its end.
 
-    :ivar end: with its time zone, in whole seconds.
+    :ivar end: with a time zone, in whole seconds.
     """
 
     holder: str
@@ -53,25 +67,26 @@ class Tenancy:
 
 
 class TimeLease:
-    """A right that its holder has until a given time, whether it lives or not.
+    """A right that its holder has until a given time, whether the holder is alive or not.
 
         lease = TimeLease(zk, "/leases/cleanup", duration=4200, holder=socket.gethostname())
         if await lease.obtain():
             clean_up()
 
-    For what is to run on one host, and on the same one as long as that is there. It has nothing to do with
-    the session: **it is the clocks of the clients that decide** (trap E-54), so they have to agree, and what
-    takes longer than the lease is not stopped. Where that is not good enough, use a :class:`.Lock`.
+    For jobs that one host should do, and always the same host for as long as it is there. The session does
+    not matter: **the clocks of the clients decide** (trap E-54), so the clocks have to agree, and a job that
+    takes longer than the lease is not stopped. If that is not good enough, use a :class:`.Lock`.
 
-    The layout is that of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, changed under kazoo's
-    lock on the path. Ours is changed in place, in one transaction with a check that the lock is still held.
-    The Go client cannot lock a path with such a znode.
+    The layout is that of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock on
+    the path. The Go client cannot lock a path with such a znode.
 
-    :param duration: seconds from the moment it is obtained.
-    :param holder: who wants it; unique, and the same again for who is to have it back.
-    :param parents: how a missing path is created.
-    :param acl: of what is created; everything for everyone if None.
-    :param now: the clock.
+    :param duration: seconds from the moment when the lease is obtained.
+    :param holder: the name of the holder: unique, and the same again for a holder that renews its lease.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param now: the clock; returns a time with a time zone.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parents`` is not one of its words.
     """
 
     def __init__(
@@ -87,61 +102,65 @@ class TimeLease:
     ) -> None:
         self.path = path
         self.holder = holder
-        self._zk = zk
+        self.zk = zk
         self._duration = timedelta(seconds=duration)
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._now = now
-        self._znode = join(path, _NAME)
+        self._znode = paths.join(path, _NAME)
         self._lock = Lock(zk, path, data=holder.encode(), layout="kazoo", parents=parents, acl=acl)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
 
     async def obtain(self) -> bool:
-        """Obtain or renew it. Returns False if somebody else has it, or if it was written by a later version
-        of the layout. Waits for others only while they look at it too.
+        """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the
+        layout has written it. Waits only while others read or write it.
 
-        Raises :class:`LockLost` if the session may have ended meanwhile: it is open then who has it;
-        :class:`ForeignLayout` if the znode holds something else; what the server refuses.
+        :raises LockLost: the session may have ended meanwhile: it is unknown whether the lease was obtained.
+        :raises ForeignLayout: the znode holds something else than a lease.
+        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
         return await self._locked(self._obtain)
 
     async def release(self) -> None:
-        """Give it back before its time, if we have it. Raises what :meth:`obtain` raises."""
+        """Give the lease back before its end, if we have it. Raises what :meth:`obtain` raises."""
         await self._locked(self._release)
 
     async def tenancy(self) -> Tenancy | None:
-        """Who had it last, even if its time is over; None if nobody has it, or it was written by a later
-        version of the layout."""
+        """Return the last holder, even if the lease is over. Returns None if there is none, or if a later
+        version of the layout has written it.
+
+        :raises ForeignLayout: the znode holds something else than a lease.
+        """
         try:
-            data, _ = await steady(self._zk, lambda: self._zk.get(self._znode))
+            data, _ = await steady(self.zk, lambda: self.zk.get(self._znode))
         except NoNodeError:
             return None
         return self._parse(data)
 
     async def _locked(self, change: _Change) -> bool:
         async with self._lock as grant:
-            return await repeat(self._zk, lambda: self._change(grant, change), grant.generation)
+            return await repeat(self.zk, lambda: self._change(grant, change), grant.generation)
 
     async def _change(self, grant: Grant, change: _Change) -> bool:
-        """Read, decide, write. Returns False if there was nothing to write. It may be done twice: what we
-        have obtained we obtain again."""
+        """Read, decide, write. Returns False if there was nothing to write. This may be repeated: a lease
+        that we have obtained already is obtained again."""
         while True:
             data: bytes | None
             stat: Stat | None
             try:
-                data, stat = await self._zk.get(self._znode)
+                data, stat = await self.zk.get(self._znode)
             except NoNodeError:
                 data = stat = None
             operation = change(data, stat)
             if operation is None:
                 return False
             try:
-                await self._zk.multi([grant.fence(), operation])
+                await self.zk.multi([grant.fence(), operation])
             except (NoNodeError, NodeExistsError, BadVersionError) as error:
                 if error.index == 0:
                     await grant.verify()
-                # Somebody has written without the lock.
+                # Another client has written without the lock: read again.
             else:
                 return True
 
@@ -174,11 +193,11 @@ class TimeLease:
 
 
 class MultiTimeLease:
-    """Several leases, of which a holder wants any one: ``<path>/0`` to ``<path>/<count - 1>``. The layout of
-    kazoo's MultiNonBlockingLease.
+    """Several time leases, of which a holder wants any one: ``<path>/0`` to ``<path>/<count - 1>``. The
+    layout is that of kazoo's MultiNonBlockingLease.
 
-    :param count: how many there are.
-    :param options: those of :class:`TimeLease`.
+    :param count: how many leases there are.
+    :param duration, holder, parents, acl, now: see :class:`TimeLease`.
     """
 
     def __init__(
@@ -194,13 +213,13 @@ class MultiTimeLease:
         now: Callable[[], datetime] = _now,
     ) -> None:
         self.leases = tuple(
-            TimeLease(zk, join(path, str(number)), duration, holder, parents=parents, acl=acl, now=now)
+            TimeLease(zk, paths.join(path, str(number)), duration, holder, parents=parents, acl=acl, now=now)
             for number in range(count)
         )
 
     async def obtain(self) -> TimeLease | None:
-        """Obtain or renew the first that is to be had; None if there is none. Raises what
-        :meth:`TimeLease.obtain` raises."""
+        """Obtain or renew the first lease that no other holder has. Returns None if others have all of them.
+        Raises what :meth:`TimeLease.obtain` raises."""
         for lease in self.leases:
             if await lease.obtain():
                 return lease

@@ -1,1 +1,1 @@
-"""Who is there, and znodes that are kept in being."""
+"""Members of groups, and znodes that are kept."""

@@ -36,7 +36,7 @@ from ...client import (
 from ...protocol.paths import validate_path
 from ..base.background import BackgroundWork
 from ..base.bound import Bound, first_of
-from ..base.creating import CreateOptions, Parents, create_ephemeral, create_identified
+from ..base.creating import Parents, ZnodeOptions, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 
@@ -58,7 +58,7 @@ class KeptNode(Running):
         validate_path(path)
         self.path = path
         self.zk = zk
-        self._options = CreateOptions(parents, acl)
+        self._options = ZnodeOptions(parents, acl)
         self._data = data
         self._revision = 1  # of the data; 1 more for each set_data
         self._written = 0  # the last revision that was written to the znode

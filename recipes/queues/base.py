@@ -1,4 +1,4 @@
-"""What all queues have in common: put, get, claim, peek (recipe-rules.md D.10).
+"""The base of all queues: put, get, claim, peek (recipe-rules.md D.10).
 
 An :class:`ItemQueue` is put together from three parts: :class:`.Supply` finds the items that can be taken,
 :class:`.Removal` takes one of them out of the queue, and :class:`.Putting` puts new ones in. The subclasses
@@ -15,7 +15,7 @@ from typing import Self, TypedDict
 
 from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
-from ..base.creating import CreateOptions, Parents
+from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..base.words import check_word
@@ -89,7 +89,7 @@ class ItemQueue:
         check_word("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
-        self._location = QueueLocation(zk, layout, items, claims, CreateOptions(parents, acl))
+        self._location = QueueLocation(zk, layout, items, claims, ZnodeOptions(parents, acl))
         self._supply = Supply(self._location, clock)
         self._putting = Putting(self._location, limit, retry)
         self._make_hold: MakeHold = partial(Hold, suspended=suspended, margin=margin)

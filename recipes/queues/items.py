@@ -10,7 +10,7 @@ from typing import NamedTuple
 import attrs
 
 from ...client import Stat, ZooKeeper, paths
-from ..base.creating import CreateOptions
+from ..base.creating import ZnodeOptions
 from ..errors import AmbiguousResult, RecipeError
 
 _NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
@@ -151,7 +151,7 @@ class QueueLocation:
     layout: ItemLayout
     items: str
     claims: str | None
-    options: CreateOptions
+    options: ZnodeOptions
 
     def item(self, name: str) -> str:
         """The path of an item."""

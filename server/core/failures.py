@@ -1,21 +1,27 @@
-"""Exceptions that nobody foresaw: each ends what it happened to, with one traceback in the log, and nothing
-else."""
+"""Unexpected exceptions: each ends what it happened to, with one traceback in the log, and nothing else."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from contextlib import suppress
+
+from .memory import reserve
 
 logger = logging.getLogger("pyzk.server")
 
 
 def report(message: str, *values: object) -> None:
-    """Log the exception that is being handled, with its traceback. For the handlers that keep the rest of the
-    server alive: nothing is raised, not even for want of memory or file descriptors.
+    """Log the exception that is being handled: with its traceback, or in one line for want of memory.
+
+    For the handlers that keep the rest of the server alive: nothing is raised, not even for want of memory or
+    of file descriptors.
 
     :param message: what has ended because of it, with a place for each of ``values``.
     """
     with suppress(Exception):
-        logger.exception(
-            f"{message}; unless memory has run out, this is a bug of the server", *values, stacklevel=2
-        )
+        if isinstance(sys.exception(), MemoryError) and reserve.is_held:
+            reserve.ran_out()
+            logger.warning(f"{message}; there was no memory for it", *values, stacklevel=2)
+        else:
+            logger.exception(f"{message}; this is a bug of the server", *values, stacklevel=2)

@@ -16,9 +16,9 @@ Work is done in turns, so that no client keeps the others waiting. What a turn l
 in the ``input`` (``more`` says whether there may be whole frames), in ``frames`` (cut, but not handled), and
 in ``unfinished`` (the first of those frames is a request that is done in steps, see :mod:`.operations.long`).
 While any of these holds something, or while much output waits, no more input is received: that is
-:attr:`may_read`. :attr:`has_work` is the other side, but not the opposite: a connection with nothing left
-over has no work and may read; one whose client does not read its replies has perhaps no work either and may
-not read; and one that is over may neither read nor work.
+:attr:`may_read`. It is not the opposite of :attr:`has_work`: a connection whose client does not take its
+output has no work when nothing is left over, and may not read either; a connection that is over, or frozen by
+a gate, neither reads nor works.
 """
 
 from __future__ import annotations

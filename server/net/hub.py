@@ -143,19 +143,23 @@ class Hub:
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        failed = False
         while True:
-            if self._busy or self._dirty:
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.wait_readable(self._poller.fileno())
-            # in real seconds, whatever the server's clock says; trio's other tasks take 1 % of that
-            end = time.monotonic() + SLICE
             try:
+                if failed:
+                    failed = False
+                    await trio.sleep(_REST)
+                elif self._busy or self._dirty:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._poller.fileno())
+                # in real seconds, whatever the server's clock says; trio's other tasks take 1 % of that
+                end = time.monotonic() + SLICE
                 while self.turn() and time.monotonic() < end:
                     pass
             except Exception:
                 report("a turn has ended early, and goes on in %g s", _REST)
-                await trio.sleep(_REST)
+                failed = True
 
     def turn(self) -> bool:
         """Serve the sockets that are ready, once; False if there was nothing to do."""

@@ -235,7 +235,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
     already, or has ended the connection."""
     if connection.unfinished is not None:
         return True  # it was admitted in an earlier turn
-    if op in (OpCode.AUTH, OpCode.SASL):
+    if op in CREDENTIALS:
         _authenticate(connection, xid, op, payload)
         return False
     settings, stats = connection.service.settings, connection.engine.stats
@@ -250,7 +250,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     waited = (now - connection.arrived) * 1000
     limit = settings.throttled_op_wait_time
-    if 0 < limit < waited and op not in (OpCode.PING, OpCode.CLOSE_SESSION):
+    if 0 < limit < waited and op not in (PING, CLOSE_SESSION):
         stats.throttled += 1
         _reply(connection, xid, connection.engine.zxid, ThrottledOpError.code)
         return False

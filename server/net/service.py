@@ -20,8 +20,8 @@ from ...protocol.records import Id
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
+from ..core.memory import reserve
 from ..core.sessions import NEVER
-from .clock import milliseconds
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
@@ -145,6 +145,8 @@ class Service:
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
             return f"there are {total} connections already; maxCnxns raises the limit"
+        if not reserve.has_room():
+            return "memory is short"
         return None
 
     def connected(self, connection: Connection, resumed: bool) -> None:
@@ -232,6 +234,15 @@ class Service:
                 connection.abort(f"no handshake within {self.settings.sessionless_timeout} ms")
             except Exception:
                 connection.fail()
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as the core counts it, rounded down to whole ms.
+
+    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
+    may be that far off, and the deadline must have come then.
+    """
+    return int(seconds * 1000 + 1e-6)
 
 
 def java_address(host: str) -> str:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ...protocol.errors import ZooKeeperError
-from ...protocol.operations import OpCode
+from ...protocol.operations import PING
 from .describe import error_name
 from .operations import Selection, name_of, paths_in
 
@@ -150,7 +150,7 @@ class Fault:
     def count(self, session: int, op: int, frame: bytes) -> bool:
         """Take note of a request of this session; True if it is to be spoiled."""
         if not self._selection.has_request(session, op, frame):
-            if op != OpCode.PING:
+            if op != PING:
                 self._others[" ".join([name_of(op), *paths_in(op, frame)[:1]])] += 1
             return False
         self.seen += 1

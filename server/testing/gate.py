@@ -3,9 +3,9 @@
 Four kinds of messages pass it: a *handshake* (a ConnectRequest has arrived), a *request*, a *reply*, and a
 watch *event*. The rules of holding:
 
-1. A held handshake or request has not arrived yet: it is no sign of life, and the engine knows nothing of it.
-A
-   held reply or event has not been sent yet: the engine has done its work. It is as if the network were slow.
+1. A held handshake or request has not arrived yet: it is no sign of life, and the engine knows nothing of
+   it. A held reply or event has not been sent yet: the engine has done its work. It is as if the network were
+   slow.
 2. Clients count on replies in the order of their requests. So what comes behind a held request of the same
    connection is held too, and so is each reply behind a held reply. It goes on together with the one it waits
    for. Pings and events pass: the session lives on, and an event may overtake a reply.
@@ -31,7 +31,7 @@ from typing import Literal, TypeAlias, get_args
 
 import attrs
 
-from ...protocol.operations import WRITES, OpCode
+from ...protocol.operations import CLOSE_SESSION, PING, WRITES
 from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
 from ..core.txn import Refused
@@ -83,7 +83,11 @@ class HeldMessage:
 
 @attrs.define(eq=False)
 class _Hold:
-    """:ivar left: how many more messages it holds; None for no limit."""
+    """What is to be held.
+
+    :ivar seconds: for how long each message is held; None for until it is released.
+    :ivar left: how many more messages are held; None for no limit.
+    """
 
     number: int
     kind: MessageKind
@@ -94,6 +98,12 @@ class _Hold:
 
 @attrs.frozen(eq=False)
 class _Held:
+    """A message that is held.
+
+    :ivar size: in bytes, as it counts for the limit.
+    :ivar deliver: lets it go on, at a time of the server's clock in seconds.
+    """
+
     message: HeldMessage
     connection: Connection
     size: int
@@ -175,10 +185,10 @@ class MessageGate(Gate):
         if connection in self._admitted:
             self._admitted.remove(connection)
             return True
-        hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, tuple))
+        hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, lambda: ()))
         if hold is None:
             return True
-        text = f"handshake for session 0x{session:x}" if session else "handshake for a new session"
+        text = f"for session 0x{session:x}" if session else "for a new session"
 
         def deliver(now: float) -> None:
             self._admitted.add(connection)
@@ -209,7 +219,7 @@ class MessageGate(Gate):
         op: int = _HEADER(frame)[1]
         session = connection.session_id
         hold = self._hold_of("request", lambda hold: hold.selection.has_request(session, op, frame))
-        if hold is None and (op == OpCode.PING or not self._queues[connection, "request"]):
+        if hold is None and (op == PING or not self._queues[connection, "request"]):
             return True
         what = describe_request(op, frame)
         deliver = partial(self._put_back, connection, frame)
@@ -251,7 +261,7 @@ class MessageGate(Gate):
         """:raises Withheld: if the reply is held."""
         session = connection.session_id
         hold = self._hold_of("reply", lambda hold: hold.selection.has_request(session, op, frame))
-        if hold is None and (op == OpCode.PING or not self._queues[connection, "reply"]):
+        if hold is None and (op == PING or not self._queues[connection, "reply"]):
             return
         reply = reply_frame(_HEADER(frame)[0], *result)
 
@@ -260,7 +270,7 @@ class MessageGate(Gate):
                 self._recorder.reply(connection, op, kept, now, result)
             connection.send(reply)
             connection.wake()
-            if op == OpCode.CLOSE_SESSION:
+            if op == CLOSE_SESSION:
                 connection.end_session()
 
         path = describe_request(op, frame).path
@@ -353,7 +363,9 @@ class MessageGate(Gate):
             if number in self._held:
                 held = self._take(number)
                 if self._recorder is not None:
-                    self._recorder.held(held.connection, f"LOST {number}: {held.message.text}")
+                    self._recorder.held(
+                        held.connection, f"LOST {number}: {held.message.kind} {held.message.text}"
+                    )
                 self._follow(held)
         self._go_on()
         self.update()
@@ -464,9 +476,8 @@ class MessageGate(Gate):
         if fault.action == "drop_reply":
             self.freeze(connection, fault)
             raise Withheld
-        if (
-            fault.when == "before" and op in WRITES
-        ):  # a refused write takes a zxid too (semantics.md section 2)
+        # A write that is refused takes a zxid too (semantics.md section 2)
+        if fault.when == "before" and op in WRITES:
             engine.zxid += 1
             engine.record(Refused(fault.code), connection.session_id)
         result = engine.zxid, fault.code, b""
@@ -490,6 +501,9 @@ class MessageGate(Gate):
         def tell(until: float) -> None:
             if self._recorder is not None:
                 self._recorder.reply(connection, op, kept, until, result)
+            if op == CLOSE_SESSION:
+                self.thaw(connection, fault, until)
+                connection.end_session()
 
         self._wait(fault, connection, now, tell)
         raise Withheld

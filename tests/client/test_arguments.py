@@ -21,12 +21,12 @@ from pyzk.client import (
     Check,
     Create,
     CreateMode,
-    CreateOptions,
     Delete,
     GetData,
     Id,
     SetACL,
     SetData,
+    ZnodeOptions,
     ZooKeeper,
     ZooKeeperError,
     connect,
@@ -200,7 +200,7 @@ async def test_no_argument_whatever_does_harm(
         function = getattr(zk, method)
         parameters = list(inspect.signature(function).parameters)
         if "options" in parameters:
-            parameters[-1:] = CreateOptions.__annotations__
+            parameters[-1:] = ZnodeOptions.__annotations__
         needed = {name: GOOD[name] for name in parameters if name in GOOD}
         for name in parameters:
             for value in JUNK:

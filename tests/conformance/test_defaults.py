@@ -234,7 +234,9 @@ def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
     ],
     ids=["ping", "read", "write", "closeSession"],
 )
-def test_who_must_authenticate_is_told_so(strict: Server, op: OpCode, request_: r.Record | bytes) -> None:
+def test_clients_that_must_authenticate_are_told_so(
+    strict: Server, op: OpCode, request_: r.Record | bytes
+) -> None:
     address = (strict.host, strict.port)
     with WireClient(address) as stranger:
         stranger.connect()

@@ -496,7 +496,7 @@ class Kept:
                 await trio.sleep(5 * PACE)
 
 
-async def test_nobody_loses_his_place(ensemble: Ensemble) -> None:
+async def test_no_waiter_loses_its_place(ensemble: Ensemble) -> None:
     async with (
         connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT) as judge,
         trio.open_nursery() as nursery,

@@ -66,6 +66,7 @@ class Case:
     parts: Mapping[str, Mapping[str, str]] = {}
     libraries: tuple[Library, ...] | None = None
     sessions: Mapping[str, int] = {}
+    czxids: Mapping[str, int] = {}
 
     def names(self) -> dict[str, str]:
         """Letters by name."""
@@ -83,7 +84,9 @@ class Case:
             for letter, names in children.items():
                 for name in (names,) if isinstance(names, str) else names:
                     session = 0 if letter in self.persistent else self.sessions.get(letter, ord(letter))
-                    known[name] = Child(stat(session, czxid=len(known) + 1), self.contents.get(letter, b""))
+                    known[name] = Child(
+                        stat(session, self.czxids.get(letter, 1)), self.contents.get(letter, b"")
+                    )
             built[path] = Directory(known, self.data if path == PATH else b"")
         return built
 
@@ -247,6 +250,22 @@ CORPUS = [
         parts={
             f"{PATH}/leases": {"a": curator(1, "-lease-"), "b": curator(2, "-lease-")},
             f"{PATH}/locks": {"c": curator(3), "d": curator(4)},
+        },
+    ),
+    Case(
+        "curator semaphore, a lease that is not granted yet",
+        {"l": "locks", "m": "leases"},
+        "SEMAPHORE: a d c> e>c",
+        persistent="lm",
+        sessions={"b": 7, "c": 7, "d": 7},
+        czxids={"a": 1, "d": 2, "c": 3, "b": 4, "e": 5},
+        parts={
+            f"{PATH}/leases": {
+                "a": curator(1, "-lease-"),
+                "b": curator(3, "-lease-"),
+                "d": curator(2, "-lease-"),
+            },
+            f"{PATH}/locks": {"c": curator(4), "e": curator(5)},
         },
     ),
     Case("leases alone", {"a": curator(1, "-lease-"), "b": curator(2, "-lease-")}, "SEMAPHORE: a b"),

@@ -75,7 +75,7 @@ async def test_empty_stands_for_the_default(
     ("codec", "data"),
     [("int64", b"\0\0\0\x01"), ("int32", b"1"), ("ascii", b"\0\0\0\x01"), ("ascii", b"1.5")],
 )
-async def test_what_is_no_number_is_said_plainly(
+async def test_data_that_are_no_number_are_an_error_that_says_so(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, codec: Any, data: bytes
 ) -> None:
     lab.server.load({PATH: data})
@@ -84,7 +84,7 @@ async def test_what_is_no_number_is_said_plainly(
     assert data_of(lab) == data
 
 
-async def test_what_is_no_number_is_not_repeated_in_full(
+async def test_an_error_does_not_repeat_long_data_in_full(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/counters")
@@ -261,7 +261,7 @@ async def test_a_request_that_did_not_arrive_is_repeated(
 
 @pytest.mark.row("F2", "F3", "E-38")
 @pytest.mark.parametrize("new", [True, False])
-async def test_a_lost_reply_is_no_secret(
+async def test_a_lost_reply_to_an_addition_is_ambiguous(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, new: bool
 ) -> None:
     """The addition may have been made: AmbiguousResult says so."""
@@ -323,7 +323,7 @@ async def test_another_has_added_since_the_reply_was_lost(
 @pytest.mark.row("F6", "F7", "F14")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("exactly_once", [False, True])
-async def test_the_session_expires_meanwhile(
+async def test_an_addition_whose_session_expires_is_cleared_up_in_the_next(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, exactly_once: bool, when: Any
 ) -> None:
     """Nothing is repeated in the next session, but what became of it is found out there."""
@@ -373,7 +373,7 @@ async def test_reading_goes_on_in_the_next_session(
 
 
 @pytest.mark.row("F10")
-async def test_a_restart_is_no_matter(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_additions_go_on_after_a_restart(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
     await counter.add(1)
     lab.server.restart(keep_data=True)
@@ -439,7 +439,7 @@ async def test_a_marker_that_was_left_behind_is_deleted_by_those_who_come_later(
     assert await Counter(zk, PATH).get() == 9
 
 
-async def test_an_object_that_lives_long_looks_again_and_again(
+async def test_a_counter_that_lives_long_looks_for_old_markers_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None
 ) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
@@ -455,7 +455,7 @@ async def test_an_object_that_lives_long_looks_again_and_again(
 
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_who_comes_back_late_is_told_that_his_marker_may_be_gone(
+async def test_a_client_back_late_is_told_that_its_marker_may_be_gone(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None, when: Any, swept: bool
 ) -> None:
     """What was left behind before he wrote tells him nothing; what was left after that may be his own."""
@@ -489,7 +489,7 @@ async def test_who_comes_back_late_is_told_that_his_marker_may_be_gone(
 
 
 @pytest.mark.parametrize("data", [b"", b"?"])
-async def test_a_note_that_nobody_can_read_says_that_any_may_be_gone(
+async def test_an_unreadable_note_means_that_any_marker_may_be_gone(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, data: bytes
 ) -> None:
     counter = Counter(zk, PATH, exactly_once=True)
@@ -508,7 +508,7 @@ async def test_a_note_that_nobody_can_read_says_that_any_may_be_gone(
 @pytest.mark.row("F20")
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("seconds", [number / 2 for number in range(1, 14)])
-async def test_who_is_cancelled_leaves_a_number(
+async def test_a_cancelled_addition_leaves_a_number(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, exactly_once: bool, seconds: float
 ) -> None:
     """In the middle of each request, and between them."""
@@ -525,7 +525,7 @@ async def test_who_is_cancelled_leaves_a_number(
 
 
 @pytest.mark.row("F20")
-async def test_who_is_cancelled_while_finding_out_leaves_no_marker(
+async def test_an_addition_cancelled_while_it_is_cleared_up_leaves_no_marker(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     counter = Counter(zk, PATH, exactly_once=True)

@@ -234,7 +234,9 @@ async def test_what_runs_in_a_term_is_cancelled_before_another_is_elected(
     assert elected == 5.5
 
 
-async def test_who_waits_when_the_block_is_left(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_waiting_for_leadership_ends_with_the_block(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with trio.open_nursery() as nursery:
 

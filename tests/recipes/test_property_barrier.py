@@ -244,7 +244,7 @@ def check_exit(commits: Commits, member: Member) -> None:
     st.booleans(),
     st.integers(0, 2**32),
 )
-def test_together(
+def test_members_begin_together_and_end_together(
     of: tuple[int, list[Plan]], faults: list[Fault], blows: list[Blow], stale: bool, seed: int
 ) -> None:
     names = random.Random(seed)

@@ -108,7 +108,7 @@ async def requests_of_a_reconnect(lab: Lab, zk: ZooKeeper) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("wait", WAITS)
-async def test_those_who_wait_ask_nothing(
+async def test_a_reconnect_costs_those_who_wait_no_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wait: str
 ) -> None:
     other = await lab.client()
@@ -123,7 +123,7 @@ async def test_those_who_wait_ask_nothing(
 
 
 @pytest.mark.parametrize("wait", [*WAITS, *OTHERS])
-async def test_nor_do_those_who_hold_or_follow(
+async def test_a_reconnect_costs_those_who_hold_or_follow_no_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wait: str
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -132,7 +132,9 @@ async def test_nor_do_those_who_hold_or_follow(
         nursery.cancel_scope.cancel()
 
 
-async def test_nor_those_at_a_barrier(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_reconnect_costs_those_at_a_barrier_no_request(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     await Barrier(zk, PATH).create()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Barrier(zk, PATH).wait)
@@ -174,7 +176,7 @@ class Queued:
         return sorted(self.lab.server.dump(PATH), key=lambda path: path[-10:])[1:]
 
 
-async def test_who_was_away_learns_that_it_is_his_turn(autojump_clock: MockClock, lab: Lab) -> None:
+async def test_a_waiter_that_was_away_learns_of_its_turn(autojump_clock: MockClock, lab: Lab) -> None:
     queued = Queued(lab)
     async with trio.open_nursery() as nursery:
         await queued.fill(nursery)
@@ -189,7 +191,9 @@ async def test_who_was_away_learns_that_it_is_his_turn(autojump_clock: MockClock
         queued.leave[2].set()
 
 
-async def test_who_was_away_learns_that_he_is_out_of_the_queue(autojump_clock: MockClock, lab: Lab) -> None:
+async def test_a_waiter_that_was_away_learns_that_its_znode_is_gone(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
     queued = Queued(lab)
     async with trio.open_nursery() as nursery:
         paths = await queued.fill(nursery)

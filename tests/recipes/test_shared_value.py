@@ -122,7 +122,9 @@ async def test_followers_see_the_present_value_and_each_later_one(
     assert (lab.watch_count, zk.watch_count) == (0, 0)
 
 
-async def test_who_is_slow_sees_the_latest(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_slow_follower_sees_the_latest_value(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     value = SharedValue(zk, PATH, ASCII_INT)
     await value.set(0)
     async with value.updates() as stream:
@@ -157,9 +159,7 @@ async def test_a_missing_znode_is_reported_and_waited_for(
 
 
 @pytest.mark.row("E-37", "E-43")
-async def test_one_that_was_made_anew_is_a_new_one(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
-) -> None:
+async def test_a_value_created_again_is_a_new_one(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """The version is the same, the value is not."""
     other = SharedValue(await lab.client(), PATH)
     await other.set(b"1")

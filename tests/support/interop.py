@@ -12,7 +12,7 @@ from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import WouldBlock
 from pyzk.recipes.locks.grant import Grant
 from pyzk.recipes.locks.lock import Lock
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 
 from .waiting import until
 

@@ -148,3 +148,21 @@ async def lose_while_stopped(clock: MockClock, block: AbstractAsyncContextManage
             await trio.sleep(0.001)
             steps.append("it must not come here")
     assert steps == ["it cannot know yet"]
+
+
+# --- fixtures, for conftest.py to import -------------------------------------------------------------------
+
+
+@pytest.fixture
+async def lab() -> AsyncIterator[Lab]:
+    """A server in virtual time."""
+    # The clock has to be asked for by the test itself; a fixture of a fixture goes unnoticed.
+    assert isinstance(trio.lowlevel.current_clock(), MockClock), "ask for autojump_clock too"
+    async with open_lab() as lab:
+        yield lab
+
+
+@pytest.fixture
+async def zk(lab: Lab) -> ZooKeeper:
+    """A client of it."""
+    return await lab.client()

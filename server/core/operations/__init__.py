@@ -22,7 +22,9 @@ from typing import Any
 
 from ....protocol.jute import fields_reader
 from ....protocol.operations import CLIENTS, WRITES, OpCode
+from ..memory import reserve
 from . import long, multi, reads, session, watching, writes
+from .growth import grows
 from .long import Steps, Unfinished
 from .multi import RefusedRead
 
@@ -36,7 +38,7 @@ __all__ = [
     "look_up",
 ]
 
-_Reader = Callable[[bytes, int], tuple[Any, ...]]
+_Reader = Callable[[bytes, int], Any]
 _Method = Callable[[Any, Any, Any], Any]
 Operation = tuple[_Reader | None, _Method, bool, bool | None]
 """What reads the request; the function; whether it takes a zxid; for a step whether the reply holds the
@@ -53,7 +55,9 @@ IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_
 
 OPERATIONS: dict[int, Operation] = {}
 """By op code, those that were asked for already: others are entered by :func:`look_up`. Auth and sasl are the
-connection's own affair."""
+connection's own affair. Empty while memory is short: then each request passes :func:`look_up`."""
+reserve.when_short(OPERATIONS.clear)
+_READERS: dict[int, _Reader | None] = {}  # compiled already
 
 
 class UnknownOperation(Exception):
@@ -61,11 +65,29 @@ class UnknownOperation(Exception):
 
 
 def look_up(op: int) -> Operation:
-    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled. Raises
-    :class:`UnknownOperation`."""
+    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled.
+
+    :raises UnknownOperation: there is none.
+    """
     if op not in CLIENTS:
         raise UnknownOperation
-    cls = OpCode(op).request
+    if op not in _READERS:
+        cls = OpCode(op).request
+        _READERS[op] = fields_reader(cls) if cls else None
+    read = _READERS[op]
     _, with_stat = writes.STEPS.get(op, (None, None))
-    OPERATIONS[op] = fields_reader(cls) if cls else None, _BY_CODE[op], op in WRITES, with_stat
+    if reserve.short:
+        return _reader_while_short(op, read), _BY_CODE[op], op in WRITES, with_stat
+    OPERATIONS[op] = read, _BY_CODE[op], op in WRITES, with_stat
     return OPERATIONS[op]
+
+
+def _reader_while_short(op: int, read: _Reader | None) -> _Reader:
+    """Make a reader that raises :class:`MemoryError` for a request that makes the server grow."""
+
+    def read_unless_growing(frame: bytes, pos: int) -> Any:
+        if grows(op, frame) and reserve.is_still_short():
+            raise MemoryError("memory is short")
+        return read(frame, pos) if read is not None else frame
+
+    return read_unless_growing

@@ -37,7 +37,9 @@ async def test_each_list_of_children(autojump_clock: MockClock, lab: Lab, zk: Zo
     assert await anext(lists) is None
 
 
-async def test_it_waits_without_asking(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_waiting_for_a_change_sends_no_request(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     await zk.create("/node", b"1")
     values = watch_node(zk, "/node")
     await anext(values)
@@ -48,7 +50,9 @@ async def test_it_waits_without_asking(autojump_clock: MockClock, lab: Lab, zk: 
     assert (lab.requests(zk) - before)["get_data"] == 1
 
 
-async def test_who_is_slow_gets_the_latest(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_slow_reader_gets_the_latest_value(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     await zk.create("/node", b"0")
     values = watch_node(zk, "/node")
     await anext(values)
@@ -107,7 +111,7 @@ async def test_deleted_and_created_again_is_a_change(
 
 @pytest.mark.row("E-18")
 @pytest.mark.parametrize("fault", ["disconnect", "expire", "restart", "cut off"])
-async def test_what_happens_while_away_is_told(
+async def test_a_change_while_disconnected_is_told(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, fault: str
 ) -> None:
     other = await lab.client()
@@ -155,7 +159,7 @@ async def test_leaving_the_loop_leaves_no_watch(autojump_clock: MockClock, lab: 
     assert (zk.watch_count, lab.watch_count) == (0, 0)
 
 
-async def test_what_the_server_refuses(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_refused_read_is_raised(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/node", acl=[ACL(Perms.WRITE, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         await anext(watch_node(zk, "/node"))

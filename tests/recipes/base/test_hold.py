@@ -36,7 +36,7 @@ async def test_the_lease_ends_before_the_session(autojump_clock: MockClock, lab:
     await hold.end()
 
 
-async def test_it_goes_on_while_the_server_answers(
+async def test_a_hold_goes_on_while_the_server_answers(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     hold = await hold_of(zk)
@@ -48,7 +48,9 @@ async def test_it_goes_on_while_the_server_answers(
     await hold.end()
 
 
-async def test_a_session_that_expires_ends_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_session_that_expires_ends_the_hold(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     hold = await hold_of(zk)
     lab.server.expire(zk.session.id)
     with pytest.raises(LockLost) as caught, hold.scope():
@@ -57,7 +59,7 @@ async def test_a_session_that_expires_ends_it(autojump_clock: MockClock, lab: La
     await hold.end()
 
 
-async def test_a_znode_that_is_deleted_ends_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_deleted_znode_ends_the_hold(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     hold = await hold_of(zk)
     other = await lab.client()
     await other.set("/mine", b"changed")
@@ -69,7 +71,7 @@ async def test_a_znode_that_is_deleted_ends_it(autojump_clock: MockClock, lab: L
     await hold.end()
 
 
-async def test_a_znode_that_is_another_s_by_now_ends_it(
+async def test_a_znode_of_another_owner_ends_the_hold(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     hold = await hold_of(zk)
@@ -83,7 +85,7 @@ async def test_a_znode_that_is_another_s_by_now_ends_it(
     await hold.end()
 
 
-async def test_a_short_loss_of_connection_ends_it_only_if_wanted(
+async def test_a_short_loss_of_connection_ends_the_hold_only_on_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     hold = await hold_of(zk, suspended="cancel")
@@ -164,7 +166,7 @@ async def test_a_hold_does_not_begin_with_a_stale_lease(
     await hold.end()
 
 
-async def test_the_lease_is_kept_as_long_as_one_needs_it(
+async def test_the_lease_is_kept_for_as_long_as_asked_for(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     def moved() -> None:
@@ -180,7 +182,7 @@ async def test_the_lease_is_kept_as_long_as_one_needs_it(
     assert zk.session.lease_deadline() < trio.current_time(), "nobody needs it"
 
 
-async def test_it_can_be_kept_until_the_server_says_no(
+async def test_a_hold_can_be_kept_until_the_server_says_no(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     hold = await hold_of(zk, suspended="ignore")

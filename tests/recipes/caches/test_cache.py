@@ -83,7 +83,9 @@ async def test_the_whole_tree(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
     assert contents(cache) == tree, "it is not kept up to date after the block"
 
 
-async def test_it_follows(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
+async def test_the_cache_follows_the_tree(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
+) -> None:
     other = await lab.client()
     async with TreeCache(zk, "/app") as cache, trio.open_nursery() as nursery:
         await cache.synced()
@@ -149,7 +151,9 @@ async def test_each_event(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
     assert [event async for event in events] == [], "the stream ends with the block"
 
 
-async def test_who_is_slow_misses_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_a_slow_reader_of_events_misses_nothing(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with TreeCache(zk, "/app") as cache:
         await cache.synced()
@@ -186,7 +190,7 @@ async def test_deleted_and_created_again_at_once(
 
 @pytest.mark.row("E-43", "F7", "F10", "F14")
 @pytest.mark.parametrize("away", ["cut off", "expired", "restarted"])
-async def test_what_happens_while_away(
+async def test_changes_while_disconnected_are_told(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str, away: str
 ) -> None:
     other = await lab.client(session_timeout=100)

@@ -165,7 +165,7 @@ async def test_what_is_passed_on_needs_both_halves(
 
 
 @both_halves
-async def test_who_waits_with_half_a_bridge_begins_anew_at_once(
+async def test_a_waiter_with_half_a_bridge_begins_anew_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, half: int
 ) -> None:
     other = await lab.client()

@@ -24,7 +24,7 @@ from pyzk.recipes import (
     WouldBlock,
     revoke,
 )
-from pyzk.recipes.locks.names import DEFAULT_KINDS
+from pyzk.recipes.locks.role import DEFAULT_KINDS
 
 from ...support.lab import Lab
 
@@ -183,7 +183,7 @@ async def test_a_reentrant_lock_is_released_with_its_last_block(
     assert not await lock.locked()
 
 
-async def test_what_another_task_releases_is_not_entered_again(
+async def test_a_grant_that_another_task_released_is_not_entered_again(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     """Either the block is entered in time, and the lock kept, or it is acquired anew."""
@@ -312,7 +312,9 @@ async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab
     assert not await lock.locked()
 
 
-async def test_what_is_called_then_may_fail(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_what_an_on_revoke_function_raises_comes_out_of_the_block(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     def fail(grant: Grant) -> None:
         raise ZeroDivisionError
 

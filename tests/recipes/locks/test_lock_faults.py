@@ -24,7 +24,7 @@ from pyzk.client import (
 )
 from pyzk.protocol.errors import NotReadOnlyCallError
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 
 from ...support.lab import TICK, Lab, lose_while_stopped
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pyzk.recipes.locks.names import ContenderKind, LockLayout, Purpose, Role, in_order, parse
+from pyzk.protocol.layouts import ContenderKind, in_order, parse
+from pyzk.recipes.locks.role import LockLayout, Purpose, Role
 
 U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
 H32 = U36.replace("-", "")

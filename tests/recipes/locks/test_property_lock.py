@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "layout"), CASES)
-def test_whatever_happens(kind: str, layout: str) -> None:
+def test_the_invariants_hold_under_any_schedule(kind: str, layout: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(steps(KINDS[kind]))
     def check(schedule: list[Step]) -> None:

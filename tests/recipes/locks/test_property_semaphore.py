@@ -262,7 +262,7 @@ def run_schedule(schedule: Sequence[Step], layout: SemaphoreLayout) -> Run:
 
 
 @pytest.mark.parametrize("layout", ["curator", "kazoo"])
-def test_whatever_happens(layout: SemaphoreLayout) -> None:
+def test_the_invariants_hold_under_any_schedule(layout: SemaphoreLayout) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(STEPS)
     def check(schedule: list[Step]) -> None:

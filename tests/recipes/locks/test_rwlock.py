@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
 from pyzk.recipes import PARENT, PREDECESSOR, Deadlock, Lock, LockLost, LossReason, RWLock, WouldBlock, revoke
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 
 from ...support.lab import Lab
 

@@ -129,7 +129,7 @@ async def test_what_it_costs(
 
 
 @both_layouts
-async def test_who_waits_watches_the_leases_only_at_the_gate(
+async def test_only_the_waiter_at_the_gate_watches_the_leases(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
 ) -> None:
     """A freed lease wakes one, however many wait."""
@@ -323,7 +323,7 @@ async def test_several_can_be_waited_for_that_are_not_there_yet(
     await free(lab, "curator", zk)
 
 
-async def test_a_limit_that_is_no_number_is_said_to_who_waits(
+async def test_a_limit_that_is_no_number_is_raised_in_those_who_wait(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     limit = SharedValue(zk, "/limit", INT32)
@@ -373,7 +373,7 @@ async def test_a_limit_that_another_has_not_stored_yet_is_stored(
 
 @pytest.mark.parametrize("op", ["create", "set_data", "get_data"])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_storing_it_survives_a_lost_connection(
+async def test_storing_the_limit_survives_a_lost_connection(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, op: str, when: str
 ) -> None:
     if op == "set_data":
@@ -383,7 +383,9 @@ async def test_storing_it_survives_a_lost_connection(
             assert lab.server.dump()["/pool"] == b"2"
 
 
-async def test_two_who_store_it_at_the_same_time(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_two_clients_store_the_limit_at_the_same_time(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     """One is overtaken between reading that there is none and storing his own."""
     await zk.create("/pool")
     other = await lab.client()

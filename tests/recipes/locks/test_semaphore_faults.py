@@ -11,16 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import (
-    ACL,
-    ClosingError,
-    Id,
-    NoAuthError,
-    NoNodeError,
-    Perms,
-    SessionExpiredError,
-    ZooKeeper,
-)
+from pyzk.client import ACL, ClosingError, Id, NoAuthError, NoNodeError, Perms, SessionExpiredError, ZooKeeper
 from pyzk.recipes import Grant, LockLost, LossReason, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout

@@ -40,7 +40,9 @@ async def hold_for(zk: ZooKeeper, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
-async def test_whoever_creates_it_has_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_the_creator_of_the_znode_has_the_lock(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     async with SingleNodeLock(zk, PATH, data=b"me") as grant:
         assert grant.path == PATH

@@ -68,7 +68,7 @@ async def test_members_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) 
 
 @pytest.mark.row("F18", "E-55")
 @layouts
-async def test_what_is_no_member_is_skipped(
+async def test_foreign_children_are_no_members(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: PartyLayout
 ) -> None:
     lab.server.load({"/party": b"", "/party/garbage": b"", "/party/x__party__": b"\xff"})
@@ -232,7 +232,7 @@ async def test_changes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layou
     assert {member.id for member in (await anext(changes)).left} == {"one"}
 
 
-async def test_who_comes_and_goes_unseen_is_no_change(
+async def test_a_member_that_comes_and_goes_unseen_is_no_change(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     async with Party(zk, "/party", "one") as party:

@@ -381,7 +381,9 @@ async def test_what_another_has_put_in_its_place_is_not_deleted(
     assert lab.server.dump()["/node"] == b"theirs"
 
 
-async def test_it_takes_over(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_takeover_replaces_the_znode_of_another(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
     async with PersistentNode(zk, "/node", b"ours", conflict="takeover") as node:
@@ -390,7 +392,9 @@ async def test_it_takes_over(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper)
         assert lab.server.dump()["/node"] == b"ours"
 
 
-async def test_it_raises(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_on_request_a_znode_of_another_is_an_error(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
     with pytest.raises(NodeExistsError):
@@ -460,7 +464,7 @@ async def test_it_cannot_be_entered_twice(autojump_clock: MockClock, lab: Lab, z
         await node.ready()
 
 
-async def test_who_waits_elsewhere_is_told_of_the_end(
+async def test_tasks_that_wait_for_the_znode_are_told_of_the_end(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/node")

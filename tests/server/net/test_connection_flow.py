@@ -139,7 +139,7 @@ def flood_with_events(world: World, watcher: Peer, count: int) -> None:
         other.create(f"/{'n' * 100}{i}")
 
 
-def test_who_does_not_read_his_events_is_disconnected(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_read_its_events_is_disconnected(caplog: pytest.LogCaptureFixture) -> None:
     world = World(max_unsent=50_000)
     watcher, bystander = world.connect(), world.connect()
     bystander.exists("/x", watch=True)
@@ -155,7 +155,7 @@ def test_who_does_not_read_his_events_is_disconnected(caplog: pytest.LogCaptureF
     assert len(bystander.take_events()) == 1
 
 
-def test_who_reads_his_events_receives_them_all() -> None:
+def test_a_client_that_reads_its_events_receives_all() -> None:
     world = World(max_unsent=50_000)
     watcher, other = world.connect(), world.connect()
     watcher.add_watch("/", AddWatchMode.PERSISTENT_RECURSIVE)
@@ -168,7 +168,7 @@ def test_who_reads_his_events_receives_them_all() -> None:
     assert len(received) == 1000
 
 
-def test_who_causes_more_events_for_himself_than_he_may_have_waiting_is_disconnected_too() -> None:
+def test_a_client_whose_own_writes_overflow_its_events_is_disconnected() -> None:
     world = World(max_unsent=1000)
     client = world.connect()
     client.add_watch("/", AddWatchMode.PERSISTENT_RECURSIVE)

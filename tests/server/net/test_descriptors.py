@@ -78,7 +78,7 @@ def hello(client: socket.socket, request: r.ConnectRequest = HELLO) -> r.Connect
 # --- those that clients do not get ------------------------------------------------------------------------
 
 
-def test_what_is_asked_for_the_first_time_works_when_clients_have_all_descriptors(tmp_path: Path) -> None:
+def test_first_requests_of_their_kind_work_when_clients_have_all_descriptors(tmp_path: Path) -> None:
     """A module that is imported late, and /dev/fd, need one."""
     (tmp_path / "zoo.cfg").write_text("maxClientCnxns=0\n")
     with ExitStack() as stack, (tmp_path / "log").open("w") as log:
@@ -133,7 +133,7 @@ async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts
             assert await talk(server.address, b"ruok") == b"imok"
 
 
-async def test_who_would_take_the_last_ones_is_closed_and_the_others_wait(
+async def test_a_client_that_would_take_the_last_descriptors_is_closed_and_others_wait(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served() as server:

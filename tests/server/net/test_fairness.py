@@ -186,7 +186,7 @@ def test_a_polite_client_is_served_in_the_next_turn(scene: Scene, count: int, re
         take_answers(polite)
 
 
-def test_all_who_flood_get_the_same_share(scene: Scene) -> None:
+def test_all_flooding_clients_get_the_same_share(scene: Scene) -> None:
     flooders = [scene.connect() for _ in range(5)]
     for flooder in flooders:
         flooder.flood(GET)
@@ -423,7 +423,7 @@ def test_a_look_reads_every_socket_however_many_are_ready(scene: Scene) -> None:
     assert set(scene.handled) == {client.session_id for client in clients}
 
 
-def test_a_look_lets_in_and_reads_whoever_waits_at_the_door(scene: Scene) -> None:
+def test_a_look_accepts_and_reads_every_waiting_client(scene: Scene) -> None:
     owner = scene.connect()
     session = scene.service.engine.sessions.get(owner.session_id)
     assert session is not None

@@ -236,7 +236,7 @@ async def test_nobody_is_kept_out_by_clients_that_make_no_request(
     assert "such as 127.0.0.1; those go that made no request for longest" in told[0]
 
 
-async def test_who_is_being_answered_gives_way_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_is_being_answered_gives_way_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_MAX_CLIENTS", 2)
     large = 20_000_000
 

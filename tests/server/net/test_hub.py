@@ -56,7 +56,7 @@ async def receive(client: socket.socket, size: int) -> int:
     return received
 
 
-async def test_what_another_task_has_left_over_is_gone_on_with() -> None:
+async def test_requests_that_another_task_left_over_are_handled() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)

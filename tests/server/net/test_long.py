@@ -337,7 +337,8 @@ def test_an_internal_failure_in_a_late_step_is_the_error_of_the_request(
     failed = []
     monkeypatch.setattr(slow.engine.watches, "_add", None)
     monkeypatch.setattr(
-        "pyzk.server.core.engine.logger.exception", lambda *arguments: failed.append(arguments)
+        "pyzk.server.core.failures.logger.exception",
+        lambda *arguments, **options: failed.append(arguments),
     )
     client.feed()
     assert client.reply().err == -5
@@ -439,7 +440,7 @@ def test_all_watches_are_taken_out_at_once_where_they_are_few(world: World) -> N
 # --- what falls due ----------------------------------------------------------------------------------------
 
 
-def test_sessions_expire_in_steps_and_who_speaks_in_between_lives(slow: World) -> None:
+def test_sessions_expire_in_steps_and_those_heard_in_between_live(slow: World) -> None:
     clients = [slow.connect(timeout=4000) for _ in range(2500)]
     for client in clients[::100]:
         client.create(f"/e{client.session_id}", flags=1)
@@ -554,7 +555,7 @@ def test_the_paths_of_ephemerals_steer_no_terminal_either(world: World) -> None:
 # --- events to many ----------------------------------------------------------------------------------------
 
 
-def test_an_event_is_encoded_once_and_queued_once_for_each_who_is_told(
+def test_an_event_is_encoded_once_and_queued_once_for_each_watcher(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, watchers = world.connect(), [world.connect() for _ in range(50)]

@@ -122,7 +122,7 @@ def test_a_connection_without_a_session_is_closed_in_steps_of_the_timeout(
     assert world.service.next_deadline() == math.inf
 
 
-def test_a_connection_with_a_session_is_not() -> None:
+def test_a_silent_connection_with_a_session_is_not_closed() -> None:
     world = World(tick_time=60_000)
     client = world.connect()
     world.pass_time(100)

@@ -31,7 +31,7 @@ def connections(world: World) -> list[Connection]:
     return [world.connect().connection for _ in range(5)]
 
 
-def test_what_is_held_is_counted(connections: list[Connection]) -> None:
+def test_output_that_waits_is_counted(connections: list[Connection]) -> None:
     unread = UnreadOutput(1000)
     a, b, *_ = connections
     unread.note(a, 100, progress=True)
@@ -47,7 +47,7 @@ def test_what_is_held_is_counted(connections: list[Connection]) -> None:
     assert unread.total == 207
 
 
-def test_who_has_read_nothing_for_longest_goes_first(connections: list[Connection]) -> None:
+def test_the_client_that_has_read_nothing_for_longest_is_closed_first(connections: list[Connection]) -> None:
     unread = UnreadOutput(1000)
     for connection in connections[:4]:
         unread.note(connection, 250, progress=True)
@@ -60,7 +60,7 @@ def test_who_has_read_nothing_for_longest_goes_first(connections: list[Connectio
     assert unread.total == 1000
 
 
-def test_who_holds_little_stays(connections: list[Connection]) -> None:
+def test_a_client_with_little_unread_output_stays(connections: list[Connection]) -> None:
     unread = UnreadOutput(1000)
     for connection, size in zip(connections, (10, 10, 500, 400, 200), strict=True):
         unread.note(connection, size, progress=True)
@@ -118,7 +118,7 @@ async def receive(stream: trio.SocketStream, size: int) -> None:
 
 @pytest.mark.trio
 @pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
-async def test_who_reads_is_served_beside_those_who_do_not(
+async def test_a_client_that_reads_is_served_beside_those_that_do_not(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool
 ) -> None:
     if not has_hub:
@@ -162,7 +162,7 @@ async def stay(
 @pytest.mark.trio
 @pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
 @pytest.mark.parametrize("ending", ["read", "closed", "session closed"])
-async def test_nothing_is_counted_that_is_not_held(
+async def test_output_that_is_gone_is_not_counted(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool, ending: str
 ) -> None:
     if not has_hub:

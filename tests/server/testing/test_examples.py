@@ -12,7 +12,7 @@ pytest_plugins = "pytester"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-@pytest.mark.parametrize(("name", "passed"), [("test_with_kazoo.py", 7), ("test_with_trio.py", 1)])
+@pytest.mark.parametrize(("name", "passed"), [("test_with_kazoo.py", 8), ("test_with_trio.py", 1)])
 def test_an_example(pytester: pytest.Pytester, name: str, passed: int) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\n")
     shutil.copy(EXAMPLES / name, pytester.path)

@@ -329,7 +329,7 @@ async def test_spellings_of_an_operation(op: str) -> None:
             assert (await a.request(OpCode.GET_DATA, r.GetDataRequest("/", False))).err == -7
 
 
-async def test_off_means_out_of_the_way() -> None:
+async def test_without_faults_requests_go_straight_to_the_engine() -> None:
     async with open_server(record=False) as server:
         service = server.running.service
         engine = service.engine

@@ -214,7 +214,7 @@ async def test_many_sessions_make_it_wider_not_unreadable() -> None:
         assert max(map(len, lines)) < 35 * 32 + 20
 
 
-async def test_nothing_has_happened() -> None:
+async def test_the_timeline_of_a_fresh_server_says_that_nothing_has_happened() -> None:
     async with open_server() as server:
         assert server.format_timeline().endswith("\n  nothing has happened")
         assert server.format_tree() == "(no znodes)"

@@ -10,7 +10,7 @@ import trio
 from pyzk.client import connect
 from pyzk.recipes.errors import LockRevoked, SequenceExhausted
 from pyzk.recipes.locks.lock import Lock, revoke
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.recipes.locks.rwlock import RWLock
 from pyzk.server.testing import EmbeddedServer
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.recipes.locks.rwlock import RWLock
 
 from ....support.interop import SEEN, Holder, is_held

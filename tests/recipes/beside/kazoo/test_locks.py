@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from pyzk.client import connect
 from pyzk.recipes import ContenderKind, Lock, RWLock, contenders
-from pyzk.recipes.locks.names import LockLayout
+from pyzk.recipes.locks.role import LockLayout
 from pyzk.server.testing import EmbeddedServer
 
 from ....support.interop import Holder, is_held, kazoo_client

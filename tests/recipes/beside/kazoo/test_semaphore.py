@@ -104,9 +104,7 @@ async def test_ours_waits_for_theirs(server: EmbeddedServer) -> None:
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
-async def test_who_comes_first_to_the_gate_is_admitted_first(
-    server: EmbeddedServer, ours_first: bool
-) -> None:
+async def test_the_first_at_the_gate_is_admitted_first(server: EmbeddedServer, ours_first: bool) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as client:
         theirs = client.Semaphore(PATH, max_leases=1)
         order: list[str] = []

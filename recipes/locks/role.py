@@ -1,11 +1,11 @@
-"""The names of contenders, ours and those of every known library.
+"""What ours contend for, how their znodes are named, and which contenders they wait for.
 
-The rules (recipe-rules.md B.2):
+The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
 
 * The znode of a contender is called ``<id><marker><number>``. The marker says what it contends for, and which
   library it belongs to. The number has 10 digits; the server counts it up for each parent.
 * The lowest number stands first.
-* Each library looks for its own markers only. So contenders of two libraries on one path may both believe
+* Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
   that they hold the lock.
 * Ours look for the markers of all libraries, and wait for all of them.
 * With ``layout="both"`` one of ours creates two znodes in one transaction, so that Curator and kazoo both
@@ -15,13 +15,13 @@ The rules (recipe-rules.md B.2):
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
 from attrs.validators import deep_iterable, instance_of
 
+from ...protocol.layouts import ContenderKind, ContenderName
 from ..base.words import one_of
 
 LockLayout = Literal["curator", "kazoo", "both"]
@@ -34,91 +34,8 @@ without its own marker by the first characters, so it must begin with a characte
 B.2.4)."""
 
 
-class ContenderKind(enum.Enum):
-    """The kind of a contender, by the marker in its name."""
-
-    CURATOR_LOCK = "-lock-"  # and the Go client's
-    CURATOR_READ = "__READ__"
-    CURATOR_WRITE = "__WRIT__"
-    CURATOR_LATCH = "-latch-"
-    CURATOR_LEASE = "-lease-"
-    KAZOO_LOCK = "__lock__"
-    KAZOO_READ = "__rlock__"
-    AIOZK_LOCK = "lock"
-    AIOZK_READ = "read"
-    AIOZK_WRITE = "write"
-    AIOZK_CANDIDATE = "candidate"
-    ZOOKEEPER_LOCK = "x-"
-    ZOOKEEPER_CANDIDATE = "n_"
-
-    @property
-    def shared(self) -> bool:
-        """Whether this is a reader: only writers wait for readers."""
-        return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
-
-
 DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, ContenderKind.CURATOR_LEASE}
 """The kinds that a lock waits for."""
-
-_MARKED = [
-    ContenderKind.CURATOR_LOCK,
-    ContenderKind.CURATOR_READ,
-    ContenderKind.CURATOR_WRITE,
-    ContenderKind.CURATOR_LATCH,
-    ContenderKind.CURATOR_LEASE,
-    ContenderKind.KAZOO_LOCK,
-    ContenderKind.KAZOO_READ,
-]
-_AIOZK = {kind.value: kind for kind in ContenderKind if kind.name.startswith("AIOZK")}
-# 10 characters with the sign; the lowest negative numbers have 11 (recipe-rules.md 0.5).
-_NUMBER = re.compile(r"\d{10}|-\d{9,10}", re.ASCII)
-_OTHERS = [
-    (re.compile(r"(?P<label>[^-]+)-[0-9a-f]{32}-(?P<number>.*)"), None),
-    (re.compile(r"x-\d+-(?P<number>.*)"), ContenderKind.ZOOKEEPER_LOCK),
-    (re.compile(r"n_(?P<number>.*)"), ContenderKind.ZOOKEEPER_CANDIDATE),
-]
-
-
-@attrs.frozen
-class ContenderName:
-    """The name of a contender's znode, taken apart.
-
-    :ivar sequence: its number; the lowest number stands first.
-    """
-
-    name: str
-    kind: ContenderKind
-    sequence: int
-
-
-def parse(name: str) -> ContenderName | None:
-    """Read the name of a child. Returns None if it is not the name of a contender."""
-    at, kind = max(((name.rfind(kind.value), kind) for kind in _MARKED), key=lambda found: found[0])
-    if at >= 0:
-        return _contender(name, kind, name[at + len(kind.value) :])
-    for pattern, other in _OTHERS:
-        if match := pattern.fullmatch(name):
-            found = other or _AIOZK.get(match["label"])
-            return _contender(name, found, match["number"]) if found else None
-    return None
-
-
-def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | None:
-    return ContenderName(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
-
-
-def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
-    """The contenders among some names, the first one first; and the names that no known library uses."""
-    contenders, unknown = [], []
-    for name in names:
-        contender = parse(name)
-        if contender is None:
-            unknown.append(name)
-        else:
-            contenders.append(contender)
-    # A reader that was a writer has the writer's number (recipe-rules.md B.4): their order does not matter.
-    contenders.sort(key=lambda contender: (contender.sequence, contender.name))
-    return contenders, sorted(unknown)
 
 
 class Purpose(enum.Enum):

@@ -1,0 +1,7 @@
+"""``python -m pyzk.cli`` is ``pyzk``."""
+
+import sys
+
+from .main import main
+
+sys.exit(main())

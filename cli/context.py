@@ -1,0 +1,193 @@
+"""What every verb of ``pyzk`` needs: a client, a question before something is lost, words for errors."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Any
+
+import attrs
+import trio
+
+from ..client import (
+    BadArgumentsError,
+    BadVersionError,
+    Host,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Sync,
+    UnimplementedError,
+    ZooKeeper,
+    ZooKeeperError,
+)
+from . import words
+from .arguments import check_path, check_server, identities, wrong
+from .connecting import client
+from .parser import PROG
+from .show import as_json
+from .status import Failure, Status, say
+
+_ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
+    NoNodeError: (Status.NO, "no such znode; pyzk ls shows what there is"),
+    NodeExistsError: (Status.NO, "it exists already; pyzk set replaces its data"),
+    NotEmptyError: (Status.NO, "it has children; -r deletes them too"),
+    BadVersionError: (Status.NO, "it has another version: somebody has changed it; look again"),
+    NoChildrenForEphemeralsError: (Status.NO, "its parent is ephemeral and cannot have children"),
+    UnimplementedError: (
+        Status.REFUSED,
+        "the server cannot do this: it is older than 3.6, or TTL znodes are not switched on"
+        " (extendedTypesEnabled)",
+    ),
+    BadArgumentsError: (Status.USAGE, "the server does not take this"),
+}
+_BUFFER = 64 * 1024
+"""Characters of output that are written together."""
+_SOON = 0.1
+"""Seconds after which they are written, however few they are."""
+
+
+@attrs.define(slots=False)
+class Context:
+    """A run of ``pyzk``.
+
+    :ivar options: the arguments.
+    """
+
+    options: argparse.Namespace
+    _lines: list[str] = attrs.field(factory=list, init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _flushed_at: float = attrs.field(factory=trio.current_time, init=False)
+
+    @cached_property
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """For ``--tls``.
+
+        :raises Failure: for files that cannot be used.
+        """
+        options = self.options
+        if not (options.tls or options.ca_file or options.cert_file or options.insecure):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=options.ca_file)
+            if options.insecure:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            if options.cert_file:
+                context.load_cert_chain(options.cert_file, options.key_file, password="")
+        except (OSError, ssl.SSLError) as error:
+            files = " or ".join(
+                str(file) for file in (options.ca_file, options.cert_file, options.key_file) if file
+            )
+            raise wrong(
+                PROG, f"cannot use {files}: {error.strerror or error}; PEM without a password is wanted"
+            ) from None
+        return context
+
+    @asynccontextmanager
+    async def connect(self, hosts: str | None = None) -> AsyncIterator[ZooKeeper]:
+        """A client.
+
+        :param hosts: another connect string than that of the arguments.
+        :raises Failure: for every error of the client and of the servers that leaves the block.
+        """
+        async with client(
+            hosts or self.options.hosts,
+            session_timeout=self.options.session_timeout,
+            connect_timeout=self.options.connect_timeout,
+            auth=identities(PROG, self.options.auth_file),
+            ssl_context=self.ssl_context,
+        ) as zk:
+            zk.submit(
+                Sync("/")
+            )  # what is read behind it is no older than what a command before this one wrote
+            try:
+                yield zk
+            except tuple(_ADVICE) as error:
+                raise explained(error) from None
+
+    async def ask(self, zk: ZooKeeper, what: str) -> None:
+        """Ask before a change that cannot be undone, unless the server is ours or ``--yes`` was given.
+
+        :param what: the change, as in ``delete /a``.
+        :raises Failure: if the answer is no, or nobody can answer.
+        """
+        if self.options.yes:
+            return
+        assert zk.server is not None
+        version = await words.version(zk.server, self.ssl_context)
+        if words.OURS in version:
+            return
+        where = f"{zk.server}, which is no pyzk-server"
+        if not sys.stdin.isatty():
+            raise Failure(Status.NO, f"not confirmed: {what} on {where}; pass --yes")
+        print(f"{what} on {where}? [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        if answer.strip().lower() not in ("y", "yes"):
+            raise Failure(Status.NO, "not confirmed: nothing was changed")
+
+    async def out(self, text: str, fields: Mapping[str, Any]) -> None:
+        """Print a line: text for people, or with ``--json`` the fields for programs.
+
+        It is written soon, by a thread: a reader of our output that pauses, such as a pager, must not keep
+        the client from telling the server that it is alive.
+        """
+        line = as_json(fields) if self.options.json else text
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size > _BUFFER or trio.current_time() - self._flushed_at > _SOON:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what was printed."""
+        lines, self._lines, self._size = self._lines, [], 0
+        if lines:
+            await trio.to_thread.run_sync(_write, "\n".join([*lines, ""]), abandon_on_cancel=True)
+        self._flushed_at = trio.current_time()
+
+    def refused(self, paths: list[str]) -> int:
+        """Say what may not be read; returns the exit status."""
+        if not paths:
+            return 0
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        say(PROG, f"left out, as they may not be read: {paths[0]}{more}; check --auth-file or PYZK_AUTH")
+        return Status.FORBIDDEN
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def explained(error: ZooKeeperError) -> Failure:
+    """An error of a server as a failure that says what to do."""
+    for kind, (status, advice) in _ADVICE.items():
+        if isinstance(error, kind):
+            return Failure(status, f"{error.path}: {error.message or advice}" if error.path else str(error))
+    raise error
+
+
+def split_location(text: str, hosts: str) -> tuple[str, str]:
+    """The connect string and the path of ``HOST:PORT,.../PATH``; for ``PATH`` alone, ``hosts`` and the path.
+
+    :raises Failure: for anything else.
+    """
+    other, slash, path = text.partition("/")
+    if not slash:
+        raise wrong(PROG, f"{text!r} must be PATH or HOST:PORT,.../PATH")
+    path = slash + path
+    check_path(PROG, path)
+    check_server(PROG, other or hosts)
+    return other or hosts, path
+
+
+def hosts_of(options: argparse.Namespace) -> tuple[Host, ...]:
+    """Every server of ``--hosts``."""
+    from ..client.hosts import ConnectString
+
+    return ConnectString.parse(options.hosts).hosts

@@ -1,0 +1,62 @@
+"""The command ``pyzk``. For users: docs/pyzk.md.
+
+Each verb is a function of a module in :mod:`.verbs`, which is imported when that verb is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from .parser import PROG, VERBS, parse
+from .status import Failure, Status, say
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status.
+
+    :param argv: the arguments without the program's name; those of the process by default.
+    :raises SystemExit: after ``--help`` and ``--version``.
+    """
+    logging.basicConfig(format=f"{PROG}: %(message)s", level=logging.WARNING)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # whatever others have put there
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except Failure as failure:
+        say(PROG, str(failure))
+        return failure.status
+    except KeyboardInterrupt:
+        return Status.SIGNAL + signal.SIGINT
+    except BrokenPipeError:  # who reads our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
+        return Status.SIGNAL + signal.SIGPIPE
+    return status
+
+
+def _run(argv: Sequence[str]) -> int:
+    options = parse(argv)
+    module, _, function = VERBS[options.verb].run.partition(":")
+    verb = getattr(importlib.import_module(f"{__package__}.verbs.{module}"), function)
+    if options.verb == "completion":
+        verb(options)
+        return 0
+    import trio
+
+    from .context import Context
+
+    async def run() -> int:
+        context = Context(options)
+        try:
+            status: int = await verb(context)
+        finally:
+            await context.flush()
+        return status
+
+    return trio.run(run)

@@ -1,0 +1,187 @@
+"""How znodes are shown, to people and to programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..client import ACL, OPEN_ACL, Id, Perms, Stat
+from .status import Failure, Status
+from .units import age, moment, size_text, utc
+
+_WIDEST = 80
+"""Characters of data on a line that shows other things too; znodes may hold a megabyte."""
+_PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey or hide: control characters, marks of direction, odd blanks."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def decoded(data: bytes | None) -> str | None:
+    """Data as text, if it is text that people can read; None if it is not, or null."""
+    try:
+        text = (data if data is not None else b"\xff").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(c.isprintable() or c in "\n\t\r" for c in text) else None
+
+
+def brief(data: bytes | None, widest: int = _WIDEST) -> str:
+    """Data on one line, shortened: text, or hex digits behind ``0x``."""
+    if not data:
+        return "(null)" if data is None else ""
+    text = decoded(data)
+    shown = printable(text) if text is not None else f"0x{data[:widest].hex()}"
+    return shown if len(shown) <= widest else f"{shown[: widest - 1]}… ({size_text(len(data))})"
+
+
+def hex_lines(data: bytes) -> str:
+    """Data as hex digits, 16 bytes a line, with the characters beside them."""
+    lines = []
+    for at in range(0, len(data), 16):
+        row = data[at : at + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:08x}  {row.hex(' '):<47}  {text}")
+    return "\n".join(lines)
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Columns, side by side."""
+    rows = [list(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def session_text(session: int) -> str:
+    """The id of a session, as servers print it."""
+    return f"0x{session % 2**64:x}"
+
+
+# --- access control lists ----------------------------------------------------------------------------------
+
+
+def acl_text(acl: Iterable[ACL]) -> str:
+    """An access control list as ``scheme:id:cdrwa``, with commas between."""
+    return ",".join(f"{entry.id.scheme}:{entry.id.id}:{perms_text(entry.perms)}" for entry in acl)
+
+
+def perms_text(perms: int) -> str:
+    """Permissions as letters, of ``cdrwa``."""
+    return "".join(letter for letter, bit in _PERMS.items() if perms & bit)
+
+
+def parse_perms(text: str) -> int:
+    """The permissions of letters.
+
+    :raises Failure: for a letter that is none of ``cdrwa``.
+    """
+    if not set(text) <= set(_PERMS):
+        raise Failure(Status.USAGE, f"{text!r} are no permissions: give letters of cdrwa")
+    return sum(_PERMS[letter] for letter in set(text))
+
+
+def parse_acl(text: str) -> list[ACL]:
+    """An access control list of text; the same forms as :func:`acl_text`, and ``open``.
+
+    :raises Failure: for what is none.
+    """
+    if text == "open":
+        return list(OPEN_ACL)
+    found = []
+    for part in text.split(","):
+        scheme, _, rest = part.strip().partition(":")
+        name, colon, perms = rest.rpartition(":")
+        if not (scheme and colon):
+            raise Failure(
+                Status.USAGE, f"{part!r} must be SCHEME:ID:PERMISSIONS, as in world:anyone:r or auth::cdrwa"
+            )
+        found.append(ACL(parse_perms(perms), Id(scheme, name)))
+    return found
+
+
+# --- for people --------------------------------------------------------------------------------------------
+
+
+def kind(stat: Stat) -> str:
+    """``ephemeral`` or ``persistent``; the protocol tells no container and no TTL."""
+    return "ephemeral" if stat.ephemeralOwner else "persistent"
+
+
+def stat_lines(path: str, stat: Stat) -> str:
+    """Everything that is known of a znode beside its data."""
+    now = time.time()
+
+    def when(milliseconds: int) -> str:
+        return f"{moment(milliseconds)} ({age(now - milliseconds / 1000)} ago)"
+
+    owner = f" of session {session_text(stat.ephemeralOwner)}" if stat.ephemeralOwner else ""
+    rows = [
+        ("path", path),
+        ("kind", kind(stat) + owner),
+        ("data", f"{size_text(stat.dataLength)}, version {stat.version}"),
+        ("children", f"{stat.numChildren}, version {stat.cversion}, last changed by zxid 0x{stat.pzxid:x}"),
+        ("acl", f"version {stat.aversion}"),
+        ("created", f"{when(stat.ctime)} by zxid 0x{stat.czxid:x}"),
+        ("changed", f"{when(stat.mtime)} by zxid 0x{stat.mzxid:x}"),
+    ]
+    return table(rows)
+
+
+def long_row(name: str, stat: Stat) -> tuple[str, ...]:
+    """One line of a long listing."""
+    owner = session_text(stat.ephemeralOwner) if stat.ephemeralOwner else "-"
+    return (
+        size_text(stat.dataLength),
+        f"v{stat.version}",
+        f"{stat.numChildren} below",
+        moment(stat.mtime),
+        owner,
+        name,
+    )
+
+
+# --- for programs ------------------------------------------------------------------------------------------
+
+
+def as_json(values: Mapping[str, Any]) -> str:
+    """One object, on one line."""
+    return json.dumps(values, ensure_ascii=False)
+
+
+def data_fields(data: bytes | None) -> dict[str, str | None]:
+    """Data as JSON has it: ``data`` if it is UTF-8 or null, else ``hex``."""
+    if data is None:
+        return {"data": None}
+    try:
+        return {"data": data.decode()}
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}
+
+
+def stat_fields(stat: Stat) -> dict[str, Any]:
+    """A Stat as JSON has it. Zxids and sessions are text: many readers would round such numbers."""
+    return {
+        "owner": session_text(stat.ephemeralOwner) if stat.ephemeralOwner else None,
+        "size": stat.dataLength,
+        "children": stat.numChildren,
+        "version": stat.version,
+        "cversion": stat.cversion,
+        "aversion": stat.aversion,
+        "created": utc(stat.ctime),
+        "changed": utc(stat.mtime),
+        "czxid": f"0x{stat.czxid:x}",
+        "mzxid": f"0x{stat.mzxid:x}",
+        "pzxid": f"0x{stat.pzxid:x}",
+    }
+
+
+def acl_fields(acl: Iterable[ACL]) -> list[dict[str, str]]:
+    """An access control list as JSON has it."""
+    return [
+        {"scheme": entry.id.scheme or "", "id": entry.id.id or "", "perms": perms_text(entry.perms)}
+        for entry in acl
+    ]

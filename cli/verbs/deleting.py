@@ -1,0 +1,73 @@
+"""``rm``: the end of znodes.
+
+A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in the order in
+which they come, so that the delete of a parent may be sent right behind those of its children. Memory is
+bounded as for every walk: by the znodes on the way down, and by what is sent ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from ...client import Delete, NoAuthError, NoNodeError, NotEmptyError, Pending, ZooKeeper
+from ..context import Context
+from ..pipeline import Pipeline
+from ..walking import RESERVED, Walker
+
+
+async def rm(context: Context) -> int:
+    """Delete znodes."""
+    options = context.options
+    async with context.connect() as zk:
+        below = " and everything below" if options.recursive else ""
+        await context.ask(zk, f"delete {' '.join(options.paths)}{below}")
+        for path in options.paths:
+            if options.recursive:
+                await delete_tree(zk, path)
+            else:
+                await zk.delete(path, version=options.expected)
+    return 0
+
+
+async def delete_tree(zk: ZooKeeper, top: str) -> None:
+    """Delete a znode and all below it. Who creates znodes there meanwhile makes it begin again.
+
+    :raises NoNodeError: if there is nothing at the path.
+    :raises NoAuthError: if something is left, as its children may not be listed or deleted.
+    """
+    while True:
+        everything_has_gone = True
+
+        async def settle(path: str, pending: Pending[None]) -> None:
+            nonlocal everything_has_gone
+            try:
+                await pending.wait()
+            except NoNodeError:
+                pass
+            except NotEmptyError:
+                everything_has_gone = False
+
+        deletes = Pipeline(settle)
+        walker = Walker(zk, leave_out=(RESERVED,))
+        async with aclosing(_leaves_first(walker, top)) as paths:
+            async for path in paths:
+                if path != "/":  # which cannot be deleted
+                    await deletes.add(path, zk.submit(Delete(path)))
+        await deletes.finish()
+        if walker.refused:
+            raise NoAuthError(walker.refused[0])
+        if everything_has_gone:
+            return
+
+
+async def _leaves_first(walker: Walker, top: str) -> AsyncGenerator[str, None]:
+    """Every path at and below another, those below a znode before the znode."""
+    parents: list[str] = []
+    async with walker.walk(top) as znodes:
+        async for found in znodes:
+            while parents and not f"{found.path}/".startswith(f"{parents[-1].rstrip('/')}/"):
+                yield parents.pop()
+            parents.append(found.path)
+    while parents:
+        yield parents.pop()

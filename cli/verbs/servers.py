@@ -1,0 +1,176 @@
+"""``sessions`` and ``health``: what servers say of themselves."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from typing import Any
+
+import attrs
+import trio
+
+from ...client import Host
+from .. import words
+from ..context import Context, hosts_of
+from ..parser import PROG
+from ..show import brief, table
+from ..status import Failure, Status, say
+from ..units import age
+
+_AGAIN = 0.5
+"""Seconds between two looks at servers that are not well yet."""
+
+
+# --- sessions ----------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Session:
+    """What the servers tell of a session.
+
+    :ivar client: its address; empty if it is connected to none of the servers that were asked.
+    :ivar timeout: in ms; 0 if it is not known.
+    :ivar since: when the connection was made, in ms since the epoch; 0 if it is not known.
+    """
+
+    id: str
+    client: str = ""
+    server: str = ""
+    timeout: int = 0
+    since: int = 0
+    last: str = ""
+    ephemerals: list[str] = attrs.field(factory=list)
+
+
+async def sessions(context: Context) -> int:
+    """Show sessions, their clients and ephemerals."""
+    found: dict[str, Session] = {}
+    failures: list[Failure] = []
+    hosts = hosts_of(context.options)
+    for host in hosts:
+        try:
+            read_dump(await words.ask(host, "dump", context.ssl_context), found)
+            read_connections(await words.ask(host, "cons", context.ssl_context), str(host), found)
+        except Failure as failure:
+            failures.append(failure)
+    if len(failures) == len(hosts):
+        raise failures[0]
+    for down in failures:
+        say(PROG, str(down))
+    now = time.time()
+    rows = [("SESSION", "CLIENT", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
+    for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
+        if context.options.json:
+            await context.out("", attrs.asdict(session))
+        shown = brief(", ".join(session.ephemerals).encode(), 60)
+        rows.append(
+            (
+                session.id,
+                session.client or "not connected",
+                session.server or "-",
+                f"{session.timeout / 1000:g} s" if session.timeout else "-",
+                age(now - session.since / 1000) if session.since else "-",
+                session.last or "-",
+                f"{len(session.ephemerals)}: {shown}" if session.ephemerals else "0",
+            )
+        )
+    if not context.options.json:
+        await context.out(table(rows), {})
+    return 0
+
+
+def read_dump(answer: str, found: dict[str, Session]) -> None:
+    """Read the answer to ``dump``: all sessions, and their ephemerals."""
+    tracked, _, rest = answer.partition("ephemeral nodes dump:")
+    for id, timeout in re.findall(r"^\s*(0x[0-9a-f]+)\b(?:\s+(\d+)ms)?", tracked, re.MULTILINE):
+        session = found.setdefault(id, Session(id))
+        session.timeout = int(timeout or session.timeout)  # followers tell it
+    owner = None
+    for line in rest.partition("Connections dump:")[0].splitlines():
+        if match := re.fullmatch(r"(0x[0-9a-f]+):", line):
+            owner = found.setdefault(match[1], Session(match[1]))
+        elif owner is not None and line.startswith("\t") and line[1:] not in owner.ephemerals:
+            owner.ephemerals.append(line[1:])
+
+
+_CONNECTION = re.compile(r"^ /(?P<client>\S+?)\[[0-9a-f]+\]\((?P<fields>.*)\)$", re.MULTILINE)
+
+
+def read_connections(answer: str, server: str, found: dict[str, Session]) -> None:
+    """Read the answer to ``cons``: who is connected to a server."""
+    for match in _CONNECTION.finditer(answer):
+        fields = dict(part.partition("=")[::2] for part in match["fields"].split(","))
+        if "sid" in fields:
+            session = found.setdefault(fields["sid"], Session(fields["sid"]))
+            session.client, session.server = match["client"], server
+            session.timeout, session.since = int(fields.get("to", 0)), int(fields.get("est", 0))
+            session.last = fields.get("lop", "")
+
+
+# --- health ------------------------------------------------------------------------------------------------
+
+
+async def health(context: Context) -> int:
+    """Say by the exit status whether a server serves."""
+    options = context.options
+    give_up_at = trio.current_time() + options.wait
+    while True:
+        reports = [await _look_at(host, context.ssl_context) for host in hosts_of(options)]
+        problem = await _problem(context)
+        down = [report["server"] for report in reports if not report["serves"]]
+        if options.all and down and not problem:
+            problem = f"{', '.join(down)} does not serve"
+        if not problem or trio.current_time() + _AGAIN >= give_up_at:
+            break
+        await trio.sleep(_AGAIN)
+    if options.json:
+        for report in reports:
+            await context.out("", report)
+    else:
+        rows = [("SERVER", "STATE", "MODE", "VERSION", "LATENCY", "CONNECTIONS", "ZNODES")]
+        for report in reports:
+            known = [
+                str(report.get(key) or "-") for key in ("mode", "version", "latency", "connections", "znodes")
+            ]
+            rows.append((report["server"], "serves" if report["serves"] else report["problem"], *known))
+        await context.out(table(rows), {})
+    if problem:
+        await context.flush()
+        raise Failure(Status.NO, f"not healthy: {problem}")
+    return 0
+
+
+async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, Any]:
+    """What a server says of itself."""
+    report: dict[str, Any] = {"server": str(host), "serves": False}
+    try:
+        told = words.fields(await words.ask(host, "srvr", ssl_context))
+    except Failure as failure:
+        return report | {"problem": str(failure)}
+    if "Mode" not in told:
+        return report | {"problem": "it runs, but does not serve: it has no quorum, or is starting"}
+    version = told.get("Zookeeper version", "").partition(",")[0]
+    return report | {
+        "serves": True,
+        "mode": told["Mode"],
+        "version": version,
+        "ours": words.OURS in version,
+        "latency": f"{told.get('Latency min/avg/max', '')} ms",
+        "connections": int(told.get("Connections", 0)),
+        "znodes": int(told.get("Node count", 0)),
+    }
+
+
+async def _problem(context: Context) -> str:
+    """Why a client cannot be served; empty if it can."""
+    try:
+        async with context.connect() as zk:
+            with trio.fail_after(context.options.connect_timeout):
+                await zk.sync("/")
+                await zk.exists("/")
+    except Failure as failure:
+        return str(failure)
+    except trio.TooSlowError:
+        return f"a session was opened, but sync was not answered within {context.options.connect_timeout:g} s"
+    return ""

@@ -1,0 +1,149 @@
+"""``get``, ``stat``, ``acl``, ``set`` and ``create``: single znodes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from ...client import NoNodeError, Pending, SetACL, Stat
+from ..arguments import wrong
+from ..context import Context
+from ..parser import PROG
+from ..pipeline import Pipeline
+from ..show import (
+    acl_fields,
+    acl_text,
+    data_fields,
+    decoded,
+    hex_lines,
+    parse_acl,
+    printable,
+    stat_fields,
+    stat_lines,
+)
+from ..status import Failure, Status
+from ..walking import Walker
+
+
+async def get(context: Context) -> int:
+    """Show data: text as it is, else hex digits."""
+    options = context.options
+    async with context.connect() as zk:
+        data, stat = await zk.get(options.path)
+    if options.raw and not options.json:
+        sys.stdout.buffer.write(data or b"")
+        return 0
+    text = decoded(data)
+    if options.hex or text is None:
+        text = hex_lines(data) if data is not None else "(null)"
+    more = stat_fields(stat) if options.stat else {"version": stat.version}
+    shown = text if text.endswith("\n") or not text else f"{text}\n"
+    if options.stat:
+        shown += f"\n{stat_lines(options.path, stat)}\n" if shown else f"{stat_lines(options.path, stat)}\n"
+    if options.json:
+        await context.out("", {"path": options.path, **data_fields(data), **more})
+    else:
+        print(shown, end="")
+    return 0
+
+
+async def stat(context: Context) -> int:
+    """Show what is known of a znode beside its data."""
+    options = context.options
+    async with context.connect() as zk:
+        found = await zk.exists(options.path)
+        if found is None:
+            raise NoNodeError(options.path)
+    await context.out(stat_lines(options.path, found), {"path": options.path, **stat_fields(found)})
+    return 0
+
+
+async def acl(context: Context) -> int:
+    """Show or set access control lists."""
+    options = context.options
+    async with context.connect() as zk:
+        walker = Walker(zk, depth=None if options.recursive else 0)
+        if options.acl is not None:
+            entries = parse_acl(options.acl)
+            below = " and of everything below" if options.recursive else ""
+            await context.ask(zk, f"set the ACL of {options.path}{below}")
+
+            async def settle(path: str, pending: Pending[Stat]) -> None:
+                await pending.wait()
+
+            changes = Pipeline(settle)
+            async with walker.walk(options.path) as znodes:
+                async for found in znodes:
+                    await changes.add(found.path, zk.submit(SetACL(found.path, entries)))
+            await changes.finish()
+            return context.refused(walker.refused)
+        async with walker.read(options.path) as contents:
+            async for znode in contents:
+                assert znode.acl is not None
+                text = acl_text(znode.acl)
+                shown = f"{znode.path}  {text}" if options.recursive else text
+                await context.out(printable(shown), {"path": znode.path, "acl": acl_fields(znode.acl)})
+        return context.refused(walker.refused)
+
+
+async def set_data(context: Context) -> int:
+    """Replace data."""
+    options = context.options
+    data = new_data(options)
+    if data is None:
+        raise wrong(f"{PROG} set", "no data: give DATA, --file or --hex")
+    async with context.connect() as zk:
+        await context.ask(zk, f"replace the data of {options.path}")
+        changed = await zk.set(options.path, data, version=options.expected)
+    await context.out(f"version {changed.version}", {"path": options.path, **stat_fields(changed)})
+    return 0
+
+
+async def create(context: Context) -> int:
+    """Create a znode."""
+    options = context.options
+    data = new_data(options)
+    acl = parse_acl(options.acl)
+    async with context.connect() as zk:
+        try:
+            path, stat = await zk.create_with_stat(
+                options.path,
+                data or b"",
+                acl=acl,
+                ephemeral=options.ephemeral,
+                sequential=options.sequential,
+                container=options.container,
+                ttl=options.ttl,
+                make_parents=options.parents,
+            )
+        except ValueError as error:
+            raise wrong(f"{PROG} create", str(error)) from None
+        await context.out(printable(path), {"path": path, **stat_fields(stat)})
+        if options.ephemeral:
+            await context.flush()
+            await zk.session.expired.wait()
+            raise Failure(Status.LOST, f"{path} has gone: the session has expired")
+    return 0
+
+
+def new_data(options: argparse.Namespace) -> bytes | None:
+    """What the arguments give as data; None if they give none.
+
+    :raises Failure: if there is more than one, or what is given cannot be read.
+    """
+    given = [value for value in (options.data, options.file, options.hex) if value is not None]
+    if len(given) > 1:
+        raise wrong(f"{PROG} {options.verb}", "only one of DATA, --file and --hex is wanted")
+    if options.file is not None:
+        try:
+            return sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+        except OSError as error:
+            raise wrong(PROG, f"cannot read {options.file}: {error.strerror}") from None
+    if options.hex is not None:
+        try:
+            return bytes.fromhex(options.hex)
+        except ValueError:
+            raise wrong(PROG, f"--hex takes pairs of hex digits, not {options.hex!r:.50}") from None
+    return os.fsencode(options.data) if options.data is not None else None

@@ -1,0 +1,166 @@
+"""Reading a tree: each znode before what is below it, the children of one in the order of their names.
+
+Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the way down, and
+by :data:`AHEAD` answers for each level of the way. Of the data only so much is read ahead as fits into
+:data:`BYTES_AHEAD`; the Stats, read before, tell how much that is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+
+import attrs
+
+from ..client import (
+    ACL,
+    GetACL,
+    GetChildrenAndStat,
+    GetData,
+    NoAuthError,
+    NoNodeError,
+    Pending,
+    Stat,
+    ZooKeeper,
+)
+from ..protocol.paths import join
+from .pipeline import AHEAD, BYTES_AHEAD
+
+RESERVED = "/zookeeper"
+"""The server's own subtree."""
+
+
+@attrs.frozen
+class Found:
+    """A znode that was come upon.
+
+    :ivar names: of its children, sorted.
+    """
+
+    path: str
+    stat: Stat
+    names: list[str]
+
+
+@attrs.define
+class _Ahead:
+    path: str
+    depth: int
+    pending: Pending[tuple[list[str], Stat]] | None = None
+
+
+@attrs.define
+class Walker:
+    """Walks through a tree.
+
+    :ivar refused: the paths of znodes that may not be read. They are left out, with all below them.
+    :ivar depth: how many levels below the top to go; None for all.
+    :ivar leave_out: paths that are left out, with all below them.
+    """
+
+    zk: ZooKeeper
+    depth: int | None = None
+    leave_out: Collection[str] = ()
+    refused: list[str] = attrs.field(factory=list)
+
+    def walk(self, top: str) -> aclosing[AsyncGenerator[Found, None]]:
+        """Every znode at and below a path. What goes meanwhile is left out.
+
+            async with walker.walk("/app") as znodes:
+                async for found in znodes: ...
+
+        :raises NoNodeError: if there is nothing at the path.
+        :raises NoAuthError: if that may not be read.
+        """
+        return aclosing(self._walk(top))
+
+    def read(self, top: str, *, with_acl: bool = True) -> aclosing[AsyncGenerator[Znode, None]]:
+        """The same with the data, and the access control lists."""
+        return aclosing(self._read(top, with_acl))
+
+    async def _walk(self, top: str) -> AsyncGenerator[Found, None]:
+        stack = [_Ahead(top, 0)]
+        while stack:
+            for ahead in stack[-AHEAD:]:
+                if ahead.pending is None:
+                    ahead.pending = self.zk.submit(GetChildrenAndStat(ahead.path))
+            at = stack.pop()
+            assert at.pending is not None
+            try:
+                names, stat = await at.pending.wait()
+            except NoNodeError:
+                if at.path == top:
+                    raise
+                continue
+            except NoAuthError:
+                if at.path == top:
+                    raise
+                self.refused.append(at.path)
+                continue
+            names.sort()
+            yield Found(at.path, stat, names)
+            if self.depth is None or at.depth < self.depth:
+                below = [join(at.path, name) for name in reversed(names)]
+                stack += [_Ahead(path, at.depth + 1) for path in below if path not in self.leave_out]
+
+    async def _read(self, top: str, with_acl: bool) -> AsyncGenerator[Znode, None]:
+        queue: deque[_Reading] = deque()
+        size = 0
+        async with self.walk(top) as znodes:
+            async for found in znodes:
+                queue.append(_Reading.start(self.zk, found, with_acl))
+                size += found.stat.dataLength
+                while len(queue) > AHEAD or size > BYTES_AHEAD:
+                    size -= queue[0].found.stat.dataLength
+                    if znode := await self._finish(queue.popleft(), top):
+                        yield znode
+        while queue:
+            if znode := await self._finish(queue.popleft(), top):
+                yield znode
+
+    async def _finish(self, reading: _Reading, top: str) -> Znode | None:
+        path = reading.found.path
+        try:
+            data, stat = await reading.data.wait()
+            acl = tuple((await reading.acl.wait())[0]) if reading.acl is not None else None
+        except NoNodeError:
+            if path == top:
+                raise
+        except NoAuthError:
+            if path == top:
+                raise
+            self.refused.append(path)
+        else:
+            return Znode(path, stat, data, acl)
+        return None
+
+
+@attrs.frozen
+class Znode:
+    """A znode and what is in it.
+
+    :ivar acl: None if it was not asked for.
+    """
+
+    path: str
+    stat: Stat
+    data: bytes | None
+    acl: tuple[ACL, ...] | None
+
+
+@attrs.frozen
+class _Reading:
+    found: Found
+    data: Pending[tuple[bytes | None, Stat]]
+    acl: Pending[tuple[list[ACL], Stat]] | None
+
+    @classmethod
+    def start(cls, zk: ZooKeeper, found: Found, with_acl: bool) -> _Reading:
+        acl = zk.submit(GetACL(found.path)) if with_acl else None
+        return cls(found, zk.submit(GetData(found.path)), acl)
+
+
+def order(path: str) -> str:
+    """The key by which a walk sorts paths: a ``/`` counts less than any other character."""
+    return path.replace("/", "\0") if path != "/" else "\0"

@@ -1,0 +1,161 @@
+"""Lack of memory: what the server does when the system gives it no more (``ulimit -v`` and the like).
+
+A process without memory can do nothing properly, and a :class:`MemoryError` inside trio ends it. So:
+
+* The process holds a reserve of address space, which takes no memory until it is needed.
+* After 10,000 further objects, at each tick and after each :class:`MemoryError` it looks whether as much
+  again is to be had. If not, memory is short: one line of the log says so, and the reserve is given up for
+  the use of what goes on: reads, deletes, the end of sessions and connections.
+* While memory is short, a request that would make the server grow ends its own connection
+  (:mod:`.operations.growth`), and a new connection is refused unless half of the reserve is left. Clients
+  that do not read are disconnected, those who hold most first.
+* Once there is room again for the reserve and as much beside it, all goes on as before.
+
+A request costs no more by all this unless memory is short.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import mmap
+import sys
+from collections.abc import Callable
+from typing import Final
+
+logger = logging.getLogger("pyzk.server")
+
+_RESERVE: Final = 4 * 2**20
+"""Bytes: some large replies and some hundred new connections at 5 kB each."""
+_ENOUGH: Final = _RESERVE * 5 // 2
+"""Bytes to be had before memory is no longer short: the reserve, as much beside it, and some more, lest it be
+short again at once."""
+_PIECE: Final = 64 * 1024
+"""Bytes: small enough to come from malloc's heap, whose freed parts the system does not get back."""
+
+
+class Reserve:
+    """The reserve of the process, and whether it had to be given up.
+
+    :ivar is_held: whether memory is watched: by the command, not by a server inside of another program.
+    :ivar short: whether memory is short; never, where it is not watched.
+    """
+
+    def __init__(self) -> None:
+        self.short = False
+        self._begins: list[Callable[[], object]] = []
+        self._block: mmap.mmap | None = None
+        self.is_held = False
+        self._told = False  # what the log says
+        self._full_at: int | None = None  # objects that were allocated when there was no room
+        self._objects_before = self._resident_before = 0
+
+    def hold(self) -> None:
+        """Set the reserve aside, and keep an eye on memory from now on."""
+        self.is_held = True
+        self._objects_before, self._resident_before = sys.getallocatedblocks(), _resident()
+        self._block = _map(_RESERVE)
+        gc.callbacks.append(self._collecting)
+
+    def when_short(self, callback: Callable[[], object]) -> None:
+        """Have something called each time memory becomes short."""
+        self._begins.append(callback)
+
+    def look(self) -> bool:
+        """Find out whether memory is short, and say so in the log if that has changed."""
+        if self.is_held:
+            self._find_out()
+            self._tell()
+        return self.short
+
+    def ran_out(self) -> None:
+        """Look at once, after a :class:`MemoryError`."""
+        if not self.short:
+            self.look()
+        self._tell()
+
+    def is_still_short(self) -> bool:
+        """Whether memory is short, looked at again if the system has some to give. What was freed otherwise
+        is found at the next tick, because to look for it takes ms."""
+        return self.look() if _map(_ENOUGH) is not None else self.short
+
+    def has_room(self) -> bool:
+        """Whether there is room for a new connection."""
+        if not self.short:
+            return True
+        self._tell()
+        return self._room(_RESERVE // 2)
+
+    def _tell(self) -> None:
+        if self.short == self._told:
+            return
+        self._told = self.short
+        if self.short:
+            logger.error(
+                "memory is short: requests that need more are refused, and their connections closed; "
+                "delete znodes, close sessions, or restart with a higher limit (ulimit -v)"
+            )
+        else:
+            logger.warning("memory is no longer short: all requests are served again")
+
+    def _collecting(self, phase: str, _: object) -> None:
+        if phase == "start":
+            self._find_out()
+
+    def _find_out(self) -> None:
+        if self.short:
+            self.short = not self._room(_ENOUGH)
+        elif _map(_RESERVE) is not None:
+            self._full_at = None
+        elif not self._room(_RESERVE):
+            self.short = True
+            for callback in self._begins:
+                callback()
+        if self.short:
+            self._block = None
+        elif self._block is None and _map(2 * _RESERVE) is not None:
+            self._block = _map(_RESERVE)
+
+    def _room(self, size: int) -> bool:
+        """Whether ``size`` bytes are to be had, from the system or out of what was freed."""
+        return _map(size) is not None or _take(size) or self._was_freed(size)
+
+    def _was_freed(self, size: int) -> bool:
+        """Whether so much was freed since there was no room. What lay between other objects does not go back
+        to the system, but the next ones fit there; so objects are counted, each with the average size of all
+        that have come since the start."""
+        objects = sys.getallocatedblocks()
+        if self._full_at is None or objects > self._full_at:
+            self._full_at = objects
+        average = (_resident() - self._resident_before) / max(1, self._full_at - self._objects_before)
+        return (self._full_at - objects) * average > size
+
+
+def _resident() -> int:
+    """Bytes of memory that the process has; 0 where the system does not say so in Linux's way."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
+
+def _map(size: int) -> mmap.mmap | None:
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, MemoryError):
+        return None
+
+
+def _take(size: int) -> bool:
+    """Whether malloc has ``size`` bytes in pieces, because large objects were freed."""
+    try:
+        pieces = [bytes(_PIECE) for _ in range(size // _PIECE)]
+    except MemoryError:
+        return False
+    pieces.reverse()  # the last one is freed last, so that the end of the heap can go back to the system
+    return True
+
+
+reserve: Final = Reserve()
+"""That of this process."""

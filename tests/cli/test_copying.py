@@ -1,0 +1,211 @@
+"""``cp``, ``diff``, ``dump`` and ``load``."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from pyzk.cli import pipeline, walking
+from pyzk.cli.status import Status
+from pyzk.client import ACL, Id
+from pyzk.server.testing import EmbeddedServer, Node
+
+from .conftest import Run
+
+ANN = "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM="
+"""Whose password is ``secret``."""
+READ_ONLY = (ACL(1, Id("world", "anyone")), ACL(31, Id("digest", ANN)))
+TREE = {
+    "app": Node(
+        data=b"top",
+        children={
+            "config": Node(data=b"\x00\xff", acl=READ_ONLY),
+            "jobs": {"a": b"1", "b": Node(data=None)},
+            "jobs.old": b"x",
+            "é": "ü",
+        },
+    )
+}
+
+
+@pytest.fixture
+def other() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer() as other:
+        yield other
+
+
+@pytest.fixture
+def ann(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who runs ``pyzk`` may see and change everything."""
+    monkeypatch.setenv("PYZK_AUTH", "digest:ann:secret")
+
+
+def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServer) -> None:
+    """The server shows them to who may change them; to others it shows an x."""
+    server.load(TREE)
+    hidden = pyzk("cp", "/app", "/copy")
+    assert hidden.status == Status.FORBIDDEN
+    assert hidden.err.startswith("pyzk: /app/config: the digests of its ACL are shown only to who may")
+    assert pyzk("cp", "--no-acl", "/app", "/copy").status == 0
+    assert pyzk("diff", "--no-acl", "/app", "/copy").status == 0
+    assert pyzk("dump", "/app").status == Status.FORBIDDEN
+    assert "acl" not in pyzk("dump", "--no-acl", "/app").out
+
+
+def test_cp_between_servers(ann: None, pyzk: Run, server: EmbeddedServer, other: EmbeddedServer) -> None:
+    server.load(TREE)
+    done = pyzk("cp", "/app", f"{other.hosts}/copies/app")
+    assert (done.out, done.status) == ("7 znodes, 9 B\n", 0)
+    assert other.dump("/copies/app", form="nodes") == {
+        f"/copies{path}": node for path, node in server.dump("/app", form="nodes").items()
+    }
+    assert pyzk("diff", "/app", f"{other.hosts}/copies/app").status == 0
+    assert pyzk("cp", f"{other.hosts}/copies", "/back").status == 0
+    assert pyzk("diff", "/back/app", "/app").status == 0
+
+
+def test_cp_leaves_what_is_there_unless_told(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": {"x": b"1", "y": b"2"}, "b": {"x": b"9", "z": b"3"}})
+    refused = pyzk("cp", "/a", "/b")
+    assert (refused.status, refused.err) == (
+        Status.NO,
+        "pyzk: /b/x exists and holds other data; pass --overwrite to replace it\n",
+    )
+    assert pyzk("cp", "--overwrite", "/a", "/b").status == 0
+    assert server.dump("/b") == {"/b": b"", "/b/x": b"1", "/b/y": b"2", "/b/z": b"3"}
+    assert pyzk("cp", "/a", "/b").status == 0, "the same once more changes nothing"
+    inside = pyzk("cp", "/a", "/a/copy")
+    assert (inside.status, inside.err) == (
+        Status.USAGE,
+        "pyzk: /a/copy is part of /a: copy it somewhere else\n",
+    )
+
+
+def test_ephemerals_stay_where_they_are(pyzk: Run, server: EmbeddedServer) -> None:
+    client = KazooClient(server.hosts)
+    client.start()
+    session, _ = client.client_id
+    server.load({"a": {"e": Node(kind="ephemeral", owner=session), "p": b""}})
+    copied = pyzk("cp", "/a", "/b")
+    assert copied.err == "pyzk: left out 1 ephemeral znodes: they belong to sessions, and end with them\n"
+    assert server.dump("/b") == {"/b": b"", "/b/p": b""}
+    lines = [json.loads(line) for line in pyzk("dump", "/a").lines]
+    assert lines[1] == {"path": "/e", "data": "", "kind": "ephemeral", "owner": f"0x{session:x}"}
+    client.stop()
+    client.close()
+
+
+def test_a_copy_of_the_root_leaves_the_servers_own_out(
+    pyzk: Run, server: EmbeddedServer, other: EmbeddedServer
+) -> None:
+    server.load({"a": b"1"})
+    assert pyzk("cp", "/", f"{other.hosts}/").out == "2 znodes, 1 B\n"
+    assert other.dump() == {"/a": b"1"}
+
+
+@pytest.mark.parametrize("ahead", [1, 200])
+def test_big_trees(
+    pyzk: Run, server: EmbeddedServer, other: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    monkeypatch.setattr(pipeline, "AHEAD", ahead)
+    monkeypatch.setattr(pipeline, "BYTES_AHEAD", 10_000)
+    monkeypatch.setattr(walking, "BYTES_AHEAD", 10_000)
+    server.load({f"/a/{i}/{j}": bytes(j * 40) for i in range(10) for j in range(40)})
+    assert pyzk("cp", "/a", f"{other.hosts}/a").status == 0
+    assert other.dump() == server.dump()
+
+
+def test_diff(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(
+        {"a": {"x": b"1", "only": b"left", "same": b""}, "b": {"x": b"2", "same": b"", "zz": b"\xff"}}
+    )
+    server.load({"b": {"same": {"below": b""}}})
+    pyzk("acl", "/b/same", "world:anyone:cdra")
+    found = pyzk("diff", "/a", "/b")
+    assert found.lines == [
+        "- /only  left",
+        "! /same  acl: world:anyone:cdrwa | world:anyone:cdra",
+        "+ /same/below",
+        "! /x  data: 1 | 2",
+        "+ /zz  0xff",
+    ]
+    assert found.status == Status.NO
+    assert "acl" not in pyzk("diff", "--no-acl", "/a", "/b").out
+    assert [json.loads(line)["path"] for line in pyzk("diff", "--json", "/a", "/b").lines] == [
+        "/only",
+        "/same",
+        "/same/below",
+        "/x",
+        "/zz",
+    ]
+    assert pyzk("diff", "/a", "/nothing").status == Status.NO
+    assert pyzk("diff", "/a", "nonsense").status == Status.USAGE
+
+
+def test_dump_and_load(
+    ann: None,
+    pyzk: Run,
+    server: EmbeddedServer,
+    other: EmbeddedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server.load(TREE)
+    file = tmp_path / "tree"
+    assert pyzk("dump", "/app", str(file)).out == "7 znodes, 9 B\n"
+    written = pyzk("dump", "/app").out
+    assert file.read_text() == written
+    assert pyzk("--hosts", other.hosts, "load", "/app", str(file)).out == "7 znodes, 9 B\n"
+    assert other.dump("/app", form="nodes") == server.dump("/app", form="nodes")
+    monkeypatch.setattr("sys.stdin", io.StringIO(written))
+    assert pyzk("load", "/other/place").status == 0
+    assert pyzk("diff", "/app", "/other/place").status == 0
+
+
+def test_load_creates_containers_and_ttl_znodes(pyzk: Run, server: EmbeddedServer, tmp_path: Path) -> None:
+    file = tmp_path / "tree"
+    file.write_text(
+        '{"path": "/", "data": ""}\n\n{"path": "/c", "data": "", "kind": "container"}\n'
+        '{"path": "/t", "data": null, "kind": "ttl", "ttl": 60}\n'
+    )
+    assert pyzk("load", "/a", str(file)).status == 0
+    nodes = server.dump(form="nodes")
+    assert nodes["/a/c"].kind == "container"
+    assert (nodes["/a/t"].kind, nodes["/a/t"].ttl, nodes["/a/t"].data) == ("ttl", 60_000, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nonsense", "line 2: Expecting value"),
+        ("[]", "line 2: list indices"),
+        ('{"data": ""}', "line 2: no 'path'"),
+        ('{"path": "x", "data": ""}', "line 2: a path must start with /: x"),
+        ('{"path": "/x"}', "line 2: no 'data'"),
+        ('{"path": "/x", "hex": "0"}', "line 2: "),
+        ('{"path": "/x", "data": "", "kind": "odd"}', "line 2: there is no kind 'odd'"),
+        (
+            '{"path": "/x", "data": "", "acl": [{"perms": "z", "scheme": "", "id": ""}]}',
+            "'z' are no permissions",
+        ),
+        ("\xff", "is not text in UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_znode(pyzk: Run, tmp_path: Path, line: str, words: str) -> None:
+    file = tmp_path / "tree"
+    file.write_bytes(b'{"path": "/", "data": ""}\n' + line.encode("latin-1"))
+    refused = pyzk("load", "/a", str(file))
+    assert refused.status == Status.USAGE
+    assert re.search(re.escape(words), refused.err)
+    assert refused.err.count("\n") == 1
+
+
+def test_files_that_cannot_be_had(pyzk: Run, tmp_path: Path) -> None:
+    assert pyzk("load", "/a", str(tmp_path / "nothing")).err.startswith("pyzk: cannot read ")
+    assert pyzk("dump", "/", str(tmp_path / "no" / "folder")).err.startswith("pyzk: cannot write ")

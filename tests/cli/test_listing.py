@@ -1,0 +1,166 @@
+"""``ls``, ``tree`` and ``find``, and the walk behind them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+from kazoo.client import KazooClient
+
+from pyzk.cli import walking
+from pyzk.cli.status import Status
+from pyzk.cli.walking import Walker, order
+from pyzk.client import connect
+from pyzk.server.testing import EmbeddedServer, Node
+
+from .conftest import Run
+
+TREE = {"app": {"config": Node(data=b"x=1", children={"db": b"12345"}), "jobs": {"a": b"", "b": b""}}}
+
+
+def test_ls(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(TREE)
+    assert pyzk("ls").lines == ["app", "zookeeper"]
+    assert pyzk("ls", "/app").lines == ["config", "jobs"]
+    assert pyzk("ls", "--paths", "/app").lines == ["/app/config", "/app/jobs"]
+    assert pyzk("ls", "-R", "/app").lines == [
+        "/app/config",
+        "/app/config/db",
+        "/app/jobs",
+        "/app/jobs/a",
+        "/app/jobs/b",
+    ]
+    assert pyzk("ls", "-l", "/app").lines[0].endswith("  -                   config")
+    assert [json.loads(line)["path"] for line in pyzk("ls", "/app", "--json").lines] == [
+        "/app/config",
+        "/app/jobs",
+    ]
+    assert pyzk("ls", "/nothing").status == Status.NO
+
+
+def test_tree(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(TREE)
+    assert pyzk("tree", "/app", "--data").lines == [
+        "/app",
+        "├── config  x=1",
+        "│   └── db  12345",
+        "└── jobs",
+        "    ├── a",
+        "    └── b",
+    ]
+    assert pyzk("tree", "/app", "--depth", "1").lines == ["/app", "├── config", "└── jobs"]
+    assert pyzk("tree", "/").lines[:3] == ["/", "├── app", "│   ├── config"]
+
+
+def test_ephemerals_are_shown(pyzk: Run, server: EmbeddedServer) -> None:
+    client = KazooClient(server.hosts)
+    client.start()
+    client.create("/e", b"", ephemeral=True)
+    session = f"0x{client.client_id[0]:x}"
+    assert f"├── e  (ephemeral of {session})" in pyzk("tree").out
+    assert pyzk("find", "--owner", session).lines == ["/e"]
+    assert pyzk("find", "--owner", "any").lines == ["/e"]
+    assert pyzk("find", "--owner", "0x1").lines == []
+    assert "/e" not in pyzk("find", "--owner", "none").lines
+    assert pyzk("find", "--owner", "me").status == Status.USAGE
+    client.stop()
+    client.close()
+
+
+def test_find(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(TREE)
+    assert pyzk("find", "/app", "--name", "d*").lines == ["/app/config/db"]
+    assert pyzk("find", "/app", "--larger", "3").lines == ["/app/config/db"]
+    assert pyzk("find", "/app", "--smaller", "4", "--larger", "0").lines == ["/app/config"]
+    assert pyzk("find", "/app", "--empty").lines == ["/app/jobs/a", "/app/jobs/b"]
+    assert len(pyzk("find", "/app", "--newer", "1h").lines) == 6
+    assert pyzk("find", "/app", "--older", "1h").lines == []
+    assert pyzk("find", "/app", "--larger", "many").status == Status.USAGE
+
+
+def test_names_do_not_steer_the_terminal(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"\u202etxt": b""})
+    assert pyzk("ls").lines == ["zookeeper", "\\u202etxt"]
+
+
+def test_a_chroot(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(TREE)
+    assert pyzk("--hosts", f"{server.hosts}/app", "ls").lines == ["config", "jobs"]
+
+
+def test_what_may_not_be_read_is_left_out_and_said(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"app": {"open": b"", "secret": b""}})
+    pyzk("acl", "/app/secret", "world:anyone:a")
+    found = pyzk("ls", "-R", "/app")
+    assert found.lines == ["/app/open"]
+    assert (found.status, found.err) == (
+        Status.FORBIDDEN,
+        "pyzk: left out, as they may not be read: /app/secret; check --auth-file or PYZK_AUTH\n",
+    )
+    assert pyzk("ls", "-R", "/app/secret").status == Status.FORBIDDEN
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 200])
+async def test_a_walk_comes_by_everything_in_order(
+    server: EmbeddedServer, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "AHEAD", ahead)
+    server.load({f"/{a}/{b}{c}": b"%d" % c for a in ("x", "x-y", "x.y", "é") for b in "ab" for c in range(9)})
+    async with connect(server.hosts) as zk:
+        walker = Walker(zk, leave_out=["/zookeeper"])
+        async with walker.walk("/") as found:
+            paths = [znode.path async for znode in found]
+        assert len(paths) == 1 + 4 + 4 * 18
+        assert paths == sorted(paths, key=order)
+        async with walker.read("/") as read:
+            znodes = [znode async for znode in read]
+        assert [znode.path for znode in znodes] == paths
+        assert znodes[2].data == b"0"
+        assert znodes[2].acl is not None
+
+
+async def test_what_goes_during_a_walk_is_left_out(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "AHEAD", 1)
+    server.load({"a": {"b": {"c": b""}, "d": b""}})
+    async with connect(server.hosts) as zk:
+        seen = []
+        async with Walker(zk).walk("/a") as znodes:
+            async for found in znodes:
+                seen.append(found.path)
+                if found.path == "/a":
+                    await zk.delete("/a/b", recursive=True)
+        assert seen == ["/a", "/a/d"]
+
+
+async def test_a_walk_is_pipelined(server: EmbeddedServer) -> None:
+    """Where a round trip takes 10 ms, 500 znodes do not take 5 s."""
+    server.load({f"/a/{n}": b"" for n in range(500)})
+
+    class Slow(trio.abc.Stream):
+        def __init__(self, stream: trio.SocketStream) -> None:
+            self._stream = stream
+
+        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+            await self._stream.send_all(data)
+
+        async def wait_send_all_might_not_block(self) -> None:
+            await self._stream.wait_send_all_might_not_block()
+
+        async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+            await trio.sleep(0.01)
+            return await self._stream.receive_some(max_bytes)
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def connector(host: str, port: int) -> trio.abc.Stream:
+        return Slow(await trio.open_tcp_stream(host, port))
+
+    async with connect(server.hosts, connector=connector) as zk:
+        began = trio.current_time()
+        async with Walker(zk).walk("/a") as znodes:
+            assert len([found async for found in znodes]) == 501
+        assert trio.current_time() - began < 2.5

@@ -1,0 +1,334 @@
+"""The arguments of ``pyzk``, how it ends, and how it follows, completes and runs commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from pyzk.cli.main import main
+from pyzk.cli.parser import VERBS
+from pyzk.cli.status import Status
+from pyzk.protocol.version import __version__
+from pyzk.server.testing import EmbeddedServer
+
+from .conftest import Run
+
+COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli"]
+PATIENCE = 30.0
+"""Seconds that anything may take that is expected to happen."""
+
+
+# --- arguments and ends ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "VERB"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["get"], "PATH"),
+        (["get", "a"], "a path must start with /: a"),
+        (["get", "/a", "/b"], "unrecognized arguments: /b"),
+        (["--hosts", "a:b", "ls"], "'a:b' is not host:port"),
+        (["--session-timeout", "0", "ls"], "--session-timeout must be more than 0"),
+        (["ls", "--", "x"], "-- goes with exec only"),
+        (["exec"], "no command to run"),
+        (["--auth-file", "/nothing", "ls"], "cannot read --auth-file /nothing"),
+        (["--tls", "--ca-file", "/nothing", "ls"], "cannot use /nothing: No such file"),
+        (["tree", "--depth", "0"], "--depth"),
+        (["find", "--older", "soon"], "--older"),
+    ],
+)
+def test_arguments_that_make_no_sense(
+    capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    assert main(argv) == Status.USAGE
+    out, err = capsys.readouterr()
+    assert not out
+    assert words in err
+    assert err.startswith("pyzk: ")
+    assert err.count("\n") == 1
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"pyzk {__version__}\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"    {verb}" in text for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_a_function(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: pyzk {verb}")
+    module, _, function = VERBS[verb].run.partition(":")
+    assert callable(getattr(__import__(f"pyzk.cli.verbs.{module}", fromlist=[function]), function))
+
+
+def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--hosts", "127.0.0.1:1", "--connect-timeout", "0.2", "ls"]) == Status.UNAVAILABLE
+    message = (
+        r"pyzk: no session with 127\.0\.0\.1:1 within 0\.2 s \(.*Connection refused\); check --hosts .*\n"
+    )
+    assert re.fullmatch(message, capsys.readouterr().err)
+
+
+def test_a_verb_as_the_value_of_an_option(pyzk: Run, server: EmbeddedServer) -> None:
+    assert pyzk("--auth-file", os.devnull, "--hosts", server.hosts, "ls").status == 0
+    pyzk("create", "/find", "ls")
+    assert pyzk("get", "/find").out == "ls\n"
+
+
+def test_a_reader_that_has_enough(server: EmbeddedServer) -> None:
+    server.load({f"/{n:05}": b"" for n in range(20_000)})
+    process = subprocess.Popen(
+        [*COMMAND, "--hosts", server.hosts, "ls"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout
+    assert process.stderr
+    with process:
+        assert process.stdout.read(6) == b"00000\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+
+
+# --- TLS ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a server that speaks TLS, and a folder with the certificates."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
+    authority.issue_cert("ann").private_key_and_cert_chain_pem.write_to_path(folder / "ann.pem")
+    (folder / "zoo.cfg").write_text(
+        f"secureClientPort=0\nssl.keyStore.location={folder}/server.pem\n"
+        f"ssl.trustStore.location={folder}/ca.pem\nssl.clientAuth=need\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(folder / "zoo.cfg")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout
+    with process:
+        words = process.stdout.readline().split()
+        yield words[words.index("secure") + 1].replace("127.0.0.1", "localhost"), folder
+        process.terminate()
+
+
+def test_tls(tls: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    address, folder = tls
+    options = [
+        "--hosts",
+        address,
+        "--ca-file",
+        str(folder / "ca.pem"),
+        "--cert-file",
+        str(folder / "ann.pem"),
+    ]
+    assert main([*options, "create", "/a", "secret"]) == 0
+    assert main([*options, "set", "/a", "more"]) == 0
+    assert main([*options, "health"]) == 0
+    assert main([*options, "get", "/a"]) == 0
+    assert capsys.readouterr().out.endswith("more\n")
+    insecure = ["--hosts", address, "--insecure", "--cert-file", str(folder / "ann.pem")]
+    assert main([*insecure, "get", "/a"]) == 0
+    stranger = ["--hosts", address, "--connect-timeout", "0.5", "--tls", "get", "/a"]
+    assert main(stranger) == Status.UNAVAILABLE
+    assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+
+
+# --- watch -------------------------------------------------------------------------------------------------
+
+
+def test_watch(pyzk: Run, server: EmbeddedServer) -> None:
+    def change() -> None:
+        while not any(session.watches for session in server.sessions()):
+            time.sleep(0.01)
+        server.load({"a": {"b": b"new"}})
+        server.load({"a": {"b": b"newer"}})
+
+    server.load({"a": b""})
+    thread = threading.Thread(target=change)
+    thread.start()
+    seen = pyzk("watch", "-R", "/a", "--count", "2")
+    thread.join()
+    assert [line.split(maxsplit=1)[1] for line in seen.lines] == [
+        "created  /a/b  v1  newer",
+        "changed  /a/b  v1  newer",
+    ] or [line.split()[1:3] for line in seen.lines] == [["created", "/a/b"], ["changed", "/a/b"]]
+
+
+def test_watch_until_interrupted(server: EmbeddedServer) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--hosts", server.hosts, "watch", "/a", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout
+    assert process.stderr
+    timer = threading.Timer(PATIENCE, process.kill)
+    timer.start()
+    with process:
+        while not any(session.watches for session in server.sessions()):
+            time.sleep(0.01)
+        server.load({"a": b"1"})
+        assert process.stdout.readline().startswith('{"event": "created", "path": "/a"')
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+        assert process.stderr.read() == ""
+    timer.cancel()
+
+
+def test_an_ephemeral_stays_until_interrupted(server: EmbeddedServer) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--hosts", server.hosts, "create", "-e", "/e"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout
+    with process:
+        assert process.stdout.readline() == "/e\n"
+        assert server.dump(form="nodes")["/e"].kind == "ephemeral"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+    assert server.dump() == {}
+
+
+# --- exec --------------------------------------------------------------------------------------------------
+
+
+def test_exec_runs_beside_a_fresh_server(tmp_path: Path) -> None:
+    script = 'test "$ZOOKEEPER_HOSTS" = "$PYZK_HOSTS"; "$@" create /a 1; "$@" get /a; exit 7'
+    done = subprocess.run(
+        [*COMMAND, "exec", "--", "sh", "-c", script, "sh", *COMMAND], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "/a\n1\n", "")
+
+
+def test_exec_takes_settings(tmp_path: Path) -> None:
+    (tmp_path / "zoo.cfg").write_text("tickTime=123\n")
+    print_hosts = [sys.executable, "-c", "import os; print(os.environ['ZOOKEEPER_HOSTS'])"]
+    command = [*COMMAND, "exec", "--config", str(tmp_path / "zoo.cfg"), "--", *print_hosts]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "zoo.cfg").write_text("tickTime=soon\n")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == Status.REFUSED
+    assert "tickTime: 'soon' is not a whole number" in done.stderr
+    assert done.stderr.splitlines()[1].startswith("pyzk: pyzk-server has not started")
+
+
+def test_exec_passes_signals_on_and_ends_with_the_command() -> None:
+    script = "trap 'echo got it; exit 3' TERM; echo $ZOOKEEPER_HOSTS; while :; do sleep 0.02; done"
+    process = subprocess.Popen(
+        [*COMMAND, "exec", "--", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    timer = threading.Timer(PATIENCE, process.kill)
+    timer.start()
+    with process:
+        hosts = process.stdout.readline().strip()
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "got it\n"
+        assert process.wait(PATIENCE) == 3
+    timer.cancel()
+    assert main(["--hosts", hosts, "--connect-timeout", "0.2", "ls"]) == Status.UNAVAILABLE
+
+
+def test_exec_of_what_cannot_be_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["exec", "--", "no-such-command"]) == Status.NOT_FOUND
+    (tmp_path / "file").write_text("")
+    assert main(["exec", "--", str(tmp_path / "file")]) == Status.NOT_EXECUTABLE
+    assert capsys.readouterr().err.startswith("pyzk: no-such-command: No such file or directory\n")
+
+
+# --- completion --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(verb in script for verb in VERBS)
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["pyzk", "he"], ["health"]),
+        (["pyzk", "ls", "--rec"], ["--recursive"]),
+        (["pyzk", "--hos"], ["--hosts"]),
+        (["pyzk", "get", "/ap"], ["/app", "/apple"]),
+        (["pyzk", "get", "/app/"], ["/app/config"]),
+        (["pyzk", "completion", ""], ["bash", "zsh", "fish"]),
+    ],
+)
+def test_bash_completes(
+    server: EmbeddedServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    line: list[str],
+    expected: list[str],
+) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash")
+    server.load({"app": {"config": b""}, "apple": b""})
+    main(["completion", "bash"])
+    program = tmp_path / "pyzk"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+    words = " ".join(f'"{word}"' for word in line)
+    script = (
+        capsys.readouterr().out
+        + f"compopt() {{ :; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _pyzk\n"
+        + 'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYZK_HOSTS": server.hosts},
+    )
+    assert done.stdout.split() == expected
+
+
+def test_pyzk_loads_no_recipe_to_list_children(server: EmbeddedServer) -> None:
+    """What is not needed is not imported: the start is what people wait for."""
+    script = (
+        "import sys; from pyzk.cli.main import main;"
+        f" main(['--hosts', '{server.hosts}', 'ls']);"
+        " print([name for name in sys.modules if name.startswith(('pyzk.recipes', 'pyzk.server', 'kazoo'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "zookeeper\n[]\n"

@@ -1,0 +1,165 @@
+"""``get``, ``set``, ``create``, ``stat``, ``acl`` and ``rm``."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyzk.cli.status import Status
+from pyzk.server.testing import EmbeddedServer, Node
+
+from .conftest import Run
+
+
+def test_create_get_set(pyzk: Run, server: EmbeddedServer) -> None:
+    assert pyzk("create", "-p", "/a/b", "one").out == "/a/b\n"
+    assert pyzk("get", "/a/b").out == "one\n"
+    assert pyzk("set", "/a/b", "two").out == "version 1\n"
+    assert server.dump() == {"/a": b"", "/a/b": b"two"}
+
+
+def test_what_cannot_be_read_as_text_is_shown_as_hex(pyzk: Run) -> None:
+    pyzk("create", "/a", "--hex", "00ff41")
+    assert pyzk("get", "/a").out == f"00000000  {'00 ff 41':<47}  ..A\n"
+    assert pyzk("get", "/a", "--json").out == '{"path": "/a", "hex": "00ff41", "version": 0}\n'
+    pyzk("create", "/b", "text")
+    assert pyzk("get", "/b", "--hex").out == f"00000000  {'74 65 78 74':<47}  text\n"
+    pyzk("create", "/escape", "--hex", "1b5b324a")
+    assert "\x1b" not in pyzk("get", "/escape").out
+
+
+def test_raw_data_comes_as_it_is(pyzk: Run, server: EmbeddedServer) -> None:
+    pyzk("create", "/a", "--hex", "00ff")
+    command = [sys.executable, "-m", "pyzk.cli", "--hosts", server.hosts, "get", "--raw", "/a"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"\x00\xff"
+
+
+def test_data_from_files(
+    pyzk: Run, server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").write_bytes(b"\x00file")
+    pyzk("create", "/a", "--file", str(tmp_path / "data"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"input\xff")))
+    pyzk("create", "/b", "--file", "-")
+    assert server.dump() == {"/a": b"\x00file", "/b": b"input\xff"}
+    missing = pyzk("create", "/c", "--file", str(tmp_path / "nothing"))
+    assert (missing.status, missing.err) == (
+        Status.USAGE,
+        f"pyzk: cannot read {tmp_path}/nothing: No such file or directory (see pyzk --help)\n",
+    )
+
+
+def test_kinds_of_znodes(pyzk: Run, server: EmbeddedServer) -> None:
+    pyzk("create", "-c", "/container")
+    pyzk("create", "--ttl", "5m", "/ttl")
+    assert pyzk("create", "-s", "/seq-").out == "/seq-0000000002\n"
+    nodes = server.dump(form="nodes")
+    assert nodes["/container"].kind == "container"
+    assert (nodes["/ttl"].kind, nodes["/ttl"].ttl) == ("ttl", 300_000)
+    assert pyzk("create", "-c", "-s", "/x").status == Status.USAGE
+
+
+def test_versions_are_checked(pyzk: Run) -> None:
+    pyzk("create", "/a", "one")
+    assert pyzk("set", "/a", "two", "--version", "7").status == Status.NO
+    assert pyzk("rm", "/a", "--version", "7").err == (
+        "pyzk: /a: it has another version: somebody has changed it; look again\n"
+    )
+    assert pyzk("rm", "/a", "--version", "0").status == 0
+
+
+def test_stat(pyzk: Run, server: EmbeddedServer) -> None:
+    pyzk("create", "/a", "1234")
+    out = pyzk("stat", "/a").out
+    assert "data      4 B, version 0" in out
+    fields = json.loads(pyzk("stat", "/a", "--json").out)
+    assert (fields["path"], fields["size"], fields["owner"]) == ("/a", 4, None)
+    assert "kind      persistent" in pyzk("get", "--stat", "/a").out
+    assert pyzk("stat", "/b").status == Status.NO
+
+
+def test_acl(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": {"b": b""}})
+    assert pyzk("acl", "/a").out == "world:anyone:cdrwa\n"
+    assert pyzk("acl", "-R", "/a", "world:anyone:ra").status == 0
+    assert pyzk("acl", "-R", "/a").lines == ["/a  world:anyone:ra", "/a/b  world:anyone:ra"]
+    assert json.loads(pyzk("acl", "/a", "--json").out)["acl"] == [
+        {"scheme": "world", "id": "anyone", "perms": "ra"}
+    ]
+    denied = pyzk("set", "/a", "x")
+    assert (denied.status, denied.err) == (
+        Status.FORBIDDEN,
+        "pyzk: Not allowed by the znode's ACL: /a; check --auth-file or PYZK_AUTH\n",
+    )
+
+
+def test_identities(pyzk: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "auth").write_text("digest:ann:secret\n")
+    with_auth = ["--auth-file", str(tmp_path / "auth")]
+    assert pyzk(*with_auth, "create", "/a", "mine", "--acl", "auth::cdrwa").status == 0
+    assert pyzk("get", "/a").status == Status.FORBIDDEN
+    assert pyzk(*with_auth, "get", "/a").out == "mine\n"
+    monkeypatch.setenv("PYZK_AUTH", "digest:ann:secret")
+    assert pyzk("get", "/a").out == "mine\n"
+
+
+@pytest.mark.parametrize("text", ["x", "world:anyone", "world:anyone:rz", ""])
+def test_acls_that_are_none(pyzk: Run, text: str) -> None:
+    assert pyzk("create", "/a", "--acl", text).status == Status.USAGE
+
+
+def test_rm(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": {"b": {"c": b""}, "d": b""}, "e": b"", "f": b""})
+    full = pyzk("rm", "/a")
+    assert (full.status, full.err) == (Status.NO, "pyzk: /a: it has children; -r deletes them too\n")
+    assert pyzk("rm", "-r", "/a", "/e").status == 0
+    assert server.dump() == {"/f": b""}
+    assert pyzk("rm", "-r", "/a").status == Status.NO
+    assert pyzk("rm", "-r", "/").status == 0
+    assert server.dump() == {}
+
+
+def test_rm_ends_where_it_may_not_delete(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": {"b": {"c": b""}, "d": b""}})
+    pyzk("acl", "/a/b", "world:anyone:a")
+    refused = pyzk("rm", "-r", "/a")
+    assert (refused.status, refused.err) == (
+        Status.FORBIDDEN,
+        "pyzk: Not allowed by the znode's ACL: /a/b; check --auth-file or PYZK_AUTH\n",
+    )
+    assert server.dump() == {"/a": b"", "/a/b": b"", "/a/b/c": b""}
+
+
+def test_rm_of_a_big_tree(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({f"/a/{i}/{j}": b"" for i in range(30) for j in range(50)})
+    assert pyzk("rm", "-r", "/a").status == 0
+    assert server.dump() == {}
+
+
+def test_what_does_not_exist_and_what_does(pyzk: Run) -> None:
+    pyzk("create", "/a")
+    again = pyzk("create", "/a")
+    assert (again.status, again.err) == (
+        Status.NO,
+        "pyzk: /a: it exists already; pyzk set replaces its data\n",
+    )
+    assert pyzk("create", "/x/y").status == Status.NO
+    assert pyzk("get", "/x").err == "pyzk: /x: no such znode; pyzk ls shows what there is\n"
+
+
+def test_null_is_told_from_nothing(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"null": Node(data=None), "empty": b""})
+    assert pyzk("get", "/null").out == "(null)\n"
+    assert pyzk("get", "/empty").out == ""
+    assert json.loads(pyzk("get", "/null", "--json").out)["data"] is None
+
+
+def test_only_one_source_of_data(pyzk: Run) -> None:
+    assert pyzk("create", "/a", "x", "--hex", "00").status == Status.USAGE
+    assert pyzk("create", "/a", "--hex", "0").status == Status.USAGE
+    assert pyzk("set", "/a").status == Status.USAGE
