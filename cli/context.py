@@ -16,11 +16,13 @@ import trio
 from ..client import (
     BadArgumentsError,
     BadVersionError,
+    ConnectionLossError,
     Host,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    SessionExpiredError,
     Sync,
     UnimplementedError,
     ZooKeeper,
@@ -45,6 +47,10 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
         " (extendedTypesEnabled)",
     ),
     BadArgumentsError: (Status.USAGE, "the server does not take this"),
+    SessionExpiredError: (
+        Status.LOST,
+        "the session has expired; run it again, with a longer --session-timeout",
+    ),
 }
 _BUFFER = 64 * 1024
 """Characters of output that are written together."""
@@ -108,6 +114,13 @@ class Context:
             )  # what is read behind it is no older than what a command before this one wrote
             try:
                 yield zk
+            except ConnectionLossError as error:
+                if not error.sent:
+                    raise
+                raise Failure(
+                    Status.UNAVAILABLE,
+                    f"{error.path}: the connection was lost before the answer came; look whether it was done",
+                ) from None
             except tuple(_ADVICE) as error:
                 raise explained(error) from None
 

@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failure.status
     except KeyboardInterrupt:
         return Status.SIGNAL + signal.SIGINT
+    except BaseExceptionGroup as group:  # where the interrupt came while another task ran
+        if group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        return Status.SIGNAL + signal.SIGINT
     except BrokenPipeError:  # who reads our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
         return Status.SIGNAL + signal.SIGPIPE

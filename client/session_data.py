@@ -75,7 +75,11 @@ class SessionData:
     watches: WatchRegistry
     wanted_timeout: float
     connect_budget: float
-    credentials: list[Credential] = attrs.field(factory=list, converter=_unique)
+    credentials: list[Credential] = attrs.field(
+        factory=list,
+        converter=_unique,
+        on_setattr=attrs.setters.NO_OP,  # a hook slows down all fields
+    )
     session_id: int = 0
     password: bytes = NO_PASSWORD
     request_limit: int = JUTE_MAXBUFFER

@@ -281,7 +281,7 @@ def _differences(left: Node | None, right: Node | None) -> list[tuple[str, dict[
         found.append(("kind", left.kind, right.kind))
     return [
         (
-            f"! {printable(left.path)}  {what}: {one} | {other}",
+            printable(f"! {left.path}  {what}: {one} | {other}"),
             {"path": left.path, "differs": what, "left": one, "right": other},
         )
         for what, one, other in found

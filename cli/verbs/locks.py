@@ -106,13 +106,13 @@ def _text(path: str, layout: Layout) -> str:
     """For people."""
     everybody = [*layout.holders, *layout.waiters]
     libraries = f" ({', '.join(layout.libraries)})" if layout.libraries else ""
-    words = [f"{len(layout.holders)} hold it", f"{len(layout.waiters)} wait"]
+    words = [f"{len(layout.holders)} holding", f"{len(layout.waiters)} waiting"]
     if layout.shape is Shape.GROUP:
         words = [f"{len(everybody)} members"]
     if layout.items is not None:
         words = [f"{layout.items} items", f"{len(layout.holders)} claimed"]
     if layout.limit is not None:
-        words.append(f"{layout.limit} may hold it")
+        words.append(f"{layout.limit} may hold it at a time")
     lines = [f"{printable(path)}: {layout.shape}{libraries}: {', '.join(words)}"]
     if everybody:
         lines += [f"  {line}" for line in table(_rows(layout, everybody)).splitlines()]

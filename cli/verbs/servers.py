@@ -63,7 +63,7 @@ async def sessions(context: Context) -> int:
     for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
         if context.options.json:
             await context.out("", attrs.asdict(session))
-        shown = brief(", ".join(session.ephemerals).encode(), 60)
+        shown = brief(", ".join(sorted(session.ephemerals)).encode(), 60)
         rows.append(
             (
                 session.id,

@@ -97,6 +97,8 @@ class Layout:
 
 Directories = Mapping[str, Directory]
 _GATE = "-__lock__"
+_LONGEST_LIMIT = 10
+"""Digits of the limit of a semaphore: an int32 has no more."""
 _READY = {"ready", "sentinel"}
 """What lets the members of a double barrier pass, Curator's or kazoo's, and aiozk's."""
 
@@ -198,7 +200,7 @@ def _time_lease(path: str, directories: Directories) -> Layout | None:
     try:
         terms = json.loads(child.data or b"{}")
         remarks = [f"{terms['holder']} holds it until {terms['end']}, in UTC, by the clock of its machine."]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         remarks = []
     holder = Contender(("lease_holder",), "lease", Library.KAZOO, child=child)
     return Layout(Shape.LEASE, (holder,), remarks=tuple(remarks))
@@ -220,7 +222,9 @@ def _lock(path: str, directories: Directories) -> Layout | None:
         shape = Shape.ELECTION
     remarks = _complaints(found)
     if shape is not Shape.SEMAPHORE and _is_shared_by_strangers(holders):
-        remarks.append(_STRANGERS.format(len(holders), ", ".join(sorted({str(e.library) for e in holders}))))
+        remarks.append(
+            _STRANGERS.format(len(holders), " and ".join(sorted({str(e.library) for e in holders})))
+        )
     remarks += [
         f"{entry.name} waits for {entry.waits_for}, which is no contender: delete that."
         for entry in waiters
@@ -230,9 +234,10 @@ def _lock(path: str, directories: Directories) -> Layout | None:
 
 
 _STRANGERS = (
-    "{} hold it at the same time, as their libraries do not look at each other ({}; Curator's names are"
-    " pyzk's too, which does look). Let all of them use one library, or pyzk's naming for both."
+    "{} hold it at the same time: {} do not look at each other."
+    ' Use one library for all, or pyzk with layout="both".'
 )
+"""It is wrong where the contender with Curator's names is one of ours, which looks at all and waits."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:
@@ -277,7 +282,7 @@ def _kazoo_semaphore(path: str, directories: Directories) -> Layout | None:
     if not all(map(KAZOO_LEASE.matches, here.children)):
         return None
     text = here.data or b""
-    limit = int(text) if text.isdigit() else None
+    limit = int(text) if text.isdigit() and len(text) <= _LONGEST_LIMIT else None
     if gate is None and limit is None:
         return _barrier(_members(here, Library.KAZOO, "member"), passed=False) if here.children else None
     if gate is None and not here.children:

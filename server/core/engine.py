@@ -19,7 +19,6 @@ semantics.md is the model; :mod:`.operations` is the table of contents. The rule
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol, TypeAlias
@@ -30,6 +29,7 @@ from ...protocol.jute import JuteError
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
+from ..logger import logger
 from .acl import AccessControl, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
@@ -41,8 +41,6 @@ from .tree import DataTree
 from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, Replace, Txn
 from .watches import Notification, WatchManager
 from .znode import Znode
-
-logger = logging.getLogger("pyzk.server")
 
 _READ = Perms.READ.value
 _EXPIRED = 1000

@@ -17,13 +17,12 @@ A request costs no more by all this unless memory is short.
 from __future__ import annotations
 
 import gc
-import logging
 import mmap
 import sys
 from collections.abc import Callable
 from typing import Final
 
-logger = logging.getLogger("pyzk.server")
+from ..logger import logger
 
 _RESERVE: Final = 4 * 2**20
 """Bytes: some large replies and some hundred new connections at 5 kB each."""

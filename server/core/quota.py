@@ -23,16 +23,14 @@ The costs:
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable
 
 import attrs
 
 from ...protocol.errors import QuotaExceededError
+from ..logger import logger
 from .znode import Znode
-
-logger = logging.getLogger("pyzk.server.core.quota")
 
 ROOT = "/zookeeper/quota"
 _LIMITS = "zookeeper_limits"

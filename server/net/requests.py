@@ -33,7 +33,6 @@ the server holds a bounded amount of memory for it. What was not done waits in `
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -55,7 +54,6 @@ from .gate import Withheld
 if TYPE_CHECKING:
     from .connection import Connection
 
-logger = logging.getLogger("pyzk.server")
 
 MAX_REQUESTS = 32
 """How many requests of one connection are handled in one turn."""
@@ -182,7 +180,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
             connection.refuse(f"it sent op {op}, which does not exist or is not for clients")
             break
         except struct.error:
-            connection.refuse(f"a request of {len(payload)} bytes has no header")
+            connection.refuse(f"a request of {len(payload)} bytes is shorter than its header of 8")
             break
         if connection.close_expected:
             break
@@ -200,7 +198,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                 break
         if waiting > HIGH_WATER:
             break
-    undone = list(left)
+    undone = [*left]
     if not connection.close_expected:
         connection.frames = undone
     if size:
@@ -246,7 +244,9 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     # Requests are dealt with one at a time, so the budget is never shared
     if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
-        connection.refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
+        connection.refuse(
+            f"a request of {len(payload):,} bytes is over the limit; largeRequestMaxBytes raises it"
+        )
         return False
     waited = (now - connection.arrived) * 1000
     limit = settings.throttled_op_wait_time

@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 
 from pyzk.cli import pipeline, walking
 from pyzk.cli.status import Status
+from pyzk.cli.verbs import copying
 from pyzk.client import ACL, Id
 from pyzk.server.testing import EmbeddedServer, Node
 
@@ -119,6 +120,22 @@ def test_big_trees(
     server.load({f"/a/{i}/{j}": bytes(j * 40) for i in range(10) for j in range(40)})
     assert pyzk("cp", "/a", f"{other.hosts}/a").status == 0
     assert other.dump() == server.dump()
+
+
+def test_progress_is_shown_at_a_terminal(
+    pyzk: Run, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(copying, "_SHOW_EVERY", -1)
+    server.load({f"/a/{n}": b"12" for n in range(10)})
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert pyzk("cp", "/a", "/b").out == "11 znodes, 20 B\n"
+    assert terminal.getvalue().startswith("\r1 of 11 znodes, 0 B\x1b[K\r2 of 11 znodes, 2 B\x1b[K")
+    assert terminal.getvalue().endswith("\r\x1b[K"), "it is wiped out at the end"
 
 
 def test_diff(pyzk: Run, server: EmbeddedServer) -> None:

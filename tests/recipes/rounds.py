@@ -51,12 +51,12 @@ class Round:
 
     def __init__(self, nursery: trio.Nursery, lab: Lab) -> None:
         self.members: list[Member] = []
-        self._nursery = nursery
+        self.nursery = nursery
         self._lab = lab
 
     async def join(self, n: int, zk: ZooKeeper | None = None, path: str = PATH) -> Member:
         """One more, which has had the time to come as far as it can."""
-        member = Member(self._nursery, DoubleBarrier(zk or await self._lab.client(), path, n))
+        member = Member(self.nursery, DoubleBarrier(zk or await self._lab.client(), path, n))
         self.members.append(member)
         await trio.sleep(1)
         return member

@@ -75,8 +75,12 @@ class Lab:
 
     def cut_off(self, zk: ZooKeeper) -> None:
         """Nothing goes between this client and the server any more, and neither has noticed yet."""
-        self._cut_off.add(self._numbers[zk])
+        self.refuse(zk)
         self.server.pause(zk.session.id)
+
+    def refuse(self, zk: ZooKeeper) -> None:
+        """Let no further connection of this client through; the present one stays."""
+        self._cut_off.add(self._numbers[zk])
 
     def let_through(self, zk: ZooKeeper) -> None:
         """The end of :meth:`cut_off`. What the client had sent meanwhile is lost with its old connection."""

@@ -15,7 +15,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import Check, Effect, Multi, Refused, SetData
 from pyzk.server.net.service import milliseconds
 
-from ...benchmarks.test_cost import count_instructions
+from ...support.counting import count_instructions
 from ...support.invariants import check_tree_invariants, snapshot
 from ...support.requests import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
 from ...support.wire import Reply
