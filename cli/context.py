@@ -28,6 +28,7 @@ from ..client import (
     ZooKeeper,
     ZooKeeperError,
 )
+from ..client.hosts import ConnectString
 from . import words
 from .arguments import check_path, check_server, identities, wrong
 from .connecting import client
@@ -109,9 +110,8 @@ class Context:
             auth=identities(PROG, self.options.auth_file),
             ssl_context=self.ssl_context,
         ) as zk:
-            zk.submit(
-                Sync("/")
-            )  # what is read behind it is no older than what a command before this one wrote
+            # A command before this one may have written at another server: what follows sees that.
+            zk.submit(Sync("/"))
             try:
                 yield zk
             except ConnectionLossError as error:
@@ -163,8 +163,8 @@ class Context:
             await trio.to_thread.run_sync(_write, "\n".join([*lines, ""]), abandon_on_cancel=True)
         self._flushed_at = trio.current_time()
 
-    def refused(self, paths: list[str]) -> int:
-        """Say what may not be read; returns the exit status."""
+    def tell_refused(self, paths: list[str]) -> int:
+        """Say which znodes may not be read; returns the exit status."""
         if not paths:
             return 0
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -201,6 +201,4 @@ def split_location(text: str, hosts: str) -> tuple[str, str]:
 
 def hosts_of(options: argparse.Namespace) -> tuple[Host, ...]:
     """Every server of ``--hosts``."""
-    from ..client.hosts import ConnectString
-
     return ConnectString.parse(options.hosts).hosts

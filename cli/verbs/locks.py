@@ -60,7 +60,7 @@ async def locks(context: Context) -> int:
                     await context.out(_text(path, layout), _fields(path, layout))
         if not count and not options.json:
             await context.out(f"nobody holds or waits for anything at or below {options.path}", {})
-        return context.refused(walker.refused)
+        return context.tell_refused(walker.refused)
 
 
 def _somebody_waits_or_holds(layout: Layout) -> bool:

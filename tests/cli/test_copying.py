@@ -59,6 +59,14 @@ def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServe
     assert "acl" not in pyzk("dump", "--no-acl", "/app").out
 
 
+def test_without_its_acl_a_copy_leaves_those_that_are_there(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": b"1", "b": b"2"})
+    pyzk("acl", "/b", "world:anyone:cdrw")
+    assert pyzk("cp", "--no-acl", "--overwrite", "/a", "/b").status == 0
+    assert pyzk("acl", "/b").out == "world:anyone:cdrw\n"
+    assert pyzk("get", "/b").out == "1\n"
+
+
 def test_cp_between_servers(ann: None, pyzk: Run, server: EmbeddedServer, other: EmbeddedServer) -> None:
     server.load(TREE)
     done = pyzk("cp", "/app", f"{other.hosts}/copies/app")
@@ -207,6 +215,10 @@ def test_load_creates_containers_and_ttl_znodes(pyzk: Run, server: EmbeddedServe
         ('{"path": "/x"}', "line 2: no 'data'"),
         ('{"path": "/x", "hex": "0"}', "line 2: "),
         ('{"path": "/x", "data": "", "kind": "odd"}', "line 2: there is no kind 'odd'"),
+        ('{"path": "/x", "data": 5}', "line 2: data is text or null, not 5"),
+        ('{"path": "/x", "data": "", "kind": "ttl", "ttl": Infinity}', "line 2: "),
+        ('{"path": "/x", "data": "", "kind": "ttl"}', "line 2: no 'ttl'"),
+        ("[" * 100_000, "line 2: "),
         (
             '{"path": "/x", "data": "", "acl": [{"perms": "z", "scheme": "", "id": ""}]}',
             "'z' are no permissions",
