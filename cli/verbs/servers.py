@@ -136,7 +136,6 @@ async def health(context: Context) -> int:
             rows.append((report["server"], "serves" if report["serves"] else report["problem"], *known))
         await context.out(table(rows), {})
     if problem:
-        await context.flush()
         raise Failure(Status.NO, f"not healthy: {problem}")
     return 0
 

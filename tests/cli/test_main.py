@@ -108,14 +108,6 @@ def test_a_reader_that_has_enough(server: EmbeddedServer) -> None:
     assert process.returncode == 128 + signal.SIGPIPE
 
 
-def test_an_interrupt_in_another_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> int:
-        raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
-
-    monkeypatch.setattr("pyzk.cli.main._run", interrupted)
-    assert main(["ls"]) == 128 + signal.SIGINT
-
-
 def test_a_lost_answer(pyzk: Run, server: EmbeddedServer) -> None:
     """Nobody knows what has become of the request: it is for the user to look."""
     with server.fault("create", when="after", action="disconnect"):
@@ -180,6 +172,12 @@ def test_tls(tls: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
 # --- watch -------------------------------------------------------------------------------------------------
 
 
+def heed_signals() -> None:
+    """Whoever runs the tests may ignore signals."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def watching(server: EmbeddedServer) -> bool:
     return any(session.watches for session in server.sessions())
 
@@ -211,13 +209,14 @@ def test_watch_says_that_it_may_have_missed_something(pyzk: Run, server: Embedde
     assert seen.out.split(maxsplit=1)[1].startswith("missed   /a  look again: the connection was lost")
 
 
-def test_watch_until_interrupted(server: EmbeddedServer) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_watch_until_a_signal_comes(server: EmbeddedServer, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--hosts", server.hosts, "watch", "/a", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_signals,
     )
     assert process.stdout
     assert process.stderr
@@ -227,10 +226,11 @@ def test_watch_until_interrupted(server: EmbeddedServer) -> None:
         wait_until(lambda: watching(server))
         server.load({"a": b"1"})
         assert process.stdout.readline().startswith('{"event": "created", "path": "/a"')
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 128 + number
         assert process.stderr.read() == ""
     timer.cancel()
+    assert server.sessions() == [], "the session is closed"
 
 
 def test_an_ephemeral_stays_until_interrupted(server: EmbeddedServer) -> None:
@@ -238,7 +238,7 @@ def test_an_ephemeral_stays_until_interrupted(server: EmbeddedServer) -> None:
         [*COMMAND, "--hosts", server.hosts, "create", "-e", "/e"],
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_signals,
     )
     assert process.stdout
     with process:
