@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,23 +42,29 @@ def number(text: str) -> int:
     return value
 
 
-def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup, environ: Mapping[str, str]) -> None:
-    """Add the options that say which server, and who we are."""
-    parser.add_argument(
+def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
+    """Declare, by ``add_argument``, the options that say which server, and who we are."""
+    add(
         "--hosts",
         metavar="HOST:PORT,...",
         default=environ.get("PYZK_HOSTS") or DEFAULT_HOSTS,
         help=f"(default: $PYZK_HOSTS, else {DEFAULT_HOSTS})",
     )
-    parser.add_argument(
-        "--session-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)"
-    )
-    parser.add_argument(
+    add("--session-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
+    add(
         "--auth-file",
         metavar="FILE",
         type=Path,
         help="identities, one SCHEME:CREDENTIAL a line, as in digest:user:password (default: $PYZK_AUTH)",
     )
+
+
+def split_command(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
+    """Our own arguments, whether there is a ``--``, and the command behind it."""
+    if "--" not in argv:
+        return argv, False, []
+    at = argv.index("--")
+    return argv[:at], True, argv[at + 1 :]
 
 
 def check_server(program: str, hosts: str, session_timeout: float = 1.0) -> None:

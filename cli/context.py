@@ -16,16 +16,19 @@ import trio
 from ..client import (
     BadArgumentsError,
     BadVersionError,
+    ConnectionLossError,
     Host,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    SessionExpiredError,
     Sync,
     UnimplementedError,
     ZooKeeper,
     ZooKeeperError,
 )
+from ..client.hosts import ConnectString
 from . import words
 from .arguments import check_path, check_server, identities, wrong
 from .connecting import client
@@ -45,6 +48,10 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
         " (extendedTypesEnabled)",
     ),
     BadArgumentsError: (Status.USAGE, "the server does not take this"),
+    SessionExpiredError: (
+        Status.LOST,
+        "the session has expired; run it again, with a longer --session-timeout",
+    ),
 }
 _BUFFER = 64 * 1024
 """Characters of output that are written together."""
@@ -103,11 +110,17 @@ class Context:
             auth=identities(PROG, self.options.auth_file),
             ssl_context=self.ssl_context,
         ) as zk:
-            zk.submit(
-                Sync("/")
-            )  # what is read behind it is no older than what a command before this one wrote
+            # A command before this one may have written at another server: what follows sees that.
+            zk.submit(Sync("/"))
             try:
                 yield zk
+            except ConnectionLossError as error:
+                if not error.sent:
+                    raise
+                raise Failure(
+                    Status.UNAVAILABLE,
+                    f"{error.path}: the connection was lost before the answer came; look whether it was done",
+                ) from None
             except tuple(_ADVICE) as error:
                 raise explained(error) from None
 
@@ -150,8 +163,8 @@ class Context:
             await trio.to_thread.run_sync(_write, "\n".join([*lines, ""]), abandon_on_cancel=True)
         self._flushed_at = trio.current_time()
 
-    def refused(self, paths: list[str]) -> int:
-        """Say what may not be read; returns the exit status."""
+    def tell_refused(self, paths: list[str]) -> int:
+        """Say which znodes may not be read; returns the exit status."""
         if not paths:
             return 0
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -188,6 +201,4 @@ def split_location(text: str, hosts: str) -> tuple[str, str]:
 
 def hosts_of(options: argparse.Namespace) -> tuple[Host, ...]:
     """Every server of ``--hosts``."""
-    from ..client.hosts import ConnectString
-
     return ConnectString.parse(options.hosts).hosts

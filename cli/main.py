@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Failure as failure:
         say(PROG, str(failure))
         return failure.status
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before or after the verb
         return Status.SIGNAL + signal.SIGINT
     except BrokenPipeError:  # who reads our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
@@ -49,14 +49,6 @@ def _run(argv: Sequence[str]) -> int:
         return 0
     import trio
 
-    from .context import Context
+    from .running import run
 
-    async def run() -> int:
-        context = Context(options)
-        try:
-            status: int = await verb(context)
-        finally:
-            await context.flush()
-        return status
-
-    return trio.run(run)
+    return trio.run(run, verb, options)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from ..protocol.version import __version__
-from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, wrong
-from .status import Failure
+from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, split_command, wrong
 from .units import duration, size
 
 PROG: Final = "pyzk"
@@ -222,53 +222,47 @@ _EPILOG = (
 )
 
 
-def new_parser(verb: str | None, environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
-    """The parser, with the arguments of one verb; of every verb if None."""
+def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
+    """The parser of everything before the verb, and of the verb; the words behind that are the ``rest``."""
+    widest = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:<{widest}}  {verb.help}" for name, verb in VERBS.items())
     parser = Parser(
         prog=PROG,
-        description="Look at any ZooKeeper, and change it.",
+        usage=f"{PROG} [OPTIONS] VERB [ARGUMENT ...]",
+        description=f"Look at any ZooKeeper, and change it.\n\nverbs (with --help they say more):\n{verbs}",
         epilog=_EPILOG,
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_common(parser, environ)
+    parser.add_argument("verb", metavar="VERB", choices=VERBS, help=argparse.SUPPRESS)
+    parser.add_argument("rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROG} {__version__}")
-    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, known in VERBS.items():
-        sub = subparsers.add_parser(name, help=known.help, description=known.help, allow_abbrev=False)
-        if verb is None or verb == name:
-            known.add(sub.add_argument)
-            if name not in ("completion", "exec"):
-                # after the verb too; only what is given there counts there
-                common = sub.add_argument_group("for every verb")
-                common.add_argument(
-                    "--json", action="store_true", default=argparse.SUPPRESS, help="for programs"
-                )
-                common.add_argument(
-                    "-y", "--yes", action="store_true", default=argparse.SUPPRESS, help="do not ask"
-                )
+    add = parser.add_argument_group("the server").add_argument
+    add_hosts(add, environ)
+    add("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
+    add("--tls", action="store_true", help="speak TLS, and check the server's certificate")
+    add("--ca-file", metavar="FILE", type=Path, help="whom to trust, as PEM (default: this machine's)")
+    add("--cert-file", metavar="FILE", type=Path, help="our certificate, and our key behind it, as PEM")
+    add("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
+    add("--insecure", action="store_true", help="do not check the server's certificate")
     return parser
 
 
-def add_common(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
-    """Declare what goes before the verb."""
-    group = parser.add_argument_group("the server")
-    add_hosts(group, environ)
-    group.add_argument(
-        "--connect-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)"
-    )
-    group.add_argument("--tls", action="store_true", help="speak TLS, and check the server's certificate")
-    group.add_argument(
-        "--ca-file", metavar="FILE", type=Path, help="whom to trust, as PEM (default: this machine's)"
-    )
-    group.add_argument(
-        "--cert-file", metavar="FILE", type=Path, help="our certificate, and our key behind it, as PEM"
-    )
-    group.add_argument("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
-    group.add_argument("--insecure", action="store_true", help="do not check the server's certificate")
-    parser.add_argument("--json", action="store_true", help="for programs: one JSON object a line")
-    parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask before changing a server that is no pyzk-server"
-    )
+def verb_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of what stands behind a verb."""
+    verb = VERBS[name]
+    parser = Parser(prog=f"{PROG} {name}", description=verb.help, allow_abbrev=False)
+    verb.add(parser.add_argument)
+    if name not in ("completion", "exec"):
+        _add_common(parser, default=argparse.SUPPRESS)  # what was given before the verb counts too
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, **options: Any) -> None:
+    add = partial(parser.add_argument, action="store_true", **options)
+    add("--json", help="for programs: one JSON object a line")
+    add("-y", "--yes", help="do not ask before changing a server that is no pyzk-server")
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argparse.Namespace:
@@ -277,25 +271,16 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     :raises Failure: if they make no sense.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
-    own, dashes, command = list(argv), False, []
-    if "--" in argv:
-        at = own.index("--")
-        own, dashes, command = own[:at], True, own[at + 1 :]
-    verb = next((word for word in own if word in VERBS), None)
-    given = new_parser(verb, environ).parse_args(own)
-    if given.verb != verb:  # an option's value is called like a verb
-        given = new_parser(None, environ).parse_args(own)
+    own, dashes, given_command = split_command(argv)
+    given = new_parser(environ).parse_args(own)
+    given = verb_parser(given.verb).parse_intermixed_args(given.rest, given)
     if given.verb == "exec":
-        if not command:
-            raise _wrong("no command to run: pyzk exec -- COMMAND")
-        given.command = command
+        if not given_command:
+            raise wrong(PROG, "no command to run: pyzk exec -- COMMAND")
+        given.command = given_command
     elif dashes:
-        raise _wrong("-- goes with exec only")
+        raise wrong(PROG, "-- goes with exec only")
     check_server(PROG, given.hosts, given.session_timeout)
     for path in getattr(given, "paths", None) or [getattr(given, "path", "/")]:
         check_path(PROG, path)
     return given
-
-
-def _wrong(message: str) -> Failure:
-    return wrong(PROG, message)

@@ -27,7 +27,7 @@ def decoded(data: bytes | None) -> str | None:
         text = (data if data is not None else b"\xff").decode()
     except UnicodeDecodeError:
         return None
-    return text if all(c.isprintable() or c in "\n\t\r" for c in text) else None
+    return text if all(c.isprintable() or c in "\n\t" for c in text.replace("\r\n", "\n")) else None
 
 
 def brief(data: bytes | None, widest: int = _WIDEST) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
-from ..protocol.constants import INT_MAX, CreateMode
+from ..protocol.constants import INT_MAX
 from ..protocol.errors import BadArgumentsError
 from ..protocol.records import ACL, Id
 from .session_data import Credential
@@ -79,6 +79,10 @@ def _is_some_seconds(value: Any) -> bool:
     return _is_seconds(value) and 0 < value < math.inf
 
 
+def _is_ttl(value: Any) -> bool:
+    return _is_some_seconds(value) and value < 10**15  # in ms an int of 64 bits
+
+
 _INT32, _INT64 = "an int of 32 bits", "an int of 64 bits"
 _COUNT = f"an int from 1 to {INT_MAX:,}"
 _OPTIONAL_TEXT = (_or_none(_is_text), "a str or None")
@@ -90,9 +94,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "data": (_or_none(_is_bytes), "bytes or None"),
     "version": (_is_int, _INT32),
     "acl": (_is_acl, "a list of ACL(perms, Id(scheme, id)), of an int of 32 bits and two str"),
-    "mode": (_is(CreateMode), "a CreateMode"),
-    "ttl": (_is_long, _INT64),
-    "ttl in seconds": (_is_some_seconds, "a number above 0"),
+    "ttl": (_is_ttl, "a number of seconds above 0 and below 10**15"),
     "joining": _OPTIONAL_TEXT,
     "leaving": _OPTIONAL_TEXT,
     "new_members": _OPTIONAL_TEXT,

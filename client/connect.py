@@ -114,7 +114,7 @@ async def connect(
         WatchRegistry(),
         wanted_timeout=session_timeout,
         connect_budget=session_timeout,
-        credentials=[Credential(scheme, credential) for scheme, credential in identities],
+        credentials=[Credential(*identity) for identity in identities],
         session_id=session_id,
         password=password,
         request_limit=request_limit,

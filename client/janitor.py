@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..protocol import paths
 from ..protocol.errors import (
     ClosingError,
     ConnectionLossError,
@@ -24,8 +25,6 @@ from ..protocol.errors import (
     SessionExpiredError,
     ZooKeeperError,
 )
-from ..protocol.paths import join
-from ..protocol.paths import parent as parent_of
 from ..protocol.records import Stat
 from .arguments import check_arguments
 from .operations import Delete
@@ -91,7 +90,7 @@ class Janitor:
             await self._zk.sync(parent)  # this server may not have the create yet (recipe-rules.md 0.10)
             for name in await self._zk.get_children(parent):
                 if name.startswith(prefix):
-                    await self._delete_own(join(parent, name))
+                    await self._delete_own(paths.join(parent, name))
 
         return self._start(parent, job)
 
@@ -123,7 +122,7 @@ class Janitor:
             if pending.error is None:
                 self.delete(pending.result()[0])
             elif isinstance(pending.error, ConnectionLossError) and pending.sent and prefix and pending.path:
-                self.delete_prefixed(parent_of(pending.path), prefix)
+                self.delete_prefixed(paths.parent(pending.path), prefix)
 
         pending.on_settled(settled)
 

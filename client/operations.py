@@ -9,7 +9,9 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
@@ -78,11 +80,16 @@ NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
 """What an encoder raises for an argument of a wrong type or out of range."""
 
 
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Reads the fields of such a record: its only one, or a tuple of all."""
+    return attrgetter(*kind.__match_args__)
+
+
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
-    What it looks like on the wire is in the row of its op code in :mod:`pyzk.protocol.operations`. Its fields
-    are those of the request record, in the same order and with the path first. Its result is what the
+    Its records are in the row of its op code in :mod:`pyzk.protocol.operations`. Its result is what the
     response record holds: the only field, or a tuple of all.
 
     :ivar opcode: the row of the table.
@@ -91,7 +98,6 @@ class Operation(Generic[T]):
     """
 
     __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]]
     idempotent: ClassVar[bool] = False
     opcode: OpCode
     path: str
@@ -101,16 +107,11 @@ class Operation(Generic[T]):
 
         :raises BadArgumentsError: the path is malformed.
         """
-        record: Any = self.opcode.request
-        if record is None:
-            return None
-        path, *others = [getattr(self, name) for name in self.__match_args__]
-        return record(server_path(prefix, path), *others)  # type: ignore[no-any-return]
+        raise NotImplementedError
 
     def result(self, response: Any, prefix: str) -> T:
         """The result, made of the response record."""
-        values = tuple(getattr(response, name) for name in response.__match_args__)
-        return values if len(values) > 1 else values[0]  # type: ignore[return-value]
+        return _reader(response.__class__)(response)  # type: ignore[no-any-return]
 
     def encode(self, prefix: str) -> bytes:
         """The bytes behind the request header.
@@ -149,10 +150,14 @@ class _Command(Operation[None]):
 
 # --- writes ---------------------------------------------------------------------------------------------
 
-_CREATE_OPCODES = {
-    CreateMode.CONTAINER: OpCode.CREATE_CONTAINER,
-    CreateMode.PERSISTENT_WITH_TTL: OpCode.CREATE_TTL,
-    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: OpCode.CREATE_TTL,
+_MODES = {  # by the options ephemeral, sequential, container, and whether there is a ttl
+    (False, False, False, False): (CreateMode.PERSISTENT, OpCode.CREATE2),
+    (True, False, False, False): (CreateMode.EPHEMERAL, OpCode.CREATE2),
+    (False, True, False, False): (CreateMode.PERSISTENT_SEQUENTIAL, OpCode.CREATE2),
+    (True, True, False, False): (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.CREATE2),
+    (False, False, True, False): (CreateMode.CONTAINER, OpCode.CREATE_CONTAINER),
+    (False, False, False, True): (CreateMode.PERSISTENT_WITH_TTL, OpCode.CREATE_TTL),
+    (False, True, False, True): (CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, OpCode.CREATE_TTL),
 }
 
 
@@ -170,63 +175,45 @@ class CreateOptions(TypedDict, total=False):
 class Create(Operation[tuple[str, Stat]]):
     """Create a znode; the result is its path and its Stat.
 
-    :ivar ttl: in ms.
+    :param data: None for data that is null, which reads as None and not as ``b""``.
+    :param acl: everything for everyone if None.
+    :param ephemeral: the server deletes the znode when the session ends.
+    :param sequential: the server appends a number of ten digits to the name, higher than any before.
+    :param container: the server deletes the znode some time after its last child.
+    :param ttl: seconds after which the server deletes the znode if it has no children and was not changed;
+        servers must be configured to allow it (``zookeeper.extendedTypesEnabled``).
+    :raises ValueError: the options exclude each other.
+    :raises BadArgumentsError: ``ttl`` is not a number above 0.
+    :ivar milliseconds: the ``ttl``; 0 for none.
     """
 
     path: str
     data: bytes | None
     acl: Sequence[ACL]
     mode: CreateMode
-    ttl: int
     opcode: OpCode
+    milliseconds: int
 
     def __init__(
         self,
         path: str,
         data: bytes | None = b"",
-        acl: Sequence[ACL] | None = None,
-        mode: CreateMode | None = None,
-        milliseconds: int = 0,
         *,
+        acl: Sequence[ACL] | None = None,
         ephemeral: bool = False,
         sequential: bool = False,
         container: bool = False,
         ttl: float | None = None,
     ) -> None:
-        """Everything but ``path`` and ``data`` by keyword: ``acl``, ``mode`` and ``milliseconds`` will
-        lose their places.
-
-        :param acl: everything for everyone if None.
-        :param ephemeral: the server removes the znode when the session ends.
-        :param sequential: the server appends a number of ten digits to the name, higher than any before.
-        :param container: the server removes the znode some time after its last child.
-        :param ttl: seconds after which the server removes the znode if it has no children and was not
-            changed; servers have to be told to allow this.
-        :raises ValueError: the options exclude each other.
-        :raises BadArgumentsError: ``ttl`` is no number above 0.
-        """
+        options = (bool(ephemeral), bool(sequential), bool(container), ttl is not None)
+        if options not in _MODES:
+            raise ValueError(
+                "ephemeral, container and ttl exclude each other, and so do container and sequential"
+            )
         if ttl is not None:
-            check_arguments(**{"ttl in seconds": ttl})
-            milliseconds = round(ttl * 1000)
-        if mode is None:
-            if (ephemeral and (container or ttl is not None)) or (
-                container and (sequential or ttl is not None)
-            ):
-                raise ValueError(
-                    "ephemeral, container and ttl exclude each other, and so do container and sequential"
-                )
-            if container:
-                mode = CreateMode.CONTAINER
-            elif ttl is not None:
-                mode = (
-                    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
-                    if sequential
-                    else CreateMode.PERSISTENT_WITH_TTL
-                )
-            else:
-                mode = CreateMode(bool(ephemeral) + 2 * bool(sequential))
-        opcode = _CREATE_OPCODES.get(mode, OpCode.CREATE2) if isinstance(mode, int) else OpCode.CREATE2
-        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, mode, milliseconds, opcode)
+            check_arguments(ttl=ttl)
+        milliseconds = 0 if ttl is None else round(ttl * 1000)
+        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, *_MODES[options], milliseconds)
 
     def request(self, prefix: str) -> Record:
         if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
@@ -235,7 +222,7 @@ class Create(Operation[tuple[str, Stat]]):
         else:
             path = server_path(prefix, self.path)
         if self.mode.is_ttl:
-            return r.CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.ttl)
+            return r.CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.milliseconds)
         return r.CreateRequest(path, _bytes(self.data), self.acl, self.mode)
 
     def result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
@@ -248,6 +235,10 @@ class _Versioned(_Command):
 
     path: str
     version: int = -1
+
+    def request(self, prefix: str) -> Record:
+        record: Any = self.opcode.request
+        return record(server_path(prefix, self.path), self.version)  # type: ignore[no-any-return]
 
 
 class Delete(_Versioned):
@@ -286,6 +277,9 @@ class SetACL(Operation[Stat]):
     version: int = -1
     opcode = OpCode.SET_ACL
 
+    def request(self, prefix: str) -> Record:
+        return r.SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
+
 
 @attrs.frozen
 class Reconfig(Operation[tuple[bytes | None, Stat]]):
@@ -307,10 +301,14 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
 
 @attrs.frozen
 class _Read(Operation[T]):
-    """A read."""
+    """A read that arms no watch."""
 
     path: str
     idempotent = True
+
+    def request(self, prefix: str) -> Record:
+        record: Any = self.opcode.request
+        return record(server_path(prefix, self.path))  # type: ignore[no-any-return]
 
 
 @attrs.frozen
@@ -320,6 +318,10 @@ class _WatchableRead(Operation[T]):
     path: str
     watch: bool = False
     idempotent = True
+
+    def request(self, prefix: str) -> Record:
+        record: Any = self.opcode.request
+        return record(server_path(prefix, self.path), self.watch)  # type: ignore[no-any-return]
 
 
 class Exists(_WatchableRead[Stat]):
@@ -385,13 +387,14 @@ class GetEphemerals(_Read[list[str]]):
         return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
 
 
-@attrs.frozen
-class Sync(_Command):
+class Sync(_Read[None]):
     """Wait until the server has everything that was committed when this was asked."""
 
-    path: str
-    idempotent = True
+    __slots__ = ()
     opcode = OpCode.SYNC
+
+    def decode(self, reply: bytes, prefix: str) -> None:
+        return None
 
 
 @attrs.frozen
@@ -401,6 +404,9 @@ class WhoAmI(Operation[list[ClientInfo]]):
     path: str = "/"
     idempotent = True
     opcode = OpCode.WHO_AM_I
+
+    def request(self, prefix: str) -> None:
+        return None
 
     def result(self, response: Any, prefix: str) -> list[ClientInfo]:
         return list(response.clientInfo or ())
@@ -418,6 +424,9 @@ class AddWatch(_Command):
     idempotent = True
     opcode = OpCode.ADD_WATCH
 
+    def request(self, prefix: str) -> Record:
+        return r.AddWatchRequest(server_path(prefix, self.path), self.mode)
+
 
 @attrs.frozen
 class RemoveWatches(_Command):
@@ -426,3 +435,6 @@ class RemoveWatches(_Command):
     path: str
     type: WatcherType
     opcode = OpCode.REMOVE_WATCHES
+
+    def request(self, prefix: str) -> Record:
+        return r.RemoveWatchesRequest(server_path(prefix, self.path), self.type)

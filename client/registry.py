@@ -26,10 +26,10 @@ from typing import Protocol
 
 import attrs
 
+from ..protocol import paths
 from ..protocol.constants import EventType, WatcherType
 from ..protocol.jute import Record, encode_text
 from ..protocol.operations import OpCode
-from ..protocol.paths import parent_of
 from ..protocol.records import SetWatches, SetWatches2
 from .events import Missed, MissedReason, WatchEvent
 
@@ -213,7 +213,7 @@ class WatchRegistry:
                 for watcher in list(above.users.get(WatchKind.RECURSIVE, ())) if above else ():
                     watcher.deliver(event)
         if type is not EventType.CHANGED and path != "/":
-            parent = parent_of(path) or "/"
+            parent = paths.parent(path)
             above = self._paths.get(parent)
             if above is not None and above.recursive:
                 self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))

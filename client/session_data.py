@@ -54,7 +54,7 @@ def _unique(credentials: Iterable[Credential]) -> list[Credential]:
     return list(dict.fromkeys(credentials))
 
 
-@attrs.define
+@attrs.define(on_setattr=attrs.setters.NO_OP)  # without this, a converter makes every assignment slow
 class SessionData:
     """What one connection of a session leaves to the next. Times are in seconds.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack
 
 import trio
 
+from ..protocol import paths
 from ..protocol.constants import AddWatchMode, WatcherType
 from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, NotEmptyError
-from ..protocol.paths import join, parent_of
 from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
 from .background import Background
@@ -65,6 +65,7 @@ class ZooKeeper:
       repeated by the client, and failed because there was no server for the length of the session timeout.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
     * :class:`BadArgumentsError` for an argument that cannot be sent, before anything is sent.
+    * :class:`UnimplementedError` if the server is older than the docstring says; 3.5 if it says nothing.
 
     Cancelling a call withdraws a request that has not left the client. One that has left is carried out.
 
@@ -132,15 +133,17 @@ class ZooKeeper:
 
         Cancelling a wait on the :class:`Pending` leaves the operation alone.
         """
-        return self._submit(operation, self.chroot)
+        return self._submit(operation)
 
     def withdraw(self, pending: Pending[Any]) -> bool:
         """Take back an operation that has not left the client: it fails as not sent. Returns False if it has
         left, or is settled."""
         return self._machine.withdraw(pending)
 
-    def _submit(self, operation: Operation[T], prefix: str) -> Pending[T]:
-        """Send an operation whose path is below ``prefix``."""
+    def _submit(self, operation: Operation[T], prefix: str | None = None) -> Pending[T]:
+        """Send an operation whose path is below ``prefix``; below the chroot if None."""
+        if prefix is None:
+            prefix = self.chroot
         if not isinstance(operation, Operation):
             raise BadArgumentsError(None, f"an Operation is what can be submitted, not {operation!r:.100}")
         body = operation.encode(prefix)  # before the op code: it names the argument that is wrong
@@ -154,39 +157,16 @@ class ZooKeeper:
         self._runner.submit(pending)
         return pending
 
-    async def _call(self, operation: Operation[T]) -> T:
-        return await self._call_below(self.chroot, operation)
-
-    async def _call_below(self, prefix: str, operation: Operation[T]) -> T:
+    async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
         pending = self._submit(operation, prefix)
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
 
     # --- writes ------------------------------------------------------------------------------------------
 
-    @overload
     async def create(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
-    ) -> str: ...
-    @overload
-    async def create(
-        self,
-        path: str,
-        data: Data = b"",
-        *,
-        include_stat: Literal[True],
-        make_parents: bool = False,
-        **options: Unpack[CreateOptions],
-    ) -> tuple[str, Stat]: ...
-    async def create(
-        self,
-        path: str,
-        data: Data = b"",
-        *,
-        make_parents: bool = False,
-        include_stat: bool = False,
-        **options: Unpack[CreateOptions],
-    ) -> Any:
+    ) -> str:
         """Create a znode and return its path. The path of a sequential znode ends in the server's number.
 
         :param data: None for data that is null, which reads as None and not as ``b""``.
@@ -200,8 +180,8 @@ class ZooKeeper:
         :raises InvalidACLError: the server does not accept the ACL.
         :raises ValueError: the options exclude each other.
         """
-        created = await self.create_with_stat(path, data, make_parents=make_parents, **options)
-        return created if include_stat else created[0]
+        path, _ = await self.create_with_stat(path, data, make_parents=make_parents, **options)
+        return path
 
     async def create_with_stat(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
@@ -214,7 +194,7 @@ class ZooKeeper:
             except NoNodeError:
                 if not make_parents or path == "/":
                     raise
-                await self.ensure_path(parent_of(path) or "/", acl=operation.acl)
+                await self.ensure_path(paths.parent(path), acl=operation.acl)
 
     async def ensure_path(
         self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
@@ -228,19 +208,14 @@ class ZooKeeper:
         :raises NoAuthError: the ACL of a parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
         """
-        missing, full = [server_path(self.chroot, path)], ""
-        while missing:
-            full = missing[-1]
-            if full == "/":
-                return
+        missing = [server_path(self.chroot, path)]
+        while missing and missing[-1] != "/":
             try:
-                await self._call_below("", Create(full, acl=acl, container=container))
-            except NodeExistsError:
-                pass
+                with suppress(NodeExistsError):
+                    await self._call(Create(missing[-1], acl=acl, container=container), prefix="")
+                missing.pop()
             except NoNodeError:
-                missing.append(parent_of(full) or "/")
-                continue
-            missing.pop()
+                missing.append(paths.parent(missing[-1]))
 
     async def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
         """Replace the data and return the new Stat.
@@ -282,7 +257,7 @@ class ZooKeeper:
             level = []
             for parent, pending in listings:
                 try:
-                    level += [join(parent, name) for name in await pending.wait()]
+                    level += [paths.join(parent, name) for name in await pending.wait()]
                 except NoNodeError:
                     if parent == path:
                         raise
@@ -341,17 +316,13 @@ class ZooKeeper:
 
     # --- reads -------------------------------------------------------------------------------------------
 
-    @overload
-    async def get(self, path: str) -> tuple[Data, Stat]: ...
-    @overload
-    async def get(self, path: str, *, watch: Literal[True]) -> tuple[Data, Stat, Watch]: ...
-    async def get(self, path: str, *, watch: bool = False) -> Any:
+    async def get(self, path: str) -> tuple[Data, Stat]:
         """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.
 
         :raises NoNodeError: there is no such znode.
         :raises NoAuthError: the ACL does not allow it.
         """
-        return await (self.get_and_watch(path) if watch else self._call(GetData(path)))
+        return await self._call(GetData(path))
 
     async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
         """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
@@ -360,14 +331,8 @@ class ZooKeeper:
         data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
         return data, stat, watch
 
-    @overload
-    async def exists(self, path: str) -> Stat | None: ...
-    @overload
-    async def exists(self, path: str, *, watch: Literal[True]) -> tuple[Stat | None, Watch]: ...
-    async def exists(self, path: str, *, watch: bool = False) -> Any:
+    async def exists(self, path: str) -> Stat | None:
         """Read the Stat; None if there is no such znode."""
-        if watch:
-            return await self.exists_and_watch(path)
         try:
             return await self._call(Exists(path))
         except NoNodeError:
@@ -382,25 +347,13 @@ class ZooKeeper:
         except NoNodeError:
             return None, watch
 
-    @overload
-    async def get_children(self, path: str) -> list[str]: ...
-    @overload
-    async def get_children(self, path: str, *, watch: Literal[True]) -> tuple[list[str], Watch]: ...
-    @overload
-    async def get_children(
-        self, path: str, *, watch: Literal[True], include_stat: Literal[True]
-    ) -> tuple[list[str], Stat, Watch]: ...
-    @overload
-    async def get_children(self, path: str, *, include_stat: Literal[True]) -> tuple[list[str], Stat]: ...
-    async def get_children(self, path: str, *, watch: bool = False, include_stat: bool = False) -> Any:
+    async def get_children(self, path: str) -> list[str]:
         """Read the names of the children, which come in no particular order.
 
         :raises NoNodeError: there is no such znode.
         :raises NoAuthError: the ACL does not allow it.
         """
-        if include_stat:
-            return await (self.get_children_stat_and_watch if watch else self.get_children_and_stat)(path)
-        return await (self.get_children_and_watch(path) if watch else self._call(GetChildren(path)))
+        return await self._call(GetChildren(path))
 
     async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
         """Read as :meth:`get_children` does, and the Stat of the parent."""
@@ -454,16 +407,12 @@ class ZooKeeper:
         """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
         return await self._call(WhoAmI())
 
-    @overload
-    async def get_config(self) -> tuple[Data, Stat]: ...
-    @overload
-    async def get_config(self, *, watch: bool) -> Any: ...
-    async def get_config(self, *, watch: bool = False) -> Any:
+    async def get_config(self) -> tuple[Data, Stat]:
         """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
 
         :raises NoAuthError: the ACL does not allow it.
         """
-        return await (self.get_config_and_watch() if watch else self._call_below("", GetData(CONFIG_PATH)))
+        return await self._call(GetData(CONFIG_PATH), prefix="")
 
     async def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
         """Read as :meth:`get_config` does, and arm a watch that fires when the configuration changes."""

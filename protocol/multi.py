@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
 from .constants import CreateMode
-from .jute import JuteError, Record, run_reader
+from .jute import JuteError, Record, fields_of
+from .jute.compile import ReaderSource, indented
 from .operations import Flags, OpCode
 from .records import CreateRequest, CreateTTLRequest, MultiHeader
 
@@ -106,7 +107,39 @@ def _readers() -> tuple[_Reader, _Reader]:
         for op, cls in ((op, TRANSACTION_OPS[op]) for op in order)
     }
     reads = {op: (cls, None) for op, cls in READ_OPS.items()}
-    return run_reader(MultiHeader, writes), run_reader(MultiHeader, reads)
+    return _run_reader(writes), _run_reader(reads)
+
+
+_Adjust: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
+
+
+def _run_reader(kinds: Mapping[int, tuple[type[Record], _Adjust | None]]) -> _Reader:
+    """Compile what reads a run of records, each behind its header, up to the header that marks the end.
+
+    :param kinds: by op code, the record and what changes the op code and its fields, if anything does.
+    """
+    source = ReaderSource("read_run", "data, pos")
+    op, done, items = map(source.local, ("op", "done", "items"))
+    header = fields_of(MultiHeader)
+
+    def next_header() -> str:
+        type_, last, *_ = source.read(header)  # unpacked along with the last fields before it
+        source.unpack()
+        return f"{op} = {type_}; {done} = {last}"
+
+    first = next_header()
+    source.lines += [first, f"{items} = []", f"while not {done}:"]
+    for code, (cls, adjust) in kinds.items():
+        before, source.lines = source.lines, []
+        fields = ", ".join(source.read(fields_of(cls)))
+        advance = next_header()
+        item = f"({code}, ({fields},))"
+        if adjust is not None:
+            item = source.constant("adjust", adjust) + item
+        source.lines += [f"{items}.append({item})", advance]
+        source.lines = [*before, f"    if {op} == {code}:", *indented([*source.lines, "continue"], 2)]
+    source.lines.append(f"    raise JuteError(f'a record of the unknown kind {{{op}}}')")
+    return source.returning(items, header).function()
 
 
 def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:

@@ -106,9 +106,10 @@ class Markers:
         """Delete markers, and write the note."""
         before, note = await self._swept()
         data = str(max(before, abandoned[-1][0])).encode()
-        write = (
-            Create(self._note, data, self._acl) if note is None else SetData(self._note, data, note.version)
-        )
+        if note is None:
+            write: Create | SetData = Create(self._note, data, acl=self._acl)
+        else:
+            write = SetData(self._note, data, note.version)
         await self._zk.multi([write, *(Delete(path) for _, path in abandoned)])
 
 

@@ -206,7 +206,7 @@ class SharedValue(Generic[T]):
         zk, data = self.zk, self._codec.encode(value)
         write: Create | SetData
         if expected is None:
-            write = Create(self.path, data, self._options.acl)
+            write = Create(self.path, data, acl=self._options.acl)
         else:
             write = SetData(self.path, data, expected.version)
         marker = None if self._markers is None else self._markers.new()

@@ -1,6 +1,6 @@
 """The command ``pyzk-server``: flags and zoo.cfg in, one readiness line out, until a signal comes.
 
-Modules are imported when they are needed: ``--help`` and ``--version`` should not wait for trio.
+Modules are imported when they are needed, so that ``--help`` and ``--version`` do not wait for trio.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from . import logs
 from .core.failures import report
 from .core.memory import reserve
 from .later import import_later
+from .logger import logger
 from .net import descriptors
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from .config.zoocfg import Given
     from .serve import Server
 
-log = logging.getLogger(__name__)
 
 PROG: Final = "pyzk-server"
 _FLUSH: Final = 1.0
-"""Seconds between two looks at whether lines of the log wait to be written."""
+"""Seconds between two attempts to write lines of the log that wait for their reader."""
 
 # Flags by the field of Settings that they set.
 _FLAGS: Final = {
@@ -83,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             _run(_parser().parse_args(argv))
         except SystemExit:
-            _say("")  # what was printed is still to be written
+            _say("")  # flush what argparse has printed
             raise
     except _Refusal as refusal:
         with suppress(OSError, ValueError, AttributeError):  # there may be no standard error either
@@ -105,7 +104,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if arguments.config is not None:
             file = zoocfg.read(arguments.config, port_given="port" in given)
             for warning in file.warnings:
-                log.warning("%s", warning)
+                logger.warning("%s", warning)
             given = {**file.given, **given}
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
@@ -122,8 +121,8 @@ def _run(arguments: argparse.Namespace) -> None:
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
-    reserve.hold()
-    refused = trio.run(_serve, settings)
+    with reserve.held():
+        refused = trio.run(_serve, settings)
     logs.flush(at_end=True)
     if isinstance(refused, _Refusal):
         raise refused
@@ -132,7 +131,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _say(text: str) -> None:
-    """Write to standard output; raises :class:`_Refusal` if that cannot be done."""
+    """Write to standard output at once.
+
+    :raises _Refusal: that is impossible.
+    """
     try:
         print(text, end="", flush=True)
         if sys.stdout is None:
@@ -146,15 +148,18 @@ def _say(text: str) -> None:
 def _spare_the_collector() -> None:
     """Let the garbage collector look at young objects only.
 
-    A full collection stops the server for a tenth of a second per million znodes, and finds nothing: what
-    outlives its youth here is not in cycles (tests/benchmarks/test_leaks.py).
+    A full collection stops the server for 0.1 s per million znodes, and finds nothing: objects that live long
+    are in no cycles here (tests/benchmarks/test_leaks.py).
     """
     gc.freeze()
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
 async def _serve(settings: Settings) -> Exception | None:
-    """Serve until SIGINT or SIGTERM; returns the error if the server cannot listen, or cannot say so."""
+    """Serve until SIGINT or SIGTERM.
+
+    :returns: the error if the server cannot listen, or cannot write its readiness line.
+    """
     import signal
 
     import trio
@@ -173,7 +178,7 @@ async def _serve(settings: Settings) -> Exception | None:
             try:
                 logs.flush()
             except Exception:
-                report("lines of the log may be missing")
+                report("lines of the log may be missing; what reads standard error must go on reading")
 
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
@@ -234,7 +239,7 @@ _LISTENERS: Final = (
 
 
 def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -> str:
-    """Why the server cannot listen, and what to change, as whoever set it calls it."""
+    """Say why the server cannot listen, and which flag or key to change."""
     import socket
 
     from .config.zookeys import KEY_OF

@@ -1,7 +1,13 @@
-"""Modules that others import at once, and this process perhaps never uses.
+"""Modules that are imported at their first use, although trio imports them at once.
 
-trio imports ssl, hmac and idna, shutil imports bz2 and lzma. Without TLS, digests, host names beyond ASCII
-and archives nobody ever asks them for anything, but they would be a fifth of an idle server's memory.
+* trio imports ssl, hmac (with hashlib) and idna; shutil imports bz2 and lzma. A server without TLS, digests,
+  host names beyond ASCII and archives never uses them.
+* Without them an idle server has 24.3 MB resident instead of 29.7 MB: 1.6 MB of its own, the rest are pages
+  of libssl and libcrypto. Its start takes 7 % less CPU time.
+* Late imports in our own modules save 0.05 MB of that, because trio's imports remain. The standard library's
+  ``importlib.util.LazyLoader`` loads a module as soon as it is imported a second time, and so saves nothing.
+  Hence the stand-ins of this module, for the command alone: a program that imports the server has its own
+  mind about its modules.
 """
 
 from __future__ import annotations
@@ -13,16 +19,16 @@ from types import ModuleType
 from typing import Any
 
 _SPARE = 2
-"""File descriptors that an import needs at a time."""
+"""File descriptors that an import needs at a time: for a folder and for a file in it."""
 
 
 class _Later(ModuleType):
-    """Stands in for a module until somebody asks it for something."""
+    """Stands in for a module until the first of its names is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # the import system looks at modules, but wants nothing of them
+        if name.startswith("__"):  # the import system asks each module for these
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        # An import that runs out of file descriptors on its way may leave half a module for ever: fail before
+        # Fail before the import if file descriptors are short: it could leave half a module for ever
         for spare in [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]:
             os.close(spare)
         if sys.modules.get(self.__name__) is self:
@@ -34,7 +40,9 @@ class _Later(ModuleType):
 
 
 def import_later(*names: str) -> None:
-    """Have modules imported at their first use, whoever imports them from now on. For a program to call
-    before it imports anything else; those that are there already are left alone."""
+    """Have these modules imported at their first use, whoever imports them from now on.
+
+    To be called before other modules are imported; modules that are imported already stay as they are.
+    """
     for name in names:
         sys.modules.setdefault(name, _Later(name))

@@ -1,9 +1,10 @@
-"""The log of the process: its two formats, and how it gets to stderr.
+"""The log of the process: its two formats, its limits, and how it gets to stderr.
 
-* Lines of text for people, or lines of JSON for collectors. What comes from clients is escaped and cut.
-* Of each kind of line only so many are written in some seconds; then one line says how many were left out.
-* Nobody waits for whoever reads stderr: a pipe that is full keeps some lines waiting, and then loses the next
-  ones; once it is read again, one line says how many.
+* A line is text for people or JSON for collectors. Text that comes from clients is escaped and cut.
+* Of the lines that one place in the code logs, 200 are written in 10 s; then one line says how many were left
+  out, with an example. Lines of level debug have no limit.
+* The server never waits for the reader of stderr. While a pipe is full, 1 MiB of lines wait; further lines
+  are lost, and once the pipe is read again one line says how many.
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
+from .logger import escape
+
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
 
 _LONGEST: Final = 4000
 """Characters of a message; the rest is cut off."""
 _WINDOW: Final = 10.0
-"""Seconds in which only so many lines of a kind are written. A kind is what one place in the code logs."""
+"""Seconds over which the lines of one kind are counted. A kind is what one place in the code logs."""
 _MOST: Final = 200
-"""Lines."""
+"""Lines of one kind that are written in that time."""
 _WAITING: Final = 2**20
-"""Bytes that wait for a reader, at most."""
+"""Bytes that wait for a reader at most: some 10,000 lines."""
 _PIECE: Final = 4096
-"""Bytes that a pipe takes at once if it takes any, by POSIX's PIPE_BUF on Linux."""
+"""Bytes that a pipe takes as a whole or not at all: Linux's PIPE_BUF."""
 _PATIENCE: Final = 1.0
-"""Seconds that the end of the process waits for the reader of the last lines."""
+"""Seconds for which a process that ends waits for the reader of its last lines."""
 
 # --- the formats ------------------------------------------------------------------------------------------
 
@@ -43,17 +46,10 @@ def _cut(message: str) -> str:
     return f"{message[:_LONGEST]}... ({len(message):,} characters)"
 
 
-def escape(text: str) -> str:
-    """Escape what a terminal does not show as it is: control characters, marks of direction, odd blanks."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
 class TextFormatter(logging.Formatter):
     """``2026-11-20 08:42:39.123 INFO pyzk.server: message``, in local time; a traceback follows.
 
-    What cannot be printed is escaped: part of a message may come from a client, who could otherwise forge
+    Unprintable characters are escaped: part of a message may come from a client, which could otherwise forge
     lines of the log or steer the terminal that shows it.
     """
 
@@ -70,20 +66,20 @@ class TextFormatter(logging.Formatter):
         return "\n".join(map(escape, super().formatException(ei).split("\n")))
 
 
-# What every record has; the rest was passed as ``extra``.
+# Attributes of every record; others were passed as ``extra``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
     """One JSON object per line.
 
-    Its names are time (ISO 8601, UTC), level, logger, message, what the call passed as ``extra``, and for an
-    exception ``exception``: its traceback as text.
+    Its keys are time (ISO 8601, UTC), level, logger, message, those of ``extra``, and ``exception`` with the
+    traceback as text if there is one.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        import json  # only those who want this format wait for its import
+        import json  # imported for this format only
 
         self._dumps = json.dumps
 
@@ -107,7 +103,11 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Kind:
-    """Lines of one kind in a window, which ends at ``end``; the last one that was left out."""
+    """The lines of one kind since the start of their window.
+
+    :ivar end: of the window, in seconds of the clock.
+    :ivar last: the last line that was left out.
+    """
 
     def __init__(self, end: float) -> None:
         self.end = end
@@ -116,7 +116,7 @@ class _Kind:
 
 
 class Limit(logging.Filter):
-    """Leaves out what is too much of a kind, but for debug, and says so.
+    """Leaves out lines above the limit of their kind, and says how many.
 
     :param now: a monotonic clock, in seconds.
     """
@@ -142,7 +142,10 @@ class Limit(logging.Filter):
         return False
 
     def tell(self, at_end: bool = False) -> None:
-        """Log how many lines were left out in the windows that are over; at the end all are."""
+        """Log how many lines were left out in the windows that are over.
+
+        :param at_end: of the process: all windows are over.
+        """
         now = self._now()
         over = {key: kind for key, kind in self._kinds.items() if at_end or kind.end <= now}
         for key in over:
@@ -159,15 +162,15 @@ class Limit(logging.Filter):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # the values do not fit the message
+    except Exception:  # the values do not fit its placeholders
         return str(record.msg)
 
 
 class DescriptorHandler(logging.Handler):
-    """Writes to a file descriptor as far as that is possible without waiting.
+    """Writes to a file descriptor without waiting.
 
     The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
-    terminals are opened a second time, and for the rest it is asked before each write whether there is room.
+    terminals are opened a second time; for other files poll() tells before each write whether there is room.
     """
 
     def __init__(self, fd: int) -> None:
@@ -187,26 +190,26 @@ class DescriptorHandler(logging.Handler):
             else:
                 self._waiting += line
             self._write()
-        except Exception:  # no memory, or arguments that do not fit the message: the server goes on
+        except Exception:  # no memory, or values that do not fit the message: the server must go on
             self._lost += 1
 
     def _tell(self) -> None:
-        """Say how many lines were lost, once half of the room is free again."""
+        """Add a line about the lost ones, once half of the room is free again."""
         if self._lost and len(self._waiting) <= _WAITING // 2:
-            message = f"{self._lost:,} lines were lost here: nobody took them in time"
+            message = f"{self._lost:,} lines were lost here: what reads this log is too slow"
             record = logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None)
             self._waiting += f"{self.format(record)}\n".encode()
             self._lost = 0
 
     def _write(self, seconds: float = 0.0) -> None:
-        """Write what waits, and wait so long for a reader."""
+        """Write the waiting lines, and wait for a reader so many ``seconds``."""
         end = time.monotonic() + seconds
         while self._waiting and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
             try:
                 written = os.write(self._fd, self._waiting[:_PIECE])
             except BlockingIOError:
                 return
-            except OSError:  # nobody will ever read it, or the disk is full
+            except OSError:  # the reader has gone, or the disk is full
                 self._lost += self._waiting.count(b"\n")
                 self._waiting.clear()
                 return
@@ -231,7 +234,7 @@ class DescriptorHandler(logging.Handler):
 
 
 def _own(fd: int) -> int:
-    """The same pipe or terminal with flags of our own, where the system allows that."""
+    """Open a pipe or terminal once more, to have flags of our own; return ``fd`` where that is impossible."""
     mode = os.fstat(fd).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
         with suppress(OSError):
@@ -242,7 +245,7 @@ def _own(fd: int) -> int:
 def _to_stderr() -> logging.Handler:
     try:
         return DescriptorHandler(sys.stderr.fileno())
-    except (AttributeError, OSError, ValueError):  # it is closed, or something else stands in for it
+    except (AttributeError, OSError, ValueError):  # it is closed, or not a file
         return logging.StreamHandler()
 
 
@@ -261,7 +264,10 @@ def configure(level: str = "info", style: str = "text") -> None:
 
 
 def flush(at_end: bool = False) -> None:
-    """Write what has waited for a reader, and say what was left out so far; for the last time ``at_end``."""
+    """Write the waiting lines, and say how many were left out.
+
+    :param at_end: of the process.
+    """
     for handler in logging.getLogger().handlers:
         for limit in handler.filters:
             if isinstance(limit, Limit):

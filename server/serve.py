@@ -5,7 +5,6 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 
 from __future__ import annotations
 
-import logging
 import math
 import select
 import socket
@@ -25,33 +24,32 @@ from .core.memory import reserve
 from .monitoring import words
 from .net.clock import Clock
 from .net.listening import serve_clients
-from .net.service import SLICE, Service
+from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import Request, Response
 
-logger = logging.getLogger("pyzk.server")
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
-"""What is made before the first client is let in, its imports included, and runs as long as the server."""
+"""Made before the first client is accepted, its imports included; runs as long as the server."""
 
 _BACKLOG = 2048
 _METRICS_TIMEOUT = 30.0
 """Seconds that a client of the metrics has for a request and its answer."""
 _QUIET_ROUNDS = 5
-"""After so many rounds of trio's tasks without a byte nothing waits at the sockets of their clients."""
+"""Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
-"""Rounds that sessions which are due may live on while bytes come in."""
+"""Rounds after which sessions that are due expire, even while bytes still come in."""
 _HAS_HUB = hasattr(select, "epoll")
 
 
 class Server:
-    """A server that runs.
+    """One service with its listeners.
 
     :ivar service: the server without its sockets.
     :ivar admin_address: host and port of the admin server, if it is on and up.
-    :ivar metrics_address: the same of the metrics for Prometheus.
+    :ivar metrics_address: the same for the metrics in the format of Prometheus.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -64,6 +62,7 @@ class Server:
             stopwatch=time.monotonic,
             answer_word=words.answer,
         )
+        self._set_wall_clock()
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
         self._hub: Any = None
@@ -84,7 +83,10 @@ class Server:
         return self.service.secure_address
 
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen and serve until cancelled, once. Raises :class:`OSError` if an address cannot be had."""
+        """Listen and serve until cancelled. A server runs once.
+
+        :raises OSError: if an address cannot be bound.
+        """
         assert self.service.address is None, "a server runs once"
         settings = self.service.settings
         with ExitStack() as sockets:
@@ -120,27 +122,30 @@ class Server:
 
     def _close_hub(self) -> None:
         self._hub.close()
-        self._hub = None  # what was recorded can still be asked for; nothing more arrives
+        self._hub = None  # the history can still be read, and nothing more arrives
 
     def flush(self) -> None:
-        """Send what has come to wait on any connection, after a change from outside."""
+        """Send what waits on any connection, after a change that no client has caused."""
         if self._hub is not None:
             self._hub.flush()
 
     def receive(self) -> None:
-        """Handle what has arrived already."""
+        """Handle what has already arrived at the sockets."""
         if self._hub is not None:
             self._hub.look()
             self._hub.tidy(self.clock.now())
 
     def advance(self, now: float, within: float = math.inf) -> None:
-        """Do what has fallen due until ``now``, in seconds of the clock.
+        """Do what is due at ``now``, in seconds of the clock.
 
         :param within: seconds of work after which the rest is left to the next call.
         """
-        self.service.engine.epoch_offset = self.clock.epoch_offset()
+        self._set_wall_clock()
         self.service.advance(now, within)
         self.flush()
+
+    def _set_wall_clock(self) -> None:
+        self.service.engine.epoch_offset = milliseconds(self.clock.epoch_offset())
 
     async def _keep_time(self) -> None:
         tick = self.service.settings.tick_time / 1000
@@ -163,11 +168,11 @@ class Server:
                     reserve.look()
                 deadline = self.service.next_deadline()
             except Exception:
-                report("what has fallen due is done in part")
+                report("what is due was done in part; the rest follows at the next tick")
                 deadline = math.inf  # the rest at the next tick, and not at once
 
     async def _receive_in_tasks(self, now: float) -> None:
-        """Have handled what has arrived for clients with tasks of their own, if something is due at ``now``.
+        """Let the tasks of clients handle what has arrived for them, if something is due at ``now``.
 
         In one round trio sees which sockets are readable, in the next one their tasks read; a large request
         takes a round for each TLS record.
@@ -247,12 +252,15 @@ class Server:
 async def serve(
     settings: Settings, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled; what the command runs. Raises :class:`OSError` if an address cannot be had."""
+    """Serve until cancelled, as the command does.
+
+    :raises OSError: if an address cannot be bound.
+    """
     await Server(settings, Clock(follow_wall_clock=True)).run(task_status=task_status)
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:
-    # as bytes where that will do: the codec for other names is loaded at its first use, which takes long
+    # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
     name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = socket.getaddrinfo(
         name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -266,6 +274,6 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
-            error.filename = (host, port)  # of several listeners the message shall name the right one
+            error.filename = (host, port)  # so that the message names the right one of several listeners
         raise
     return sock

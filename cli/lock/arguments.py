@@ -14,7 +14,17 @@ import attrs
 from ...protocol.version import __version__
 from ...recipes.base.hold import Suspended
 from ...recipes.locks.role import LockLayout
-from ..arguments import Parser, add_hosts, check_path, check_server, identities, number, seconds, wrong
+from ..arguments import (
+    Parser,
+    add_hosts,
+    check_path,
+    check_server,
+    identities,
+    number,
+    seconds,
+    split_command,
+    wrong,
+)
 from ..status import Failure
 
 PROG: Final = "pyzk-lock"
@@ -117,7 +127,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         " default), at once (cancel), or when the server says that the session has expired (ignore)",
     )
 
-    add_hosts(parser.add_argument_group("the server"), environ)
+    add_hosts(parser.add_argument_group("the server").add_argument, environ)
 
     add = parser.add_argument_group("output").add_argument
     add(
@@ -143,7 +153,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
     :raises Failure: the arguments make no sense.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
-    own, dashes, command = _split(argv)
+    own, dashes, command = split_command(argv)
     given, rest = _parser(environ).parse_known_args(own)
     if rest and not (dashes or rest[0].startswith("-")):
         raise _wrong(f"put -- before the command: {PROG} {given.path} -- {' '.join(rest)}")
@@ -172,14 +182,6 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
         given.timeout = math.inf
     given.data = os.fsencode(_self_portrait(command) if given.data is None else given.data)
     return Options(**vars(given), command=tuple(command), auth=identities(PROG, auth_file, environ))
-
-
-def _split(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """Cut at ``--``: the own arguments, whether there is a ``--``, and the command."""
-    if "--" not in argv:
-        return argv, False, []
-    at = argv.index("--")
-    return argv[:at], True, argv[at + 1 :]
 
 
 def _self_portrait(command: Sequence[str]) -> str:

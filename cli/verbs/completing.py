@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ..parser import VERBS, new_parser
+from ..parser import VERBS, new_parser, verb_parser
 
 _BASH = r"""
 _pyzk() {
@@ -72,16 +72,14 @@ def completion(options: argparse.Namespace) -> None:
 
 
 def _actions() -> dict[str, list[argparse.Action]]:
-    """What may be given after each verb; before any under the empty name."""
-    parser = new_parser(None, {})
-    subparsers = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return {"": parser._actions} | {name: sub._actions for name, sub in subparsers.choices.items()}
+    """What may be given behind each verb; before any, under the empty name."""
+    return {"": new_parser({})._actions} | {name: verb_parser(name)._actions for name in VERBS}
 
 
-def _words(name: str, actions: list[argparse.Action]) -> str:
+def _words(actions: list[argparse.Action]) -> str:
     """What may come behind a verb beside options, where that is one of a few words."""
     choices = (action.choices for action in actions if action.choices and not action.option_strings)
-    return " ".join(list(VERBS) if not name else next(choices, ()))
+    return " ".join(next(choices, ()))
 
 
 def _options(actions: list[argparse.Action]) -> str:
@@ -97,9 +95,7 @@ def _zsh() -> str:
 
 
 def _filled(template: str, form: str) -> str:
-    cases = [
-        form.format(name, _words(name, actions), _options(actions)) for name, actions in _actions().items()
-    ]
+    cases = [form.format(name, _words(actions), _options(actions)) for name, actions in _actions().items()]
     return template.replace("VERBS_PATTERN", "|".join(VERBS)).replace("CASES", "\n".join(cases))
 
 

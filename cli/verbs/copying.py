@@ -42,7 +42,7 @@ from ..parser import PROG
 from ..pipeline import Pipeline
 from ..show import acl_fields, acl_text, as_json, brief, data_fields, parse_perms, printable, session_text
 from ..status import Failure, Status, say
-from ..units import size_text
+from ..units import duration, size_text
 from ..walking import RESERVED, Walker, order
 
 _PIECE = 256 * 1024
@@ -56,13 +56,14 @@ class Node:
     """A znode of a tree that is read or written.
 
     :ivar path: below the top of the tree, which is ``/``.
+    :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
     :ivar ttl: in seconds, of the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
     """
 
     path: str
     data: bytes | None
-    acl: tuple[ACL, ...] = OPEN_ACL
+    acl: tuple[ACL, ...] | None = None
     kind: str = "persistent"
     ttl: float | None = None
     owner: int = 0
@@ -85,7 +86,7 @@ async def cp(context: Context) -> int:
         async with _tree(walker, top, with_acl=options.acl) as nodes:
             await _put(context, target, base, nodes, progress)
         await progress.finish(context)
-        return context.refused(walker.refused)
+        return context.tell_refused(walker.refused)
 
 
 async def _open(context: Context, stack: AsyncExitStack, *locations: str) -> list[tuple[ZooKeeper, str]]:
@@ -117,10 +118,7 @@ def _tree(
 async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> AsyncGenerator[Node, None]:
     async with walker.read(top, with_acl=with_acl) as znodes:
         async for znode in znodes:
-            acl = znode.acl or OPEN_ACL
-            if exact and any(
-                entry.id.scheme == "digest" and (entry.id.id or "").endswith(":x") for entry in acl
-            ):
+            if exact and znode.acl and any(map(_is_hidden, znode.acl)):
                 raise Failure(
                     Status.FORBIDDEN,
                     f"{znode.path}: the digests of its ACL are shown only to who may change them;"
@@ -128,7 +126,12 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
                 )
             owner = znode.stat.ephemeralOwner
             path = znode.path[len(top) if top != "/" else 0 :] or "/"
-            yield Node(path, znode.data, acl, "ephemeral" if owner else "persistent", owner=owner)
+            yield Node(path, znode.data, znode.acl, "ephemeral" if owner else "persistent", owner=owner)
+
+
+def _is_hidden(entry: ACL) -> bool:
+    """Whether the server has put an x into the place of a digest."""
+    return entry.id.scheme == "digest" and (entry.id.id or "").endswith(":x")
 
 
 async def _count(zk: ZooKeeper, top: str) -> int | None:
@@ -220,7 +223,8 @@ async def _replace(zk: ZooKeeper, path: str, node: Node, overwrite: bool) -> Non
     """Give a znode that exists the data and the access control list of another."""
     if overwrite:
         await zk.set(path, node.data)
-        await zk.set_acls(path, node.acl)
+        if node.acl is not None:
+            await zk.set_acls(path, node.acl)
     elif (await zk.get(path))[0] != node.data:
         raise Failure(Status.NO, f"{path} exists and holds other data; pass --overwrite to replace it")
 
@@ -243,7 +247,7 @@ async def diff(context: Context) -> int:
             differences += len(lines) > 0
             for text, fields in lines:
                 await context.out(text, fields)
-        refused = context.refused([path for walker in walkers for path in walker.refused])
+        refused = context.tell_refused([path for walker in walkers for path in walker.refused])
     return refused or (Status.NO if differences else 0)
 
 
@@ -276,12 +280,12 @@ def _differences(left: Node | None, right: Node | None) -> list[tuple[str, dict[
     if left.data != right.data:
         found.append(("data", brief(left.data), brief(right.data)))
     if left.acl != right.acl:
-        found.append(("acl", acl_text(left.acl), acl_text(right.acl)))
+        found.append(("acl", acl_text(left.acl or ()), acl_text(right.acl or ())))
     if left.kind != right.kind:
         found.append(("kind", left.kind, right.kind))
     return [
         (
-            f"! {printable(left.path)}  {what}: {one} | {other}",
+            printable(f"! {left.path}  {what}: {one} | {other}"),
             {"path": left.path, "differs": what, "left": one, "right": other},
         )
         for what, one, other in found
@@ -308,7 +312,7 @@ async def dump(context: Context) -> int:
                         progress.add(node)
         if file is not None:
             await progress.finish(context)
-        return context.refused(walker.refused)
+        return context.tell_refused(walker.refused)
 
 
 async def load(context: Context) -> int:
@@ -317,7 +321,8 @@ async def load(context: Context) -> int:
     progress = Progress()
     async with context.connect() as zk:
         with _source(options.file) as file:
-            await _put(context, zk, options.path, _read(file, options.file), progress)
+            async with aclosing(_read(file, options.file)) as nodes:
+                await _put(context, zk, options.path, nodes, progress)
     await progress.finish(context)
     return 0
 
@@ -346,13 +351,17 @@ def _target(name: str) -> AbstractContextManager[TextIO | None]:
 
 def _fields(node: Node) -> dict[str, Any]:
     fields: dict[str, Any] = {"path": node.path, **data_fields(node.data)}
-    if node.acl != OPEN_ACL:
+    if node.acl and node.acl != OPEN_ACL:
         fields["acl"] = acl_fields(node.acl)
     if node.kind != "persistent":
         fields["kind"] = node.kind
     if node.owner:
         fields["owner"] = session_text(node.owner)
     return fields
+
+
+_NO_NODE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadArgumentsError, Failure)
+"""What reading a line raises if it is none of ours."""
 
 
 async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:
@@ -365,12 +374,13 @@ async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:
         for number, line in enumerate(lines, number + 1):  # noqa: B020 - it goes on counting
             if line.strip():
                 try:
-                    yield _node(json.loads(line))
-                except (ValueError, KeyError, TypeError, AttributeError, BadArgumentsError, Failure) as error:
+                    node = _node(json.loads(line))
+                except _NO_NODE as error:
                     what = f"no {error}" if isinstance(error, KeyError) else str(error)
                     raise Failure(
                         Status.USAGE, f"{name}, line {number}: {what}; pyzk dump shows the form"
                     ) from None
+                yield node
 
 
 def _lines(file: TextIO, name: str) -> list[str]:
@@ -383,15 +393,18 @@ def _lines(file: TextIO, name: str) -> list[str]:
 def _node(fields: dict[str, Any]) -> Node:
     validate_path(fields["path"])
     data = bytes.fromhex(fields["hex"]) if "hex" in fields else fields["data"]
+    if not isinstance(data, str | bytes | None):
+        raise TypeError(f"data is text or null, not {data!r:.50}")
     kind = fields.get("kind", "persistent")
     if kind not in ("persistent", "ephemeral", "container", "ttl"):
-        raise ValueError(f"there is no kind {kind!r}")
+        raise ValueError(f"there is no kind {kind!r:.50}")
+    acl = None
+    if "acl" in fields:
+        acl = tuple(ACL(parse_perms(one["perms"]), Id(one["scheme"], one["id"])) for one in fields["acl"])
     return Node(
         fields["path"],
         data.encode() if isinstance(data, str) else data,
-        tuple(ACL(parse_perms(entry["perms"]), Id(entry["scheme"], entry["id"])) for entry in fields["acl"])
-        if "acl" in fields
-        else OPEN_ACL,
+        acl,
         kind,
-        float(fields["ttl"]) if kind == "ttl" else None,
+        duration(str(fields["ttl"])) if kind == "ttl" else None,
     )

@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from ...client import Delete, NoAuthError, NoNodeError, NotEmptyError, Pending, ZooKeeper
+from ..arguments import wrong
 from ..context import Context
+from ..parser import PROG
 from ..pipeline import Pipeline
 from ..walking import RESERVED, Walker
 
@@ -19,6 +21,8 @@ from ..walking import RESERVED, Walker
 async def rm(context: Context) -> int:
     """Delete znodes."""
     options = context.options
+    if options.recursive and options.expected != -1:
+        raise wrong(f"{PROG} rm", "--version is of one znode: it does not go with -r")
     async with context.connect() as zk:
         below = " and everything below" if options.recursive else ""
         await context.ask(zk, f"delete {' '.join(options.paths)}{below}")

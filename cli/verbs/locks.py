@@ -60,7 +60,7 @@ async def locks(context: Context) -> int:
                     await context.out(_text(path, layout), _fields(path, layout))
         if not count and not options.json:
             await context.out(f"nobody holds or waits for anything at or below {options.path}", {})
-        return context.refused(walker.refused)
+        return context.tell_refused(walker.refused)
 
 
 def _somebody_waits_or_holds(layout: Layout) -> bool:
@@ -106,13 +106,13 @@ def _text(path: str, layout: Layout) -> str:
     """For people."""
     everybody = [*layout.holders, *layout.waiters]
     libraries = f" ({', '.join(layout.libraries)})" if layout.libraries else ""
-    words = [f"{len(layout.holders)} hold it", f"{len(layout.waiters)} wait"]
+    words = [f"{len(layout.holders)} holding", f"{len(layout.waiters)} waiting"]
     if layout.shape is Shape.GROUP:
         words = [f"{len(everybody)} members"]
     if layout.items is not None:
         words = [f"{layout.items} items", f"{len(layout.holders)} claimed"]
     if layout.limit is not None:
-        words.append(f"{layout.limit} may hold it")
+        words.append(f"{layout.limit} may hold it at a time")
     lines = [f"{printable(path)}: {layout.shape}{libraries}: {', '.join(words)}"]
     if everybody:
         lines += [f"  {line}" for line in table(_rows(layout, everybody)).splitlines()]

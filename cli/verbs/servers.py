@@ -63,7 +63,7 @@ async def sessions(context: Context) -> int:
     for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
         if context.options.json:
             await context.out("", attrs.asdict(session))
-        shown = brief(", ".join(session.ephemerals).encode(), 60)
+        shown = brief(", ".join(sorted(session.ephemerals)).encode(), 60)
         rows.append(
             (
                 session.id,
@@ -136,7 +136,6 @@ async def health(context: Context) -> int:
             rows.append((report["server"], "serves" if report["serves"] else report["problem"], *known))
         await context.out(table(rows), {})
     if problem:
-        await context.flush()
         raise Failure(Status.NO, f"not healthy: {problem}")
     return 0
 

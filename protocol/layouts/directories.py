@@ -4,14 +4,14 @@
 what was read of the znodes. The first rule that matches decides:
 
 1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it; those of ``locks``
-   wait, the first of them for a lease (recipe-rules.md B.5). That one has created its lease already, and
-   waits until there are no more of them than may be: what its session has created in ``leases`` since it
-   is the first in ``locks`` is not held yet.
+   wait, the first of them for a lease (recipe-rules.md B.5). The first one creates its lease, then waits
+   until there are no more leases than the limit: a lease that its session has created after its znode in
+   ``locks`` is not held yet.
 2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
 4. Any contender: a lock, a read-write lock or an election, by the markers (recipe-rules.md B.2).
-5. ``ready`` or ``sentinel`` beside members: a double barrier; who is in it, waits while that is not there.
+5. Members of a double barrier, with or without ``ready`` or ``sentinel``: without it the members wait.
 6. Names of 32 hex digits: leases of kazoo's semaphore if its gate is there or the directory holds a limit,
    else members of kazoo's double barrier.
 7. Items of queues; members of parties.
@@ -73,8 +73,9 @@ class Layout:
     :ivar limit: how many may hold a semaphore at a time, where that is stored.
     :ivar items: how many a queue holds.
     :ivar parts: other directories that belong to this one.
-    :ivar unknown: names of children that are nobody's known.
+    :ivar unknown: names of children that no known library uses.
     :ivar remarks: what is wrong, each in a sentence.
+    :ivar library: the library of a directory without contenders.
     """
 
     shape: Shape
@@ -86,17 +87,18 @@ class Layout:
     unknown: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     library: Library | None = None
-    """The library of a directory in which nobody is."""
 
     @property
     def libraries(self) -> tuple[Library, ...]:
-        """Whose contenders are in it, in the order in which they came."""
+        """The libraries of the contenders, in the order in which they came."""
         found = dict.fromkeys(entry.library for entry in (*self.holders, *self.waiters) if entry.library)
         return tuple(found) or ((self.library,) if self.library else ())
 
 
 Directories = Mapping[str, Directory]
 _GATE = "-__lock__"
+_LONGEST_LIMIT = 10
+"""Digits of the limit of a semaphore: an int32 has no more."""
 _READY = {"ready", "sentinel"}
 """What lets the members of a double barrier pass, Curator's or kazoo's, and aiozk's."""
 
@@ -166,13 +168,13 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
 
 
 def _is_created_by(waiter: Contender, lease: Contender) -> bool:
-    """Whether who is the first at the gate has created a lease there."""
+    """Whether the first one at the gate has created a lease after it came there."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
 def _at_gate(gate: Directory | None) -> tuple[Contender, ...]:
-    """Those who wait for a lease: the first at the gate for the lease itself, the others for those before."""
+    """The contenders for a lease: the first waits for the lease itself, each other one for the one before."""
     return tuple(contenders(gate.children)[0]) if gate else ()
 
 
@@ -198,7 +200,7 @@ def _time_lease(path: str, directories: Directories) -> Layout | None:
     try:
         terms = json.loads(child.data or b"{}")
         remarks = [f"{terms['holder']} holds it until {terms['end']}, in UTC, by the clock of its machine."]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         remarks = []
     holder = Contender(("lease_holder",), "lease", Library.KAZOO, child=child)
     return Layout(Shape.LEASE, (holder,), remarks=tuple(remarks))
@@ -220,7 +222,9 @@ def _lock(path: str, directories: Directories) -> Layout | None:
         shape = Shape.ELECTION
     remarks = _complaints(found)
     if shape is not Shape.SEMAPHORE and _is_shared_by_strangers(holders):
-        remarks.append(_STRANGERS.format(len(holders), ", ".join(sorted({str(e.library) for e in holders}))))
+        remarks.append(
+            _STRANGERS.format(len(holders), " and ".join(sorted({str(e.library) for e in holders})))
+        )
     remarks += [
         f"{entry.name} waits for {entry.waits_for}, which is no contender: delete that."
         for entry in waiters
@@ -230,13 +234,14 @@ def _lock(path: str, directories: Directories) -> Layout | None:
 
 
 _STRANGERS = (
-    "{} hold it at the same time, as their libraries do not look at each other ({}; Curator's names are"
-    " pyzk's too, which does look). Let all of them use one library, or pyzk's naming for both."
+    "{} hold it at the same time: {} do not look at each other."
+    ' Use one library for all, or pyzk with layout="both".'
 )
+"""This is wrong where a contender with Curator's names is one of ours: ours look at all and wait."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:
-    """Whether several hold what one may hold. A writer that became a reader holds it once, in two ways."""
+    """Whether several hold what one may hold. A writer that became a reader is one, with two znodes."""
     if all(entry.shared for entry in holders):
         return False
     return len({entry.session or entry.sequence for entry in holders}) > 1
@@ -277,7 +282,7 @@ def _kazoo_semaphore(path: str, directories: Directories) -> Layout | None:
     if not all(map(KAZOO_LEASE.matches, here.children)):
         return None
     text = here.data or b""
-    limit = int(text) if text.isdigit() else None
+    limit = int(text) if text.isdigit() and len(text) <= _LONGEST_LIMIT else None
     if gate is None and limit is None:
         return _barrier(_members(here, Library.KAZOO, "member"), passed=False) if here.children else None
     if gate is None and not here.children:
@@ -319,7 +324,7 @@ _LEADERS: Mapping[str, tuple[Library | None, frozenset[str]]] = {
     "master": (Library.HBASE, frozenset({"hbaseid", "backup-masters"})),
     "lock": (None, frozenset()),
 }
-"""Names of a leader's only znode: whose it is when one of these is beside it, where any must be."""
+"""By the name of a leader's znode: the program, and names beside it of which one must be there, if any."""
 
 
 def _single(path: str, directories: Directories) -> Layout | None:

@@ -42,14 +42,14 @@ class Child:
 
 @attrs.frozen
 class Contender:
-    """One who holds, waits, or is a member of something.
+    """A holder, a waiter, or a member of something.
 
     :ivar names: of its znodes; two where it has a name for Curator and a name for kazoo.
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
     :ivar library: None if no library is known by such a name.
     :ivar sequence: its number in the queue; None where there are no numbers.
     :ivar child: what was read of its (first) znode.
-    :ivar waits_for: the name of the znode that has to go before this one can be granted; None for who holds.
+    :ivar waits_for: the name of the znode that has to go before this one can be granted; None for holders.
     """
 
     names: tuple[str, ...]
@@ -123,11 +123,10 @@ def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
 
 
 def contenders(children: Mapping[str, Child]) -> tuple[list[Contender], list[str]]:
-    """The contenders among the children, first come first, and the names that are nobody's known."""
+    """The contenders among the children, first come first, and the names that no known library uses."""
     names, unknown = in_order(children)
     found: list[Contender] = []
-    nearest: dict[ContenderKind, tuple[ContenderName, Contender]] = {}
-    """By kind: the last name before the present number."""
+    nearest: dict[ContenderKind, tuple[ContenderName, Contender]] = {}  # by kind: the last one so far
     for group in _by_sequence(_by_contender(names)):
         arrived = [_contender(own, children, unknown, nearest) for own in group]
         found += arrived

@@ -27,7 +27,6 @@ from ...client import (
     Check,
     ConnectionLossError,
     Create,
-    CreateMode,
     Multi,
     NodeExistsError,
     NoNodeError,
@@ -82,7 +81,7 @@ async def create_ephemeral(
     :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
     """
     zk = bound.zk
-    operation = Create(path, data, options.acl, CreateMode.EPHEMERAL)
+    operation = Create(path, data, acl=options.acl, ephemeral=True)
     ambiguous = False
 
     def undo(created: Created | None = None) -> None:
@@ -144,8 +143,10 @@ async def create_identified(
     :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`; or ``fence`` has failed.
     """
     zk = bound.zk
-    mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
-    creates = [Create(paths.join(parent, prefix), data, options.acl, mode) for prefix in prefixes]
+    creates = [
+        Create(paths.join(parent, prefix), data, acl=options.acl, ephemeral=True, sequential=sequential)
+        for prefix in prefixes
+    ]
     operation: Operation[Any]
     if fence is not None:
         operation = Multi([fence, *creates])

@@ -24,7 +24,6 @@ from ...client import (
     OPEN_ACL,
     UNANSWERED,
     Create,
-    CreateMode,
     Delete,
     NodeExistsError,
     NoNodeError,
@@ -113,7 +112,7 @@ class WriteGrant(Grant):
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
         """Replace the writer's znodes by a reader's, in one transaction."""
-        creates = [Create(path, self.data, self.acl, CreateMode.EPHEMERAL) for path in readers]
+        creates = [Create(path, self.data, acl=self.acl, ephemeral=True) for path in readers]
         while True:
             self._bound.check()
             try:

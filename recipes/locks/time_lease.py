@@ -169,7 +169,7 @@ class TimeLease:
         end = (now + self._duration).astimezone(UTC).strftime(_FORMAT)
         wanted = json.dumps({"version": _VERSION, "holder": self.holder, "end": end}).encode()
         if stat is None:
-            return Create(self._znode, wanted, self._options.acl)
+            return Create(self._znode, wanted, acl=self._options.acl)
         tenancy = self._parse(data)
         if tenancy is None or (tenancy.holder != self.holder and now < tenancy.end):
             return None

@@ -16,7 +16,6 @@ from contextlib import suppress
 from ...client import (
     ACL,
     Create,
-    CreateMode,
     NodeExistsError,
     NoNodeError,
     Stat,
@@ -69,7 +68,7 @@ class TtlNode(KeptNode):
         self._touch = paths.join(path, TOUCH)
 
     def _creation(self, path: str, data: bytes) -> Create:
-        return Create(path, data, self._options.acl, CreateMode.PERSISTENT_WITH_TTL, round(1000 * self._ttl))
+        return Create(path, data, acl=self._options.acl, ttl=self._ttl)
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
         zk, path = self.zk, self.path

@@ -73,7 +73,6 @@ from ...client import (
     Check,
     ClosingError,
     Create,
-    CreateMode,
     Delete,
     Multi,
     NodeExistsError,
@@ -120,7 +119,7 @@ class ClaimNode:
         self._zk = bound.zk
         self._location = location
         self._id = uuid.uuid4().hex.encode()
-        create = Create(self.path, self._id, location.options.acl, CreateMode.EPHEMERAL)
+        create = Create(self.path, self._id, acl=location.options.acl, ephemeral=True)
         self._operations: list[Operation[Any]] = [Check(location.item(name)), create]
         self._creating: Pending[list[Any]] | None = None
 

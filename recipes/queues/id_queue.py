@@ -7,7 +7,6 @@ from typing import Any, Unpack
 from ...client import (
     UNANSWERED,
     Create,
-    CreateMode,
     Delete,
     NodeExistsError,
     NoNodeError,
@@ -59,7 +58,7 @@ class IdQueue(ItemQueue):
         bound, claim, item = Bound(self.zk), self._location.claim(name), self._location.item(name)
         # Creating the claim makes the transaction fail if the item is claimed.
         operations: list[Operation[Any]] = [
-            Create(claim, b"", self._location.options.acl, CreateMode.EPHEMERAL),
+            Create(claim, acl=self._location.options.acl, ephemeral=True),
             Delete(item),
             Delete(claim),
         ]

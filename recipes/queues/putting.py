@@ -29,7 +29,6 @@ from ...client import (
     BadVersionError,
     ConnectionLossError,
     Create,
-    CreateMode,
     NodeExistsError,
     NoNodeError,
     Operation,
@@ -72,9 +71,9 @@ class Putting:
             return
         if self.limit is not None and len(payloads) > self.limit:
             raise ValueError(f"{len(payloads)} items never fit into a queue with limit={self.limit}")
-        location, layout, mode = self.location, self.location.layout, CreateMode.PERSISTENT_SEQUENTIAL
+        location, layout, acl = self.location, self.location.layout, self.location.options.acl
         operations: list[Operation[Any]] = [
-            Create(location.item(layout.prefix + middle), layout.encode(payload), location.options.acl, mode)
+            Create(location.item(layout.prefix + middle), layout.encode(payload), acl=acl, sequential=True)
             for middle, payload in zip(middles, payloads, strict=True)
         ]
         if self.limit is None:
@@ -124,7 +123,7 @@ class Putting:
             await self._create(bound, operations, None, middles)
             return
         marker = paths.join(f"{location.items}.puts", str(uuid.uuid4()))
-        create = Create(marker, b"", location.options.acl, CreateMode.EPHEMERAL)
+        create = Create(marker, acl=location.options.acl, ephemeral=True)
         try:
             await self._create(bound, [*operations, create], marker, middles)
         finally:

@@ -1,4 +1,4 @@
-"""Every knob of the server, with the real server's defaults except where the README's table says otherwise.
+"""All settings of the server, with the real server's defaults but for those in the README's table.
 
 The names are those of zoo.cfg in Python's spelling; the comment at each is its key there. Durations are ms.
 """
@@ -24,9 +24,9 @@ _EXTRAS = {"admin_port": ("admin", ["h11"]), "metrics_port": ("metrics", ["h11",
 
 
 def hashlib_name(algorithm: str) -> str:
-    """Java's name of a digest (SHA1, SHA-256, SHA-512/256, SHA3-256; any case) as :mod:`hashlib` spells it.
+    """Return hashlib's name of a digest, given Java's (SHA1, SHA-256, SHA-512/256, SHA3-256; any case).
 
-    Raises :class:`ValueError` for a digest that hashlib does not have.
+    :raises ValueError: hashlib does not have it.
     """
     if algorithm == "SHA1":  # the default: hashlib need not be loaded for it
         return "sha1"
@@ -54,7 +54,7 @@ class SettingsError(ValueError):
 
 
 def _number(default: int, least: int, *also: int) -> int:
-    """A field whose value is at least ``least``, or one of ``also``."""
+    """Declare a field whose value is at least ``least``, or one of ``also``."""
 
     def at_least(settings: Settings | None, attribute: attrs.Attribute[int], value: int) -> None:
         if value < least and value not in also:
@@ -111,8 +111,8 @@ class Settings:
     max_connections: int = _number(0, 0)  # maxCnxns; 0: none
     max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
     sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
-    max_unsent: int = _number(32 * 2**20, 1)  # bytes one slow client may pile up
-    max_unread: int = _number(256 * 2**20, 1)  # maxUnreadBytes: what all of them together may
+    max_unsent: int = _number(32 * 2**20, 1)  # bytes: how much output one client may leave unread
+    max_unread: int = _number(256 * 2**20, 1)  # maxUnreadBytes: how much all clients together may
     large_request_threshold: int = _number(-1, 1, -1)  # largeRequestThreshold, bytes; -1: off
     large_request_max_bytes: int = _number(100 * 2**20, 1)  # largeRequestMaxBytes
     throttled_op_wait_time: int = 0  # throttled_op_wait_time; 0: off
@@ -151,7 +151,7 @@ class Settings:
 
     @property
     def session_timeout_range(self) -> tuple[int, int]:
-        """The least and the greatest session timeout in ms."""
+        """The shortest and the longest session timeout, in ms."""
         least, most = self.min_session_timeout, self.max_session_timeout
         return (2 * self.tick_time if least == -1 else least), (20 * self.tick_time if most == -1 else most)
 

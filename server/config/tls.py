@@ -5,13 +5,12 @@ Key and trust stores are PEM files. Java's own formats are refused with the comm
 
 from __future__ import annotations
 
-import logging
 import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-log = logging.getLogger(__name__)
+from ..logger import logger
 
 OPTIONS: Final = frozenset(
     f"ssl.{name}"
@@ -111,7 +110,7 @@ def _load_trust_store(context: ssl.SSLContext, options: Mapping[str, str]) -> No
     key = "ssl.trustStore.location"
     location = options.get(key)
     if not location:
-        log.warning(
+        logger.warning(
             "%s is not set: only client certificates of this machine's own authorities will be accepted; "
             "set it, or set ssl.clientAuth=none if clients have no certificates",
             key,

@@ -48,7 +48,7 @@ class ConfigError(ValueError):
 
 @attrs.frozen
 class Entry:
-    """One key of a file, the value it got last, and the number of that line."""
+    """A key of a file, the last of its values, and the number of that line."""
 
     key: str
     value: str = attrs.field(repr=False)
@@ -68,7 +68,7 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
     entries = {}
     for number, line in _logical_lines(text):
         match = _ENTRY.fullmatch(line)
-        assert match is not None  # no last backslash is without a character to escape
+        assert match is not None  # every backslash has a character to escape: the continuations are joined
         try:
             key, value = (_ESCAPE.sub(_unescape, part).strip(_TRIMMED) for part in match.groups())
         except ValueError as error:
@@ -78,7 +78,8 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, continuations joined, each with the number of its first line."""
+    """Yield the lines that are neither blank nor comments, continuations joined, each with the number of
+    its first line."""
     lines = enumerate(_NEWLINE.split(text), start=1)
     for number, raw in lines:
         line = raw.lstrip(_BLANK)
@@ -105,7 +106,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """The text of a file as it may be shown: without the values of secrets, commented out or not."""
+    """Return the text of a file without the values of secrets, also of those in comments."""
     shown: list[str] = []
     lines = iter(_NEWLINE.split(text))
     for line in lines:
@@ -206,7 +207,7 @@ def _text_of(path: str) -> str:
 
 
 class _Reader:
-    """One pass over one file."""
+    """Reads one file, once."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
@@ -244,7 +245,7 @@ class _Reader:
         elif key in PROPERTIES:
             self._take_property(entry, *PROPERTIES[key])
         elif key in tls.OPTIONS or key.startswith("authProvider."):
-            pass  # what they mean depends on other keys
+            pass  # their meaning depends on other keys: see below
         elif reason := reason_for(key, IGNORED):
             self._note(reason, key)
         elif reason := reason_for(key, NOT_YET):
@@ -272,7 +273,7 @@ class _Reader:
         if entry.key.startswith("zookeeper."):
             self._note("the prefix zookeeper. must be dropped", entry.key)
             return
-        from difflib import get_close_matches  # rarely needed, and slow to import
+        from difflib import get_close_matches  # slow to import, and needed for an error only
 
         meant = get_close_matches(entry.key, [*KEY_OF.values(), *sorted(tls.OPTIONS)], n=1, cutoff=0.8)
         hint = f"; perhaps {meant[0]}" if meant else ""
@@ -397,7 +398,7 @@ class _Reader:
             self.warnings.append(f"{self.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
 
     def _read_doubtful_values(self) -> None:
-        """What the real server takes without a word, although it does not do what it seems to."""
+        """Warn of values that the real server takes silently, although they do not do what they seem to."""
         for key in ("maxClientCnxns", "maxCnxns"):
             entry = self.entries.get(key)
             if entry is not None and re.fullmatch("-[0-9]+", entry.value) and entry.value != "-1":
@@ -411,7 +412,7 @@ class _Reader:
 
 
 def _is_digest(text: str) -> bool:
-    """Whether it is what user:password becomes, by any digest."""
+    """Whether a value has the form of user:digest, for any digest."""
     user, _, digest = text.partition(":")
     try:
         return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)

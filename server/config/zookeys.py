@@ -33,7 +33,7 @@ def _integer(text: str) -> int:
 
 
 def _java_integer(text: str) -> int:
-    """What Integer.decode() reads: 0x10 and #10 are hexadecimal, 010 is octal."""
+    """Read a number as Java's Integer.decode() does: 0x10 and #10 are hexadecimal, 010 is octal."""
     match = re.fullmatch(
         r"([+-]?)(?:(?:0[xX]|#)(?P<b16>[0-9a-fA-F]+)|0(?P<b8>[0-7]+)|(?P<b10>0|[1-9][0-9]*))", text
     )
@@ -43,7 +43,7 @@ def _java_integer(text: str) -> int:
 
 
 def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
-    """A number of connections: a negative one means no limit, as 0 does; -1 is what people write for it."""
+    """Read a limit of connections: a negative one means no limit, as 0 does; -1 is usual for it."""
     return lambda text: max(parser(text), 0)
 
 
@@ -64,7 +64,7 @@ def _yes(text: str) -> bool:
 
 
 def address(text: str) -> str:
-    """A host as a socket wants it: an IPv6 address may be given in brackets."""
+    """Read a host; an IPv6 address may stand in brackets, which are taken off."""
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
@@ -102,7 +102,7 @@ _SECRET = re.compile(
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key is not to be shown."""
+    """Whether the value of a key is a secret, which is never shown."""
     return _SECRET.search(key) is not None
 
 
@@ -258,11 +258,11 @@ NOT_YET: Final = _reasons(
 
 
 def is_off(value: str) -> bool:
-    """Whether a value of a key in ``NOT_YET`` needs no warning: it switches off what is not there."""
+    """Whether a value of a key in ``NOT_YET`` needs no warning: it switches off what this server lacks."""
     return value.lower() == "false"
 
 
 def reason_for(key: str, table: Mapping[str, str]) -> str | None:
-    """The reason that ``IGNORED`` or ``NOT_YET`` has for a key."""
+    """Return the reason that ``IGNORED`` or ``NOT_YET`` gives for a key."""
     beginnings = (f"{key[:end]}*" for end in range(len(key), 0, -1))
     return next((table[pattern] for pattern in (key, *beginnings) if pattern in table), None)

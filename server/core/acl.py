@@ -1,4 +1,15 @@
-"""Access control: identities, the check, and what an ACL may say (semantics.md section 8)."""
+"""Access control: identities, the check, and what an ACL may say (semantics.md section 8).
+
+The rules:
+
+* A connection has identities: its address (``ip``), what auth packets earn (``digest``, ``super``), and the
+  subject of its TLS certificate (``x509``).
+* An operation needs one bit of permission on one znode. It is allowed if any entry of the ACL that has the
+  bit matches any identity; for the identity ``super`` always; and if the settings skip ACLs.
+* An ACL that a client sets must not be empty, and each entry must be valid in a scheme that is switched on.
+  Duplicates are dropped, and ``auth`` entries become the identities of the client that asks.
+* The open ACL, everything for everyone, is one object: callers compare with ``is`` before they ask here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
+from ...protocol.constants import Perms
 from ...protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..config.settings import Settings, hashlib_name
@@ -19,16 +31,17 @@ SUPER: Final = Id("super", "")
 
 MAX_IDENTITIES = 32
 MAX_IDENTITIES_SIZE = 2**16
-"""How many identities one connection may have, and how many characters they may come to: all of them are
-looked at in each check, and stored for each ``auth`` entry of an ACL."""
+"""The most identities of one connection, and the most characters of all of them: each check looks at all,
+and each ``auth`` entry of an ACL stores all."""
 
+_ADMIN = Perms.ADMIN.value
 _SHORT = 8
-"""Up to so many entries an ACL is looked through at each check."""
+"""ACLs of up to so many entries are searched entry by entry: up to there an index is no faster."""
 _KNOWN = 2**20
-"""How many bytes of ACLs are remembered, so that znodes share them."""
+"""The bytes of ACLs that are remembered, so that znodes with equal ACLs share one object."""
 _ENTRY_SIZE = 200
 _ENTRY_ON_THE_WIRE = 20
-"""Bytes of an entry beside its id, about: in memory, and in a packet."""
+"""Bytes of an entry without its id, about: in memory, and in a packet."""
 
 
 class AccessControl:
@@ -47,7 +60,10 @@ class AccessControl:
     # --- becoming somebody -------------------------------------------------------------------------------
 
     def authenticate(self, scheme: str | None, auth: bytes | None, peer: str) -> list[Id]:
-        """The identities that an auth packet earns; raises :class:`AuthFailedError`."""
+        """Return the identities that an auth packet earns.
+
+        :raises AuthFailedError: for a scheme that is unknown or refuses the credentials.
+        """
         if scheme == "ip":
             return [Id("ip", peer)]
         if scheme == "digest" and "digest" in self._schemes and auth is not None:
@@ -70,7 +86,10 @@ class AccessControl:
     # --- being allowed -----------------------------------------------------------------------------------
 
     def check(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id], path: str) -> None:
-        """Raise :class:`NoAuthError` unless one of ``identities`` has a bit of ``perm``."""
+        """Check that one of ``identities`` has a bit of ``perm``.
+
+        :raises NoAuthError: if none has.
+        """
         if acl is not OPEN_ACL and not self.allows(acl, perm, identities):
             raise NoAuthError(path)
 
@@ -95,7 +114,7 @@ class AccessControl:
         return False
 
     def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
-        """The same, looked up."""
+        """The answer of :meth:`allows` for an ACL with an index."""
         return bool(acl.granted("world", "anyone") & perm) or any(
             acl.granted(identity.scheme, identity.id or "") & perm
             for identity in identities
@@ -163,7 +182,7 @@ class AccessControl:
 
     def masked(self, acl: Sequence[ACL], identities: Sequence[Id]) -> Sequence[ACL]:
         """The ACL as a client without ADMIN may see it: digests are hidden (section 8.6)."""
-        if self.allows(acl, 16, identities):
+        if self.allows(acl, _ADMIN, identities):
             return acl
         return [
             ACL(e.perms, Id("digest", e.id.id.partition(":")[0] + ":x"))
@@ -260,10 +279,9 @@ def _matches(scheme: str, who: str, wanted: str) -> bool:
 
 
 class LongACL(tuple[ACL, ...]):
-    """An ACL of many entries: they are looked up, not looked through.
+    """An ACL of many entries, with an index.
 
-    The index takes as much memory again as the entries, and answers at once however many they are. For a few
-    entries to look through them is as fast, and takes none.
+    The index takes as much memory as the entries, and answers at once however many they are.
     """
 
     def granted(self, scheme: str | None, who: str) -> int:

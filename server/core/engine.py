@@ -1,15 +1,24 @@
 """The Engine: every operation, one at a time, in one order.
 
-It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. One request is
-processed to its end before the next one starts: that is where ZooKeeper's total order comes from, so nothing
-here awaits. It touches no socket and no clock: callers pass the time in, in seconds of a monotonic clock.
+It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. Section 0 of
+semantics.md is the model; :mod:`.operations` is the table of contents. The rules:
 
-Section 0 of semantics.md is the model; :data:`.operations.OPERATIONS` is the table of contents.
+* One request is processed to its end before the next one starts: that is where ZooKeeper's total order
+  comes from. So nothing here awaits. (What reads very many things is done in steps, see
+  :mod:`.operations.long`; no write is.)
+* A write takes one zxid, also if it is refused. A request that cannot be decoded takes none.
+* A write is a step: validated against the tree, resolved to an effect, applied, then told to the watchers and
+  entered in the history. Nothing that is applied fails, and nothing is told before it is applied.
+* Watchers are told before the reply is returned: an event comes before any reply that could reveal the
+  change. The ACL of the znode decides who may be told.
+* A bug or a lack of memory ends what it happened to, and nothing else: a read is answered with an error, a
+  write raises, because nobody knows how much of it was done.
+* No socket, no clock: callers pass the time in, in whole ms of a monotonic clock. Times in ms everywhere
+  here; wall-clock times are ms since the epoch.
 """
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol, TypeAlias
@@ -20,6 +29,7 @@ from ...protocol.jute import JuteError
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
+from ..logger import logger
 from .acl import AccessControl, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
@@ -32,11 +42,9 @@ from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect,
 from .watches import Notification, WatchManager
 from .znode import Znode
 
-logger = logging.getLogger("pyzk.server")
-
 _READ = Perms.READ.value
 _EXPIRED = 1000
-"""How many sessions that are due are looked up at once."""
+"""How many sessions that are due are looked up at once, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
 
@@ -49,7 +57,8 @@ class Client(Hashable, Protocol):
     """What the engine needs of a connection.
 
     :ivar session_id: 0 before the handshake.
-    :ivar close_expected: the connection is over: nothing that it is told reaches anybody.
+    :ivar identities: what the client has proved to be, for ACLs.
+    :ivar close_expected: the connection is over: events for it reach nobody.
     """
 
     session_id: int
@@ -66,22 +75,22 @@ class Client(Hashable, Protocol):
         """End the connection without another packet."""
 
     def fail(self) -> None:
-        """Do the same because of the exception that is being handled; raises nothing."""
+        """End the connection because of the exception that is being handled; raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are to be served before the next step of an operation of this client. If this
-        is never true, every request is processed to its end.
+        """Whether other clients are to be served before the next step of an operation of this client.
 
-        :param ahead: seconds that the next step will take.
+        If this is never true, every request is processed to its end.
+
+        :param ahead: seconds of work that the next step will take.
         """
 
 
 class Engine:
     """
-    :param now: the monotonic time in seconds at the start.
-    :param epoch: the wall-clock time in seconds since the epoch at that moment.
-    :ivar epoch_offset: what turns a monotonic time into wall-clock time, in seconds. Whoever has a clock may
-        correct it.
+    :param now: the monotonic time at the start.
+    :param epoch: the wall-clock time at that moment.
+    :ivar epoch_offset: what turns a monotonic time into wall-clock time. Whoever has a clock may correct it.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
     :ivar on_txn: called with every transaction once it is applied, if set.
@@ -91,61 +100,62 @@ class Engine:
         self,
         settings: Settings,
         *,
-        now: float,
-        epoch: float,
+        now: int,
+        epoch: int,
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        epoch_ms = int(epoch * 1000)
-        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever:
-        # so no process may start below what an earlier one reached (wire.md, trap 17). This leaves room for
-        # 262 million transactions a second, and keeps the number within 60 bits, two digits of a Python int.
-        self.zxid = epoch_ms << 18 if settings.initial_zxid is None else settings.initial_zxid
+        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever
+        # (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
+        # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
+        self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
-        self.sessions = SessionTracker(settings.tick_time, epoch_ms, random_bytes or RandomPool().take)
-        self.reaper = Reaper(self.tree, settings, int(now * 1000))
+        self.sessions = SessionTracker(settings.tick_time, epoch, random_bytes or RandomPool().take)
+        self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
-        self.time = epoch_ms
+        self.time = epoch
         self._timeouts = settings.session_timeout_range
 
     # --- time --------------------------------------------------------------------------------------------
 
-    def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do, in seconds of the monotonic clock."""
+    def next_deadline(self) -> int:
+        """When :meth:`advance` has something to do; :data:`.sessions.NEVER` if nothing is to come."""
         return self._now if self.watches.unswept else self._next_due()
 
-    def _next_due(self) -> float:
-        return min(self.sessions.next_deadline(), self.reaper.next_deadline()) / 1000
+    def _next_due(self) -> int:
+        return min(self.sessions.next_deadline(), self.reaper.next_deadline())
 
-    def advance(self, now: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Do what has fallen due until ``now``: expire sessions, reap containers and TTL znodes. What
-        watchers that are gone have left is taken out as well.
+    def advance(self, now: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do what has fallen due until ``now``: expire sessions, delete containers and TTL znodes, sweep
+        out the watches of connections that are over.
 
-        :param is_over: whether to leave the rest to the next call. Whoever shows a sign of life before then
-            is not expired.
+        :param is_over: whether to leave the rest to the next call. A session with a sign of life before that
+            call does not expire.
         """
         while (deadline := self._next_due()) <= now:
-            self._set_time(max(deadline, self._now))  # a deadline that was missed is not a step back in time
-            ms = round(deadline * 1000)
-            for session in self.sessions.due(ms, _EXPIRED):
+            self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
+            for session in self.sessions.due(deadline, _EXPIRED):
                 try:
                     self.expire(session, self._now)
                     logger.info(
                         "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
                     )
                 except Exception:
-                    report("session 0x%x has expired, and not all that was its own is gone", session.id)
+                    report(
+                        "session 0x%x has expired, but not all of its ephemerals and watches are gone",
+                        session.id,
+                    )
                 if is_over():
                     return
             try:
-                for path in self.reaper.due(ms, self.time):
+                for path in self.reaper.due(deadline, self.time):
                     self._reap(path)
                     if is_over():
                         return
@@ -158,21 +168,21 @@ class Engine:
             if is_over():
                 return
 
-    def _set_time(self, now: float) -> None:
+    def _set_time(self, now: int) -> None:
         self._now = now
-        time = int((now + self.epoch_offset) * 1000)
+        time = now + self.epoch_offset
         if time != self.time:  # one number object for all the znodes of a millisecond
             self.time = time
-        if now * 1000 >= self.reaper.next_check:
-            self.reaper.idle_until(now * 1000)
+        if now >= self.reaper.next_check:
+            self.reaper.idle_until(now)
 
-    def wall_clock(self, now: float) -> float:
-        """A monotonic time as seconds since the epoch."""
+    def wall_clock(self, now: int) -> int:
+        """A monotonic time as wall-clock time."""
         return now + self.epoch_offset
 
     # --- sessions ----------------------------------------------------------------------------------------
 
-    def connect(self, client: Client, request: ConnectRequest, now: float) -> Session | None:
+    def connect(self, client: Client, request: ConnectRequest, now: int) -> Session | None:
         """Open a session, or re-attach to one (wire.md section 4.2, steps 5 to 7).
 
         Returns None where the session is unknown, over, or the password wrong.
@@ -207,16 +217,16 @@ class Engine:
         return session
 
     def disconnected(self, client: Client) -> None:
-        """The connection is over: its watches go, its session lives on."""
+        """Forget a connection that is over: its watches go, its session lives on."""
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
 
     def client_of(self, session: Session) -> Client | None:
-        """The connection that serves a session now."""
+        """Return the connection that serves a session now."""
         return self._served.get(session.id)
 
-    def expire(self, session: Session, now: float) -> None:
+    def expire(self, session: Session, now: int) -> None:
         """End a session as if its time had run out."""
         self._set_time(now)
         self.zxid += 1
@@ -224,14 +234,14 @@ class Engine:
         self.end_session(session, expired=True)
 
     def end_session(self, session: Session, expired: bool) -> None:
-        """Take away a session and its ephemerals; the one zxid for all of it is taken already."""
-        self.sessions.remove(session)  # first: whatever goes wrong, it must not expire again and again
+        """End a session and delete its ephemerals, under the zxid that the caller has taken."""
+        self.sessions.remove(session)  # first: after a failure it must not expire again and again
         try:
             paths = tuple(self.tree.ephemerals.get(session.id, ()))
             for path in paths:
                 try:
                     self._delete(path)
-                except Exception:  # what others wait for must go all the same
+                except Exception:  # the others may hold locks that somebody waits for
                     report("session 0x%x is over; %s stays, or not all were told", session.id, path)
             if self.on_txn is not None:
                 self.record(CloseSession(paths, expired), session.id)
@@ -243,12 +253,13 @@ class Engine:
 
     # --- requests ----------------------------------------------------------------------------------------
 
-    def handle(self, client: Client, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+    def handle(self, client: Client, op: int, frame: bytes, now: int) -> tuple[int, int, bytes]:
         """Process one request, whose record starts behind the header of ``frame``.
 
-        Returns the reply's zxid, error code and body (wire.md section 6). Raises :class:`UnknownOperation`;
-        :class:`Unfinished` where the client's turn is over before the request is done; and, of a write,
-        whatever a bug or a lack of memory raises, which must end the connection.
+        :returns: the reply's zxid, error code and body (wire.md section 6).
+        :raises UnknownOperation: if clients may not send this op code.
+        :raises Unfinished: if the client's turn is over before the request is done.
+        :raises Exception: for a write, whatever a bug or a lack of memory raises: it must end the connection.
         """
         try:
             read, method, consumes, with_stat = OPERATIONS[op]
@@ -263,7 +274,7 @@ class Engine:
             if now != self._now:
                 self._set_time(now)
         try:
-            if with_stat is None:  # no step: it has done all there is to do
+            if with_stat is None:  # no step: the function has done everything
                 return self.zxid, 0, method(self, client, request)
             kind, fields, at = method(self, client, request)
             node = self.tree.change(kind, fields, at, self.zxid, self.time)
@@ -283,13 +294,16 @@ class Engine:
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
         except Exception:
-            if consumes:  # nobody knows how much of it was done: the client gets no answer, as after a cut
+            if consumes:  # nobody knows how much of the write was done: the client gets no answer
                 raise
             return self._failed(op)
 
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
-        """Go on with an operation that is done in steps, as :meth:`handle` does: the zxid is that of the
-        last step. Raises :class:`Unfinished` if the client's turn is over again."""
+        """Go on with an operation that is done in steps. The zxid of the reply is that of the last step.
+
+        :returns: as :meth:`handle`.
+        :raises Unfinished: if the client's turn is over again.
+        """
         try:
             while True:
                 if client.turn_is_over(next(steps)):
@@ -309,7 +323,10 @@ class Engine:
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
-        """Add the identities of an auth packet; raises :class:`AuthFailedError`."""
+        """Add the identities that an auth packet earns.
+
+        :raises AuthFailedError: if it is refused.
+        """
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     # --- transactions ------------------------------------------------------------------------------------
@@ -346,8 +363,8 @@ class Engine:
         self.record(effect, 0)
 
     def fire(self, changes: Iterable[Change]) -> None:
-        """Tell everybody who watches what effects have changed, and may read it: the znode's own ACL decides,
-        or its parent's where the event is about that (semantics.md section 10.4).
+        """Tell the watchers of some changes. A client is told only if it may read the znode that the event
+        names (semantics.md section 10.4).
 
         :param changes: in their order.
         """
@@ -370,30 +387,30 @@ class Engine:
                         events.append(last)
                     else:
                         events.append(Notification(self.zxid, event_type, path))
-        finally:  # whatever goes wrong with an effect, the events of those before it are not lost
+        finally:  # if one change fails, the events of those before it are not lost
             self.tell(events, told)
 
     def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # the others must be told; this client asks again when it is back
+        except Exception:  # the others must be told; this client re-arms its watches when it is back
             client.fail()
             return False
 
     def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
-        """Queue watch events on each of these."""
+        """Queue watch events on each of some clients."""
         if not clients:
             return
         try:
             frames = b"".join([event.frame for event in events])
-        except Exception:  # who cannot be told must not go on as if nothing had happened
+        except Exception:  # a client that cannot be told must not go on as if nothing had happened
             for client in clients:
                 client.fail()
             return
         for client in clients:
             try:
                 client.notify(events, frames)
-            except Exception:  # likewise
+            except Exception:  # as above
                 client.fail()
         stats = self.stats
         stats.more_sent += len(clients) * len(events)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from contextlib import suppress
 
+from ..logger import logger
 from .memory import reserve
-
-logger = logging.getLogger("pyzk.server")
 
 
 def report(message: str, *values: object) -> None:

@@ -1,29 +1,36 @@
 """Quotas: limits and usage kept as text in znodes of the reserved subtree (semantics.md section 9).
 
-A quota on P lives in ``/zookeeper/quota<P>/zookeeper_limits``, written by clients, and beside it in
-``zookeeper_stats``, kept by the server. Only the deepest quota on the way to a path is charged, never the
-outer ones.
+The rules:
 
-What it costs. Texts are read when they are written, not when they are needed. A change walks the quotas on
-the way to its path, component by component, and ends where no quota lies deeper: the number of quotas does
-not matter. The subtree of P is counted once, when the stats of P are created (0.1 us for each znode); from
-then on each change below P is added to that count, so that nothing makes the server count it again as long
-as P has limits or stats. A multi is booked as a whole when it is committed, and everything that it makes to
-be counted is counted in one pass.
+* A quota on P is two znodes: ``/zookeeper/quota<P>/zookeeper_limits``, written by clients, and beside it
+  ``zookeeper_stats``, whose text the server keeps up to date.
+* Only the deepest quota on the way to a path is charged, never the outer ones.
+* A step checks a write against the usage before it. A hard limit refuses the write if the settings enforce
+  quotas; a soft limit is only logged, once for each quota.
+* A multi is checked against the usage before the multi, and booked as a whole when it is committed.
+* What is booked depends on the tree and the effects alone: so the texts of a tree that replays them are the
+  same.
+
+The costs:
+
+* Texts are read when they are written, not when they are needed.
+* A change walks the quotas on the way to its path, name by name, and ends where no quota lies deeper: the
+  number of quotas does not matter.
+* The subtree of P is counted once, when the stats of P are created: 0.1 us for each znode. From then on
+  each change below P is added to that count as long as P has limits or stats. All that one multi makes to
+  be counted is counted in one pass.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable
 
 import attrs
 
 from ...protocol.errors import QuotaExceededError
+from ..logger import logger
 from .znode import Znode
-
-logger = logging.getLogger("pyzk.server.core.quota")
 
 ROOT = "/zookeeper/quota"
 _LIMITS = "zookeeper_limits"
@@ -35,8 +42,8 @@ _Numbers = dict[str, int]
 
 
 def _parse(data: bytes | None) -> _Numbers | None:
-    """The numbers of a quota text, -1 for what it does not say; none of an empty text; None if it is no
-    quota text."""
+    """Return the numbers of a quota text, by key, -1 for keys that it lacks. An empty text gives an empty
+    dict, and what is no quota text gives None."""
     items = [item for item in re.split("[,;]", (data or b"").decode("utf-8", "replace")) if item]
     numbers = dict.fromkeys(_KEYS, -1) if items else {}
     for item in items:
@@ -146,22 +153,24 @@ class Quotas:
             self._book()
 
     def drop(self) -> None:
-        """Forget what was reported since :meth:`hold`: it was undone."""
+        """Forget what was reported since :meth:`hold`, because it was undone."""
         self._changes.clear()
         self.release()
 
     # --- enforcement -------------------------------------------------------------------------------------
 
     def check(self, path: str, znodes: int, size: int, enforce: bool) -> None:
-        """Would adding ``znodes`` znodes and ``size`` bytes at ``path`` break a limit?
+        """Check whether ``znodes`` znodes and ``size`` bytes more at ``path`` break a limit.
 
-        A hard limit raises :class:`QuotaExceededError` if ``enforce``; a soft one is only logged.
+        :raises QuotaExceededError: for a hard limit, if ``enforce``; other limits are only logged.
         """
         quota = self._charged(self._on_the_way(path))
         if quota is None or quota.limits is None:
             return
         if quota.limits is _UNREADABLE:
-            self._warn_once(quota, "the limits of the quota of {} cannot be read; they count as unset")
+            self._warn_once(
+                quota, "the limits of the quota of {} cannot be read and count as unset; set them again"
+            )
             return
         if quota.stats is None:
             return
@@ -201,7 +210,7 @@ class Quotas:
     # --- bookkeeping -------------------------------------------------------------------------------------
 
     def _on_the_way(self, path: str) -> list[_Quota]:
-        """Those at the ancestors of a path and at the path itself, from the top, as deep as there are any."""
+        """Return the quotas at the ancestors of a path and at the path itself, from the top."""
         found: list[_Quota] = []
         below, start = self._root.below, 1
         while below and start:
@@ -214,7 +223,7 @@ class Quotas:
         return found
 
     def _charged(self, way: list[_Quota]) -> _Quota | None:
-        """The deepest with limits."""
+        """Return the deepest quota that has limits."""
         for quota in reversed(way):
             if quota.limits is not None:
                 return quota
@@ -249,7 +258,7 @@ class Quotas:
         self.used = bool(self._root.below)
 
     def _quota_written(self, path: str, node: Znode, data: bytes | None, znodes: int) -> _Quota | None:
-        """Take in a change of a quota's own znode; gives back the quota, or None if it is none's."""
+        """Note a change of a quota's own znode; returns the quota, or None if it is no quota's znode."""
         above, _, leaf = path[len(ROOT) :].rpartition("/")
         if leaf not in (_LIMITS, _STATS) or not above.startswith("/"):
             return None
@@ -278,8 +287,8 @@ class Quotas:
         return quota
 
     def _count(self, quotas: Iterable[_Quota]) -> None:
-        """Find out what is in the subtrees of some quotas: each znode is looked at once, however deep they
-        lie in each other."""
+        """Count the subtrees of some quotas. Each znode is looked at once, however deep the quotas lie in
+        each other."""
         counted: dict[Znode, tuple[int, int]] = {}
         for path, quota in sorted(((quota.path, quota) for quota in quotas), key=lambda item: -len(item[0])):
             top = self._find(path)
@@ -305,7 +314,7 @@ class Quotas:
                     known.whole = True
 
     def _write(self, quota: _Quota) -> None:
-        """Bring the text of the stats znode up to date."""
+        """Write the text of the stats znode, if it is stale."""
         node, usage = quota.stats, quota.usage
         if node is None or usage is None or not quota.stale:
             return
@@ -318,7 +327,7 @@ class Quotas:
                 around.total.add(0, grown)
 
     def _prune(self, quota: _Quota) -> None:
-        """Forget a quota that has neither znode, and the way to it, unless it leads to others."""
+        """Forget a quota without limits and stats, and each quota on the way that leads to no other."""
         above = quota.above
         while above is not None and not quota.below and quota.limits is None and quota.stats is None:
             above.below.pop(quota.name, None)

@@ -1,22 +1,32 @@
-"""Which container and TTL znodes are to go, and when (semantics.md section 13).
+"""The Reaper: which container and TTL znodes the server deletes, and when (semantics.md section 13).
 
-Every check interval all containers and TTL znodes are looked at, 1,000 of them at a time (2 ms) and then none
-for 10 ms, so that nobody has to wait for it; those that are to go are handed out one by one, no faster than
-the limit per minute. Deleting them, which may still fail, is the engine's business. Times are ms.
+All times are whole ms. The rules:
+
+* Every check interval all containers and TTL znodes are looked at: 1,000 of them at a time, which takes 2 ms,
+  then none for 10 ms, so that no client waits for it.
+* A container is deleted once it has had a child and has none any more. If the settings say so, it is also
+  deleted when it never had one for long enough.
+* A TTL znode without children is deleted once nothing was written to it for longer than its TTL.
+* The paths are handed out one by one, no faster than the limit per minute. The engine deletes the znode;
+  this is refused if the znode has changed meanwhile.
+* While there is neither a container nor a TTL znode, checks are left out, and their rhythm is kept.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 
 from ..config.settings import Settings
+from .sessions import NEVER
 from .tree import DataTree
 from .znode import Znode
 
 _AT_ONCE = 1000
+"""How many znodes are looked at in one go."""
 _REST = 10
+"""ms between one go and the next."""
+_MINUTE = 60_000
 
 
 class Reaper:
@@ -27,51 +37,63 @@ class Reaper:
     def __init__(self, tree: DataTree, settings: Settings, now: int) -> None:
         self._tree = tree
         self._interval = settings.container_check_interval
-        self._pause = 60_000 / settings.container_max_per_minute
+        self._per_minute = settings.container_max_per_minute
         self._never_used = settings.container_max_never_used
-        self.next_check: float = now + self._interval
+        self.next_check = now + self._interval
         self._unseen: deque[str] = deque()  # still to be looked at
-        self._next_look: float = math.inf
+        self._next_look = NEVER
         self._queue: deque[str] = deque()  # to be handed out
-        self._next_deletion: float = math.inf
+        self._since = (
+            now  # of the deletions that follow each other as fast as they may, when the first was due
+        )
+        self._deleted = 0  # how many of them were handed out
 
-    def next_deadline(self) -> float:
-        """When :meth:`due` has something to do; infinity while there is no container and no TTL znode."""
+    def next_deadline(self) -> int:
+        """When :meth:`due` has something to do; :data:`.sessions.NEVER` while there is no container and no
+        TTL znode."""
         if not self._queue and not self._unseen:
-            return self.next_check if self._has_candidates() else math.inf
-        next_deletion = math.ceil(self._next_deletion) if self._queue else math.inf
-        return min(next_deletion, self._next_look) if self._unseen else next_deletion
+            return self.next_check if self._has_candidates() else NEVER
+        return min(self._next_deletion if self._queue else NEVER, self._next_look if self._unseen else NEVER)
+
+    @property
+    def _next_deletion(self) -> int:
+        """When the limit per minute allows the next one, rounded up."""
+        return self._since - (-self._deleted * _MINUTE // self._per_minute)
+
+    def _start_deletions(self, now: int) -> None:
+        self._since, self._deleted = now, 0
 
     def _has_candidates(self) -> bool:
         return bool(self._tree.containers or self._tree.ttl_nodes)
 
-    def idle_until(self, now: float) -> None:
-        """Time has passed: leave out the checks that had nothing to look at, and keep their rhythm."""
+    def idle_until(self, now: int) -> None:
+        """Leave out the checks until ``now`` that have nothing to look at, and keep their rhythm."""
         if not self._queue and not self._unseen and not self._has_candidates():
             self._skip_to(now)
 
-    def _skip_to(self, now: float) -> None:
+    def _skip_to(self, now: int) -> None:
         self.next_check += self._interval * (1 + (now - self.next_check) // self._interval)
 
-    def due(self, now: float, wall_time: int) -> Iterator[str]:
+    def due(self, now: int, wall_time: int) -> Iterator[str]:
         """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
         if not self._queue and not self._unseen and self.next_check <= now:
-            self._skip_to(now)  # first: whatever goes wrong, it is not tried again before its time
-            self._next_look = self._next_deletion = now
+            self._skip_to(now)  # first: after a failure it is not tried again before its time
+            self._next_look = now
+            self._start_deletions(now)
             self._unseen.extend(self._tree.containers)
             self._unseen.extend(self._tree.ttl_nodes)
         if self._unseen and self._next_look <= now:
-            if not self._queue:
-                self._next_deletion = max(self._next_deletion, now)
-            unseen, self._unseen = self._unseen, deque()  # likewise
+            if not self._queue and self._next_deletion < now:
+                self._start_deletions(now)
+            unseen, self._unseen = self._unseen, deque()  # first, as above
             self._look(unseen, wall_time)
             self._unseen, self._next_look = unseen, now + _REST
         while self._queue and self._next_deletion <= now:
-            self._next_deletion += self._pause
+            self._deleted += 1
             yield self._queue.popleft()
 
     def _look(self, unseen: deque[str], wall_time: int) -> None:
-        """Queue those that are to go among the next znodes."""
+        """Look at the next znodes, and queue those that are to go."""
         for _ in range(min(_AT_ONCE, len(unseen))):
             path = unseen.popleft()
             node = self._tree.find(path)

@@ -1,13 +1,19 @@
-"""The SessionTracker: who is alive and until when (semantics.md section 12).
+"""The SessionTracker: which sessions live, and until when (semantics.md section 12).
 
-Deadlines are ms on the server's monotonic clock, and fall on tick boundaries: all sessions of a tick
-expire together, at most one tick late and never early.
+All times are whole ms of the server's monotonic clock. The rules:
+
+* A session is over when nothing was heard of it for its timeout. Its deadline is the first multiple of the
+  tick after the last sign of life plus the timeout: it ends at most one tick late, and never early.
+* Times that are given here are rounded down. The deadline lies at least 1 ms behind the sign of life plus the
+  timeout, so rounding ends no session early either.
+* All sessions with the same deadline share a bucket. A sign of life that does not move the deadline costs
+  nothing: hot paths compare the time with ``fresh_until``, and call :meth:`SessionTracker.touch` from then
+  on.
 """
 
 from __future__ import annotations
 
 import hmac
-import math
 import os
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -16,15 +22,16 @@ import attrs
 from sortedcontainers import SortedDict
 
 SERVER_ID = 1  # the top byte of every session id, in standalone
+NEVER = 2**63 - 1
+"""The time, in ms, of what is not going to happen."""
 
 
 @attrs.define(eq=False)
 class Session:
     """
     :ivar timeout: the negotiated timeout in ms, of the connection that serves the session now.
-    :ivar deadline: when it expires unless touched, in ms of the server's clock.
-    :ivar fresh_until: until then, in seconds, a touch would not move the deadline; hot paths compare this
-        instead of calling :meth:`SessionTracker.touch`.
+    :ivar deadline: when it expires unless touched, in ms.
+    :ivar fresh_until: until then, in ms, a touch would not move the deadline.
     :ivar password: 16 bytes that prove a reconnecting client owns the session.
     """
 
@@ -32,7 +39,7 @@ class Session:
     timeout: int
     password: bytes = attrs.field(repr=False)
     deadline: int = 0
-    fresh_until: float = 0.0
+    fresh_until: int = 0
     closed: bool = False
 
     def check_password(self, password: bytes | None) -> bool:
@@ -63,19 +70,19 @@ class SessionTracker:
     def get(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
 
-    def create(self, timeout: int, now: float) -> Session:
-        """Open a session at ``now``, in seconds."""
+    def create(self, timeout: int, now: int) -> Session:
+        """Open a session at ``now``."""
         session = Session(self._next_id, timeout, self._random_bytes(16))
         self._next_id += 1
         self._sessions[session.id] = session
         self.touch(session, now)
         return session
 
-    def touch(self, session: Session, now: float) -> None:
-        """The session has shown a sign of life at ``now``, in seconds."""
+    def touch(self, session: Session, now: int) -> None:
+        """Note a sign of life of a session at ``now``."""
         tick = self._tick
-        deadline = ((int(now * 1000) + session.timeout) // tick + 1) * tick
-        session.fresh_until = (deadline - session.timeout) / 1000
+        deadline = ((now + session.timeout) // tick + 1) * tick
+        session.fresh_until = deadline - session.timeout
         if deadline == session.deadline:
             return
         self._leave_bucket(session)
@@ -86,7 +93,7 @@ class SessionTracker:
         bucket[session.id] = session
 
     def remove(self, session: Session) -> None:
-        """The session is over."""
+        """End a session."""
         session.closed = True
         self._leave_bucket(session)
         del self._sessions[session.id]
@@ -97,21 +104,21 @@ class SessionTracker:
             bucket.pop(session.id, None)
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
-        """The sessions whose deadline has come, the earliest first, or only so many of them. They stay until
-        removed."""
+        """The sessions whose deadline has come, the earliest first, or the first ``most`` of them. They stay
+        until removed."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
-    def next_deadline(self) -> float:
-        """When the next session expires, in ms; infinity if none is there."""
+    def next_deadline(self) -> int:
+        """When the next session expires; :data:`NEVER` if there is none."""
         buckets = self._buckets
         while buckets:
             deadline: int
             deadline, bucket = buckets.peekitem(0)
             if bucket:
                 return deadline
-            del buckets[deadline]  # not before its time is near: the next session may well have the same
-        return math.inf
+            del buckets[deadline]  # not when it became empty: the next session often has the same deadline
+        return NEVER
 
     def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
         for deadline, bucket in self._buckets.items():
@@ -120,13 +127,13 @@ class SessionTracker:
 
 
 class RandomPool:
-    """The system's randomness, drawn in pieces of a kilobyte: asking costs more than the bytes do."""
+    """The system's randomness, drawn 1,024 bytes at a time: a system call costs more than the bytes do."""
 
     def __init__(self) -> None:
         self._left = b""
 
     def take(self, size: int) -> bytes:
-        """Some bytes that nobody else gets."""
+        """Return ``size`` bytes that nobody else gets."""
         if len(self._left) < size:
             self._left = os.urandom(max(1024, size))
         taken, self._left = self._left[:size], self._left[size:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...protocol.constants import EventType
 
 _SIZES = 1000
-"""Sizes of replies that are remembered, so that nobody need compare them with the extremes again."""
+"""How many sizes of replies are remembered, so that most replies need no comparison with the extremes."""
 
 
 class Summary:
@@ -20,7 +20,7 @@ class Summary:
         self.maximum = 0
 
     def add(self, value: int, count: int = 1) -> None:
-        """The same value ``count`` times."""
+        """Add the same value ``count`` times."""
         if not self.count or value < self.minimum:
             self.minimum = value
         if value > self.maximum:
@@ -34,7 +34,7 @@ class Summary:
 
 
 class Histogram:
-    """The same with percentiles.
+    """Whole numbers, counted by value, with percentiles.
 
     :ivar zeros: how many values were 0, which most are; free to be added to.
     """
@@ -46,7 +46,7 @@ class Histogram:
         self._counts: dict[int, int] = {}
 
     def add(self, value: int, count: int = 1) -> None:
-        """The same value ``count`` times."""
+        """Add the same value ``count`` times."""
         if count:
             self._counts[value] = self._counts.get(value, 0) + count
 
@@ -65,7 +65,7 @@ class Histogram:
         return summary
 
     def percentile(self, share: float) -> int:
-        """The least value that ``share`` (0 to 1) of all do not exceed."""
+        """Return the least value that a ``share`` (0 to 1) of all values do not exceed."""
         counts = self.counts()
         left = share * sum(counts.values())
         for value, count in counts.items():
@@ -108,7 +108,7 @@ class ServerStats:
         self.response_sizes: set[int] = set()
 
     def new_response_size(self, size: int) -> None:
-        """Take note of a size that is not among the ``response_sizes``."""
+        """Note a size that is not among the ``response_sizes``."""
         if len(self.response_sizes) == _SIZES:
             self.response_sizes.clear()
         self.response_sizes.add(size)
@@ -117,7 +117,7 @@ class ServerStats:
 
     @property
     def requests(self) -> int:
-        """How many were handled: each has left its latency."""
+        """Requests answered; each added one sample to a histogram."""
         return len(self.read_latency) + len(self.update_latency)
 
     @property
@@ -130,7 +130,7 @@ class ServerStats:
 
     @property
     def latency(self) -> Summary:
-        """Of reads and updates together."""
+        """The latencies of reads and updates together."""
         both = Summary()
         for histogram in (self.read_latency, self.update_latency):
             for value, count in histogram.counts().items():

@@ -122,18 +122,18 @@ class DataTree:
     # --- reading -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of entries, the root counted twice."""
+        """Count the entries, the root twice."""
         return self._count
 
     def ephemeral_count(self) -> int:
         return sum(map(len, self.ephemerals.values()))
 
     def walk(self, path: str) -> Iterator[str]:
-        """The paths of all descendants of ``path``, parents before children."""
+        """Yield the paths of all descendants of ``path``, parents before children."""
         return (below for below, _ in self.items_below(path))
 
     def items_below(self, path: str) -> Iterator[tuple[str, Znode]]:
-        """The same with their znodes."""
+        """Yield the path and the znode of all descendants of ``path``, parents before children."""
         node = self.find(path)
         waiting = [] if node is None else [("" if path == "/" else path, node)]
         while waiting:
@@ -172,7 +172,7 @@ class DataTree:
         return at
 
     def apply(self, effect: Effect, zxid: int, time: int) -> Znode:
-        """Apply one effect whose znode nobody has looked up."""
+        """Look up the znode of an effect, and apply the effect; returns what :meth:`change` does."""
         path = effect.parent if isinstance(effect, Create | Delete) else effect.path
         return self.change(type(effect), effect, self.nodes[path], zxid, time)
 
@@ -202,7 +202,7 @@ class DataTree:
             self._journal.append(
                 (DataTree._undo_create, path, name, parent, children.created, children.changed)
             )
-        # What may get no memory comes first: a znode is there as a whole, or not at all.
+        # What can fail for lack of memory comes first: the znode is there as a whole, or not at all.
         children[name] = node
         try:
             self._register(path, node)
@@ -268,8 +268,7 @@ class DataTree:
         return node
 
     def _write_usage(self, node: Znode, data: bytes) -> None:
-        """Bring the text of a quota's stats znode up to date: a part of the effect that has changed the
-        usage."""
+        """Write the text of a quota's stats znode: a part of the effect that has changed the usage."""
         self.data_size += len(data) - len(node.data or b"")
         node.data = data
         node.packed = None
@@ -277,12 +276,12 @@ class DataTree:
     # --- undoing: a multi is applied step by step while it is validated ----------------------------------
 
     def begin(self) -> None:
-        """Remember from now on how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""
+        """Start a journal of how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""
         self._journal = []
         self.quotas.hold()
 
     def commit(self) -> None:
-        """What was applied since :meth:`begin` stays."""
+        """Keep what was applied since :meth:`begin`."""
         self._journal = None
         self.quotas.release()
 
@@ -297,7 +296,7 @@ class DataTree:
         children = parent.children
         assert children is not None
         children.created, children.changed = created, changed
-        if name in children:  # for want of memory it may not have come to that
+        if name in children:  # it is not, if memory was lacking
             self._remove(path, name, parent, children)
 
     def _undo_set_data(self, node: Znode, data: bytes | None, version: int, mzxid: int, mtime: int) -> None:

@@ -1,12 +1,25 @@
-"""The WatchManager: who is to be told what (semantics.md section 10).
+"""The WatchManager: which connections are told of which event (semantics.md section 10).
 
-A watch belongs to a connection. There are two registries, data and child; in each a (path, connection) pair
-holds a set of modes. Exist watches are data watches. A persistent watch is an entry of both registries, a
-recursive one of the data registry only, and it also sees what happens below its path.
+The rules:
+
+* A watch belongs to a connection. There are two registries, data and child. In each a (path, connection)
+  pair holds a set of modes: standard, persistent, recursive.
+* Exist watches are data watches. A persistent watch is an entry of both registries. A recursive one is an
+  entry of the data registry only, and also sees what happens below its path.
+* An event consumes the standard mode of each entry that it hits.
+
+==================== ============================= ===========================
+effect               data registry, at the path    child registry
+==================== ============================= ===========================
+create               created                       children changed, at parent
+delete               deleted                       deleted, at the path; then
+                                                   children changed, at parent
+set data             changed
+==================== ============================= ===========================
 
 What a change costs does not grow with the number of watches elsewhere: the recursive watches above a path
-are found on one walk along its names. Nor does the end of a connection: its entries count for nothing at
-once, and are taken out in steps.
+are found on one walk along its names. Nor does the end of a connection cost more: its entries count for
+nothing at once, and are taken out 1,000 at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +40,7 @@ RECURSIVE = 4
 _ANY = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(_ANY + 1) if modes & STANDARD)
 _STEP = 1000
-"""How many paths of a forgotten watcher are seen to at once."""
+"""How many paths of a forgotten watcher are taken out at once, which takes about 1 ms."""
 
 W = TypeVar("W", bound=Hashable)
 
@@ -58,7 +71,7 @@ class Notification:
 
     @property
     def frame(self) -> bytes:
-        """What goes over the wire, made once."""
+        """The bytes on the wire, made once for all connections."""
         if self._frame is None:
             event = WatcherEvent(self.type, KeeperState.SYNC_CONNECTED, self.path)
             self._frame = frame(ReplyHeader(WATCH_XID, self.zxid, 0).encode() + event.encode())
@@ -184,7 +197,7 @@ class WatchManager(Generic[W]):
     # --- asking and removing -----------------------------------------------------------------------------
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """What checkWatches asks."""
+        """Whether there is such a watch, as checkWatches asks."""
         data, child = _CHECKS[kind]
         return bool(
             self._data.get(path, {}).get(watcher, 0) & data
@@ -192,7 +205,7 @@ class WatchManager(Generic[W]):
         )
 
     def remove(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """What removeWatches does; False if nothing was there."""
+        """Remove a watch, as removeWatches does; False if there was none."""
         data, child = _REMOVES[kind]
         dropped = self._drop(self._data, path, watcher, data)
         return self._drop(self._child, path, watcher, child) or dropped
@@ -215,7 +228,7 @@ class WatchManager(Generic[W]):
         return True
 
     def _uncount(self, path: str) -> None:
-        """There is one recursive entry less at ``path``."""
+        """Count one recursive entry less at ``path``."""
         mark = _marks(path)[-1]
         counts = self._recursive[mark]
         counts[path] -= 1
@@ -225,7 +238,8 @@ class WatchManager(Generic[W]):
             del self._recursive[mark]
 
     def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
-        """These have no entry at ``path`` any more in one of the registries."""
+        """Count entries that were taken out of a registry at ``path``, and forget the path where it was the
+        last."""
         others = (self._child if registry is self._data else self._data).get(path, {})
         for watcher in watchers:
             self._count -= 1
@@ -236,8 +250,8 @@ class WatchManager(Generic[W]):
                     del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
-        """Drop all watches of a connection that ended. If they are many, most of their entries stay for
-        :meth:`sweep`, although nobody hears of them any more."""
+        """Drop all watches of a connection that ended. The entries of more than 1,000 paths are left to
+        :meth:`sweep`; no event is delivered to them any more."""
         paths = self.watchers.pop(watcher, None)
         if paths:
             self._over[watcher] = paths
@@ -250,7 +264,7 @@ class WatchManager(Generic[W]):
         return bool(self._over)
 
     def sweep(self) -> None:
-        """Take out some of the entries that forgotten watchers have left."""
+        """Take out the next entries that forgotten watchers have left."""
         watcher, paths = next(iter(self._over.items()))
         for _ in range(min(_STEP, len(paths))):
             self.remove(paths.popitem()[0], watcher, WatcherType.ANY)
@@ -260,18 +274,22 @@ class WatchManager(Generic[W]):
     # --- for the operator --------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """All entries of both registries, those of forgotten watchers included until they are swept."""
+        """Count the entries of both registries, including those of forgotten watchers that are not swept
+        yet."""
         return self._count
 
     def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
-        """The data registry: it alone is what ``wchs``, ``wchc`` and ``wchp`` show. It may change meanwhile:
-        each path is told as it is then, some of them without any watcher, and those that are new are left
-        out."""
+        """Yield each path of the data registry with its watchers, for ``wchs``, ``wchc`` and ``wchp``.
+
+        The registry may change meanwhile: each path is yielded as it is then, perhaps without any watcher,
+        and new paths are left out.
+        """
         for path in list(self._data):
             yield path, [each for each in self._data.get(path, ()) if each not in self._over]
 
     def summary(self) -> Iterator[tuple[int, int, int]]:
-        """How many watchers, paths and entries the data registry has: counted on until the last is right."""
+        """Count the watchers, paths and entries of the data registry, step by step: the last result is
+        right."""
         watchers: set[W] = set()
         paths = entries = 0
         yield 0, 0, 0
@@ -286,13 +304,13 @@ class WatchManager(Generic[W]):
         return watcher in self._data.get(path, ())
 
     def paths_of(self, watcher: W) -> list[str]:
-        """Every path this watcher has a watch on."""
+        """Return every path on which this watcher has a watch."""
         return list(self.watchers.get(watcher, ()))
 
 
 def _marks(path: str) -> list[int]:
-    """A number for each path from the root down to this one. It is made of the number before and a name, so
-    all of them cost no more than to read the path once. Equal paths have equal numbers, others as a rule not.
-    """
+    """Return a number for each path from the root down to this one. Equal paths have equal numbers, and
+    different paths hardly ever. Each number is made of the one before and a name, so that all of them take
+    one pass over the path."""
     mark = 0
     return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

@@ -1,4 +1,12 @@
-"""One znode and its Stat (semantics.md section 1)."""
+"""One znode, its children and its Stat (semantics.md section 1).
+
+What the wire shows and what is stored differ in three places:
+
+* ``cversion`` is twice the number of children ever created, less the number of children there are: it counts
+  creations and deletions. Only :meth:`Znode.packed_stat` works it out.
+* ``pzxid`` is stored with the children: a znode that never had a child needs none, and shows its own czxid.
+* ``ephemeralOwner`` is stored with marks for containers and TTL znodes, which show 0.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +30,12 @@ MAX_TTL = 2**40 - 1
 
 
 def ttl_owner(ttl: int) -> int:
-    """The stored ephemeralOwner of a TTL znode, as a signed long; ``ttl`` in ms."""
+    """Return the stored ephemeralOwner of a TTL znode, as a signed long; ``ttl`` in ms."""
     return (_TTL_MARK | ttl) - 2**64
 
 
 def wrap32(value: int) -> int:
-    """Java int arithmetic."""
+    """Wrap a number around as a Java int does."""
     return (value + 2**31) % 2**32 - 2**31
 
 
@@ -49,7 +57,7 @@ class Children(dict[str, "Znode"]):
         self.packed: bytes | None = None
 
     def pack(self) -> bytes:
-        """The bytes of :class:`~pyzk.protocol.records.GetChildrenResponse`."""
+        """Return the bytes of :class:`~pyzk.protocol.records.GetChildrenResponse`."""
         packed = self.packed
         if packed is None:
             packed = self.packed = _COUNT.pack(len(self)) + _pack_names(self)
@@ -61,19 +69,20 @@ _PREFIXES = [_COUNT.pack(length).decode("latin-1") for length in range(128)]
 
 
 def _pack_names(names: Iterable[str]) -> bytes:
-    try:  # short ASCII names, which most are: one string operation each
+    try:  # most names are short ASCII: one string operation each
         return "".join([_PREFIXES[len(name)] + name for name in names]).encode("ascii")
     except (IndexError, UnicodeEncodeError):
         return b"".join([_COUNT.pack(len(data)) + data for data in map(str.encode, names)])
 
 
 class Znode:
-    """Data, ACL, children and the stored part of the Stat: a persistent znode, or one that is somebody's.
+    """Data, ACL, children and the stored part of the Stat of a persistent znode; :class:`OwnedZnode` adds
+    an owner.
 
-    ``packed`` keeps the Stat as the wire has it; whoever changes a field sets it to None.
+    An 11th attribute would cost each znode 16 bytes more: what only some znodes have is kept elsewhere.
 
-    ``children`` is None as long as there never was one. These ten attributes are what a znode can have
-    without growing by another 16 bytes; what only some have is kept elsewhere.
+    :ivar packed: the Stat as the wire has it; the tree sets it to None when it changes a field.
+    :ivar children: None until the first child is created.
     """
 
     __slots__ = (
@@ -129,7 +138,8 @@ class Znode:
         return self.owner & MAX_TTL if CONTAINER_OWNER < self.owner < 0 else None
 
     def packed_stat(self) -> bytes:
-        """The 68 bytes of :class:`~pyzk.protocol.records.Stat`, kept until the next change."""
+        """Return the 68 bytes of :class:`~pyzk.protocol.records.Stat`, which are kept until the next
+        change."""
         stat = self.packed
         if stat is None:
             children, data = self.children, self.data

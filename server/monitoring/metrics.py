@@ -136,7 +136,7 @@ _IDLE_HISTOGRAMS = [
 
 
 def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """Every metric as (key without its prefix, value as printed)."""
+    """Yield every metric as (key without its prefix, value as printed)."""
     yield from gauges(service, now)
     for name, namespace, value in gauge_sets(service):
         yield f"{namespace}_{name}" if name else "", value
@@ -146,7 +146,7 @@ def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """What is so at this moment."""
+    """Yield the gauges: values of this moment."""
     engine = service.engine
     stats = engine.stats
     latency = stats.latency
@@ -157,7 +157,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "packets_sent", stats.packets_sent
     yield "num_alive_connections", len(service.connections)
     yield "outstanding_requests", service.outstanding()
-    yield "uptime", int((now - engine.started) * 1000)
+    yield "uptime", service.at(now) - engine.started
     yield "znode_count", len(engine.tree)
     yield "watch_count", engine.watches.count()
     yield "ephemerals_count", engine.tree.ephemeral_count()
@@ -178,7 +178,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def counters(service: Service) -> Iterator[tuple[str, int]]:
-    """What only grows, until it is reset."""
+    """Yield the counters: they grow until they are reset."""
     stats = service.engine.stats
     yield "connection_request_count", stats.connections_accepted
     yield "connection_rejected", stats.connections_rejected
@@ -193,7 +193,7 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
 
 
 def summaries(service: Service) -> dict[str, Summary | Histogram]:
-    """Distributions; a :class:`.stats.Histogram` has percentiles too."""
+    """Yield the distributions; those of a :class:`.stats.Histogram` have percentiles as well."""
     stats = service.engine.stats
     found: dict[str, Summary | Histogram] = {
         "readlatency": stats.read_latency,
@@ -241,12 +241,12 @@ def _file_descriptors() -> tuple[int, int]:
     most = descriptors.limit()
     try:
         return len(os.listdir("/dev/fd")) - 1, most
-    except OSError as error:  # the directory needs one itself
+    except OSError as error:  # to list the directory takes a descriptor itself
         return most if error.errno == errno.EMFILE else -1, most
 
 
 def java_double(value: float) -> str:
-    """A double rounded to four decimals, as Java prints it."""
+    """Print a double rounded to four decimals, as Java does."""
     rounded = math.floor(value * 10_000 + 0.5) / 10_000
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         return repr(rounded)

@@ -30,7 +30,10 @@ _QUANTILES: Final = ("0.5", "0.9", "0.99")
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
-    """The answer to one request, given the monotonic time in seconds."""
+    """Answer one request.
+
+    :param now: the monotonic time in seconds.
+    """
     if request.path != "/metrics":
         return plain(404)
     if refusal := method_refused(request.method, "GET", "HEAD", "POST"):
@@ -42,7 +45,7 @@ def answer(request: Request, service: Service, now: float) -> Response:
 
 
 def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
-    """What ``mntr`` shows while this provider is on: every sample as a double."""
+    """Yield what ``mntr`` shows while this provider is on: every sample as a double."""
     for metric in _Metrics(service, now).collect():
         for sample in metric.samples:
             labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
@@ -51,7 +54,7 @@ def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
 
 
 class _Metrics(Collector):
-    """One look at a server's numbers."""
+    """The numbers of a server at one moment, as prometheus-client collects them."""
 
     def __init__(self, service: Service, now: float) -> None:
         self._service = service
@@ -80,7 +83,7 @@ def _metric(name: str, kind: str, value: str | int) -> Metric:
 
 
 def _summary(name: str, of: Summary | Histogram) -> Metric:
-    """A basic summary has the median alone; here it keeps no values to take it from."""
+    """Make a basic summary. The real server's has a median; ours keeps no values to compute it from."""
     metric = Metric(name, name, "summary")
     quantiles: dict[str, float] = {"0.5": math.nan}
     if isinstance(of, Histogram):
@@ -96,13 +99,13 @@ def _summary(name: str, of: Summary | Histogram) -> Metric:
 
 
 def _exposition(metrics: _Metrics) -> bytes:
-    """The text, without the suffix that prometheus-client announces counters with: release 3.9 has none."""
+    """Print the metrics, without the suffix ``_total`` of counters: release 3.9 has none."""
     return re.sub(rb"(?m)^(# HELP|# TYPE) (\w+)_total (\2|counter)$", rb"\1 \2 \3", generate_latest(metrics))
 
 
 @cache
 def _process() -> CollectorRegistry:
-    """What stands in for the metrics of a JVM."""
+    """Register metrics of this process, in place of those of a JVM."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

@@ -15,7 +15,7 @@ from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
-from ..logs import escape
+from ..logger import escape
 from .metrics import java_double, metrics
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
 
 _PIECE = 32 * 1024
-"""How many characters of a long answer are made at once."""
+"""Characters of a long answer that are made at once: 1 ms of work."""
 _LINE = 100
-"""What making a line costs, in characters beyond its own."""
+"""Characters that take as long to make as a line does beside its own."""
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
@@ -61,7 +61,7 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
 
 
 def in_pieces(texts: Iterable[str]) -> Iterator[str]:
-    """The same texts, so many of them together as are made in a millisecond or so."""
+    """Join texts to pieces that each take about 1 ms to make."""
     piece: list[str] = []
     size = 0
     for text in texts:
@@ -138,7 +138,7 @@ def _details(connection: Connection) -> str:
 
 
 def operation_name(op: int | None) -> str:
-    """The abbreviation that ``cons`` shows for the last operation of a connection."""
+    """Return the abbreviation of the last operation of a connection, as ``cons`` shows it."""
     try:
         return OpCode(op).short if op is not None else "NA"
     except ValueError:
@@ -180,7 +180,7 @@ def _conf(service: Service, asker: Connection, now: float) -> str:
 
 
 def environment() -> dict[str, str]:
-    """The 18 values of ``envi``; those of a JVM are not there."""
+    """Return the 18 values of ``envi``; those of a JVM are placeholders."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError):  # a user id without a name
@@ -230,7 +230,7 @@ def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def _date(service: Service, now: float) -> str:
-    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.engine.wall_clock(now)))
+    return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(service.wall_clock(now)))
 
 
 def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
@@ -290,7 +290,7 @@ def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 _Word: TypeAlias = Callable[["Service", "Connection", float], str | Iterator[str]]
-"""What makes the answer: a text, or where that may be long, line by line."""
+"""Makes an answer: a text, or an iterator of lines where it may be long."""
 
 
 def _constant(text: str) -> _Word:

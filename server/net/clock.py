@@ -9,11 +9,11 @@ import trio
 
 
 class Clock:
-    """Trio's clock as it is: under an autojump clock the server lives in virtual time.
+    """Trio's clock: under an autojump clock the server lives in virtual time.
 
-    :param follow_wall_clock: whether wall-clock times keep to the machine's clock when that is set, or when
-        the machine has slept. Otherwise they go with the monotonic clock from the start, which is what
-        virtual time wants.
+    :param follow_wall_clock: whether wall-clock times follow the machine's clock when somebody sets it, or
+        after the machine has slept. Otherwise they advance with the monotonic clock from the start of the
+        server, as virtual time needs.
     """
 
     def __init__(self, *, follow_wall_clock: bool = False) -> None:
@@ -22,20 +22,21 @@ class Clock:
         self._woken = trio.Event()
 
     def now(self) -> float:
+        """Return the monotonic time in seconds."""
         return trio.current_time()
 
     def epoch_offset(self) -> float:
-        """What to add to :meth:`now` for seconds since the epoch."""
+        """Return the seconds to add to :meth:`now` for the seconds since the epoch."""
         if self._follow:
             self._epoch_offset = time.time() - trio.current_time()
         return self._epoch_offset
 
     async def sleep_until(self, deadline: float) -> None:
-        """Return at ``deadline``, or when :meth:`wake` is called."""
+        """Return at ``deadline`` (seconds of :meth:`now`), or earlier when :meth:`wake` is called."""
         with trio.move_on_at(deadline) if deadline < math.inf else trio.CancelScope():
             await self._woken.wait()
         self._woken = trio.Event()
 
     def wake(self) -> None:
-        """There may be something to do before the deadline that was given."""
+        """End a :meth:`sleep_until`, because there may be something to do before its deadline."""
         self._woken.set()

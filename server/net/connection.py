@@ -23,7 +23,6 @@ a gate, neither reads nor works.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -37,13 +36,13 @@ from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
+from ..logger import logger
 from .figures import Figures
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, serve_requests
 
 if TYPE_CHECKING:
     from .service import Service
 
-logger = logging.getLogger("pyzk.server")
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _STMK = b"stmk"
@@ -51,14 +50,15 @@ _STMK_SIZE = 12  # bytes: the only word with an argument, a long
 
 
 class Connection:
-    """
+    """One client.
+
     :ivar peer: the client's address as (host, port), the host as Java prints it.
     :ivar session: the session served, once the handshake is done.
-    :ivar identities: who the client has proved to be: its address at first, then what auth adds.
+    :ivar identities: what the client has proved: its address at first, then what auth adds.
     :ivar close_expected: nothing more will be read; send what is left and close.
     :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
-    :ivar frozen: a gate has stopped it: it hears and says nothing.
+    :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
 
@@ -92,7 +92,7 @@ class Connection:
         self.close_expected = False
         self.session_over = False
         self.aborted = False
-        self.figures = Figures(self.engine.stats, self.engine.wall_clock(now))
+        self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
         self.more = False
@@ -146,13 +146,12 @@ class Connection:
         except FrameLengthError as error:
             self.refuse(self._explain(error))
             return
-        gate = self.service.gate
-        if gate is not None and frames and self.unfinished is None:
-            self.frames = frames = gate.requests(self, frames)
-        if frames and not self.close_expected:
+        if frames:
             serve_requests(self, self.session, frames, now)
-        is_idle = self.input.empty and not (self.frames or self.frozen or self.close_expected)
-        self.fast_session = self.session if is_idle and not self.service.has_request_checks else None
+        if self.frames or not self.input.empty:
+            self.fast_session = None
+        elif self.fast_session is None and not (self.frozen or self.close_expected):
+            self.fast_session = None if self.service.has_request_checks else self.session
 
     @property
     def has_work(self) -> bool:
@@ -278,13 +277,13 @@ class Connection:
     # --- turns -------------------------------------------------------------------------------------------
 
     def start_turn(self) -> float:
-        """Returns when it is over, by the stopwatch of the service."""
+        """Start a turn; returns its end by the stopwatch of the service."""
         service = self.service
         service.turn_end = end = service.stopwatch() + service.slice
         return end
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are served before a long request or answer is gone on with.
+        """Whether other clients are served before a long request or answer goes on.
 
         Never while there is a gate, which wants whole replies.
 
@@ -325,7 +324,7 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        self.session = session = self.engine.connect(self, request, now)
+        self.session = session = self.engine.connect(self, request, self.service.at(now))
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
         # A client that omits the last byte expects none in the answer; this server is never read-only.

@@ -62,7 +62,7 @@ class Gate:
 
         :raises Withheld: if nothing is to be answered now.
         """
-        return connection.engine.handle(connection, op, frame, now)
+        return connection.engine.handle(connection, op, frame, connection.service.at(now))
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         """Watch events are about to be queued.

@@ -1,13 +1,12 @@
-"""A small HTTP/1.1 server, for what operators ask: what it answers is a function that does not block.
+"""A small HTTP/1.1 server for operators, whose answers come from a function that does not block.
 
-Each client has a bounded time to make a request of bounded size and to take the answer, and there is a
-bounded number of clients. Whatever is wrong with one ends its own connection, with one log line.
+Everything is bounded: the number of clients, the size of a request, and the time that a client has to send a
+request and to take the answer. Bad input ends its own connection, with one log line.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import re
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,24 +19,25 @@ import attrs
 import h11
 import trio
 
+from ..logger import logger
 from .listening import serve_clients
 from .streams import hang_up, send_counted
 from .unread import UnreadOutput
 
-logger = logging.getLogger("pyzk.server")
-
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
+"""Clients at a time; operators need few, and each may hold an answer of some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
-"""Seconds that a client has to close its side when we close ours."""
+"""Seconds that a client has to close its side after the server has closed its own."""
 
 
 @attrs.frozen
 class Request:
-    """
+    """One request.
+
     :ivar target: path and query as they were sent.
     :ivar headers: by name in lower case.
     :ivar peer: the client's address.
@@ -56,16 +56,17 @@ class Request:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The query; of several values of a name the first counts."""
+        """The query, by name; if a name has several values, the first one."""
         pairs = parse_qsl(self.target.partition("?")[2], keep_blank_values=True)
         return dict(reversed(pairs))
 
 
 @attrs.frozen
 class Response:
-    """
-    :ivar rest: what follows the body, if that takes long to make. Each piece of it takes a bounded time, and
-        other tasks run in between.
+    """One answer.
+
+    :ivar rest: the remainder of a body that takes long to make. Each piece takes a bounded time, and other
+        tasks run in between.
     """
 
     status: int
@@ -74,32 +75,34 @@ class Response:
     rest: Iterator[bytes] = attrs.field(factory=lambda: iter(()))
 
 
-_PAGE: Final = frozenset(("origin", "referer", "sec-fetch-site"))
-"""The headers by which browsers say where the page behind a request is from."""
+_PAGE_HEADERS: Final = frozenset(("origin", "referer", "sec-fetch-site"))
+"""The headers in which browsers name the site of the web page behind a request."""
 
 Answer: TypeAlias = Callable[[Request], Response]
 
 
 def plain(status: int, **headers: str) -> Response:
-    """An answer without content but the name of its status."""
+    """Make an answer whose content is the name of its status."""
     text = f"{status} {HTTPStatus(status).phrase}\n"
     return Response(status, text.encode(), {"content-type": "text/plain; charset=utf-8", **headers})
 
 
 def method_refused(method: str, *allowed: str) -> Response | None:
-    """What is answered to a method that is not one of ``allowed``."""
+    """Make the answer to a method that is not one of ``allowed``; None if it is."""
     if method in allowed:
         return None
     return plain(403) if method == "TRACE" else plain(405, allow=", ".join(allowed))
 
 
 def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
-    """What shows that a request may have been made by a web page of whomever; None where nothing does.
+    """Explain why a request may come from a web page of an unknown site; None if it does not.
 
-    A browser says where the page is from. But somebody may point a name of his own at this machine, and then
-    his page is from here: so the request must be for an address, or for one of the ``names``.
+    A browser names the site of the page behind a request. That is not enough: an attacker may point a name of
+    his own at this machine, and then his page counts as a page of this server. So the request must also be
+    for an address, or for one of the ``names``.
 
-    :param strict: whether a browser must say it: without TLS, and for an address, a page can prevent it.
+    :param strict: whether a browser must name the site. Without TLS, or for an address, a page can prevent
+        that.
     """
     host = request.headers.get("host", "").lower()
     name = host_name(request)
@@ -111,7 +114,7 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
             return f"it comes from {page[:_SHOWN]!r}"
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return "it comes from another site"
-    if strict and not _PAGE & request.headers.keys():
+    if strict and not _PAGE_HEADERS & request.headers.keys():
         return "a browser does not say where it comes from" if _is_browser(request) else None
     return None
 
@@ -157,14 +160,14 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float, un
             if len(exchanges) < _MAX_CLIENTS:
                 crowded = False
             else:
-                # Who makes no request gives way first; a new client has most likely made his already.
+                # Clients without a request go first; a new client has most likely sent its request already.
                 oldest = min(exchanges, key=lambda found: (found.answering, found.asked))
                 del exchanges[oldest]
                 oldest.scope.cancel()
                 if not crowded:
                     crowded = True
                     logger.warning(
-                        "more than %d HTTP clients, such as %s; those go that made no request for longest",
+                        "more than %d HTTP clients, such as %s; closing those idle for longest",
                         _MAX_CLIENTS,
                         oldest.peer,
                     )
@@ -184,16 +187,16 @@ async def serve_http(listener: socket.socket, answer: Answer, timeout: float, un
 class _Exchange:
     """One client's requests, one after the other.
 
-    :ivar scope: ends it when it is cancelled.
-    :ivar answering: whether a request is whole, and its answer is not sent yet.
-    :ivar asked: when the last request was whole, or the client came; in seconds of trio's clock.
+    :ivar scope: cancel it to end the connection.
+    :ivar answering: whether a request has arrived as a whole, and its answer is not sent yet.
+    :ivar asked: when the last request had arrived, or the client had connected; seconds of trio's clock.
     """
 
     def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer, unread: UnreadOutput) -> None:
         self.peer = peer
         self.answering = False
         self.aborted = False
-        self.waiting = 0  # nothing but the answer that is being sent
+        self.waiting = 0  # bytes: only the answer that is being sent ever waits
         self.asked = trio.current_time()
         self._stream = stream
         self._answer = answer
@@ -203,7 +206,7 @@ class _Exchange:
         self._method = b""
 
     def abort(self, reason: str) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         logger.info("HTTP from %s: closed, %s", self.peer, reason)
         self.aborted = True
         self.scope.cancel()
@@ -220,7 +223,7 @@ class _Exchange:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
                     logger.info("HTTP from %s: %s", self.peer, error)
-                    error.__traceback__ = None  # in which it is itself: no work for the garbage collector
+                    error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
                     await self._send(plain(error.error_status_hint))
                     break
                 if request is None:
@@ -230,12 +233,14 @@ class _Exchange:
                 self.answering = False
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
-                    logger.info("HTTP from %s: no whole request and answer in %g s", self.peer, timeout)
+                    logger.info(
+                        "HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout
+                    )
                 return
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
                 break
             http.start_next_cycle()
-        await self._part()
+        await self._close()
 
     async def _respond(self, request: Request) -> Response:
         try:
@@ -295,7 +300,7 @@ class _Exchange:
         data = b"".join(self._http.send(event) or b"" for event in events)
         await send_counted(self._stream, data, self, self._unread)
 
-    async def _part(self) -> None:
+    async def _close(self) -> None:
         """Close our side, then wait for the client's: closing with unread input could destroy the answer."""
         with trio.move_on_after(_LINGER):
             await self._stream.send_eof()

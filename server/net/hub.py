@@ -20,7 +20,6 @@ The rules:
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import socket
@@ -31,12 +30,11 @@ from functools import partial
 import trio
 
 from ..core.failures import report
+from ..logger import logger
 from . import descriptors
 from .connection import Connection
 from .service import SLICE, Service
 from .streams import hang_up
-
-logger = logging.getLogger("pyzk.server")
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _SMALL_READ, _LARGE_READ = 448, 64 * 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -10,9 +9,8 @@ from typing import Final
 import trio
 
 from ..core.failures import report
+from ..logger import logger
 from . import descriptors
-
-logger = logging.getLogger("pyzk.server")
 
 _REST: Final = 1.0
 """Seconds between two attempts while no more clients can be let in."""

@@ -33,8 +33,8 @@ the server holds a bounded amount of memory for it. What was not done waits in `
 
 from __future__ import annotations
 
-import logging
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol import records
@@ -54,7 +54,6 @@ from .gate import Withheld
 if TYPE_CHECKING:
     from .connection import Connection
 
-logger = logging.getLogger("pyzk.server")
 
 MAX_REQUESTS = 32
 """How many requests of one connection are handled in one turn."""
@@ -87,10 +86,12 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     ``receive_data``.
     """
     session, size = connection.fast_session, len(data) - 4
+    service = connection.service
+    at = service.now_ms if now == service.now else service.at(now)
     if (
         session is None
-        or now >= session.fresh_until
-        or connection.service.gate is not None
+        or at >= session.fresh_until
+        or service.gate is not None
         or not 8 <= size <= connection.input.limit
     ):
         connection.receive_data(data, now)
@@ -101,7 +102,7 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
         return b""
     engine = connection.engine
     before = engine.zxid  # every write takes one, and nothing else does
-    zxid, err, body = engine.handle(connection, op, data[4:], now)
+    zxid, err, body = engine.handle(connection, op, data[4:], at)
     answer_size = 16 + len(body)
     reply = _REPLY(answer_size, xid, zxid, err) + body
     figures = connection.figures
@@ -129,13 +130,22 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
     """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
-    if now >= session.fresh_until:
-        _keep_alive(connection, session, frames, now)
+    service, engine, output = connection.service, connection.engine, connection.output
+    at = service.at(now)
+    handle: Callable[..., tuple[int, int, bytes]] = engine.handle
+    when: float = at
+    if connection.unfinished is not None:
+        handle, when = _resume, now
+    elif service.gate is not None:  # its time is in seconds
+        handle, when = service.gate.handle, now
+        connection.frames = frames = service.gate.requests(connection, frames)
+        if not frames or connection.close_expected:
+            return
+    if at >= session.fresh_until:
+        _keep_alive(connection, session, frames, at)
     if connection.waiting > HIGH_WATER:
         connection.frames = frames
         return
-    service, engine, output = connection.service, connection.engine, connection.output
-    handle = _resume if connection.unfinished is not None else (service.gate or engine).handle
     plain, slow = _PLAIN, _SLOW
     if engine.watches.watchers:
         plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED
@@ -158,7 +168,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                     continue
                 if op == PING:
                     xid = PING_XID  # whatever the client sent (wire.md section 5)
-            zxid, err, body = handle(connection, op, payload, now)
+            zxid, err, body = handle(connection, op, payload, when)
         except Withheld:
             if connection.frozen or connection.close_expected:
                 break
@@ -173,7 +183,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
             connection.refuse(f"it sent op {op}, which does not exist or is not for clients")
             break
         except struct.error:
-            connection.refuse(f"a request of {len(payload)} bytes has no header")
+            connection.refuse(f"a request of {len(payload)} bytes is shorter than its header of 8")
             break
         if connection.close_expected:
             break
@@ -191,7 +201,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                 break
         if waiting > HIGH_WATER:
             break
-    undone = list(left)
+    undone = [*left]
     if not connection.close_expected:
         connection.frames = undone
     if size:
@@ -205,11 +215,13 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
     """Handle the requests of a turn, of which the first was begun in an earlier turn."""
     steps, connection.unfinished = connection.unfinished, None
     if steps is None:
-        return (connection.service.gate or connection.engine).handle(connection, op, payload, now)
+        if connection.service.gate is not None:
+            return connection.service.gate.handle(connection, op, payload, now)
+        return connection.engine.handle(connection, op, payload, connection.service.at(now))
     return connection.engine.resume(connection, op, steps)
 
 
-def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
+def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
     """Every request keeps the session alive, but those that only carry credentials (semantics.md section
     12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):
@@ -235,7 +247,9 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     # Requests are dealt with one at a time, so the budget is never shared
     if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
-        connection.refuse(f"a request of {len(payload):,} bytes is over largeRequestMaxBytes")
+        connection.refuse(
+            f"a request of {len(payload):,} bytes is over the limit; largeRequestMaxBytes raises it"
+        )
         return False
     waited = (now - connection.arrived) * 1000
     limit = settings.throttled_op_wait_time

@@ -1,13 +1,12 @@
 """One server without its sockets: the engine, and the connections it serves.
 
-What surrounds it (a TCP listener, an in-memory stream, a test) opens connections here, moves bytes between
-them and the world, and calls :meth:`Service.advance` when :meth:`Service.next_deadline` has come.
+A transport (a TCP listener, an in-memory stream, a test) opens connections here, moves bytes between them and
+their clients, and calls :meth:`Service.advance` when :meth:`Service.next_deadline` has come.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +20,11 @@ from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
 from ..core.memory import reserve
+from ..core.sessions import NEVER
+from ..logger import logger
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
-
-logger = logging.getLogger("pyzk.server")
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """What answers a four-letter word, piece by piece: given the word, the service, who asks, the time (seconds,
@@ -34,7 +33,9 @@ monotonic) and what follows the word."""
 _Timer = tuple[float, Callable[[], object]]
 
 SLICE = 0.005
-"""Seconds of work for one client, or of work that no client waits for, before others are served."""
+"""Seconds of work for one client, or of work that no client waits for, before other clients are served."""
+_TRACE_MASK = 306
+"""What ``gtmk`` answers before anybody has set it: the number that the real server starts with."""
 _REFUSALS = 1000
 """Addresses of which it is remembered that a refusal was logged, so that each logs one line only."""
 _BUCKET = 10.0
@@ -42,13 +43,15 @@ _BUCKET = 10.0
 
 
 class Service:
-    """
+    """The engine, its connections, and what is due at which time.
+
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: what answers four-letter words; by default the answer to each is empty.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: when by the stopwatch the turn of the connection that is served now is over.
+    :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
     :ivar address: where plain clients connect, once somebody listens for this service.
@@ -75,12 +78,13 @@ class Service:
         self.stopwatch = stopwatch
         self.slice = SLICE
         self.turn_end = 0.0
-        self.engine = Engine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        self.now, self.now_ms = now, milliseconds(now)
+        self.engine = Engine(settings, now=self.now_ms, epoch=milliseconds(epoch), random_bytes=random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
-        self.trace_mask: int = 306
+        self.trace_mask: int = _TRACE_MASK
         self.gate: Gate | None = None
         self.refusing = False
         self.unread = UnreadOutput(settings.max_unread)
@@ -103,12 +107,13 @@ class Service:
         *,
         secure: bool = False,
     ) -> Connection | None:
-        """A client has connected; None if it is one too many, to be closed at once.
+        """Make a connection for a client that has connected.
 
-        :param peer: its address and port.
+        :param peer: the client's address and port.
         :param wake: called when output comes to wait although nothing was received, and on closing.
-        :param identities: what is known of the client beside its address, such as a TLS certificate.
-        :param secure: it came over TLS.
+        :param identities: what the client has proved beside its address, for example by a TLS certificate.
+        :param secure: whether the client came over TLS.
+        :returns: None if a limit is exceeded: then close the client's socket at once.
         """
         host = java_address(peer[0])
         reason = self._limit_exceeded(host)
@@ -135,6 +140,7 @@ class Service:
         return connection
 
     def _limit_exceeded(self, host: str) -> str | None:
+        """Why no further connection from this host is accepted; None if it is."""
         if self.refusing:
             return "connections are refused for now"
         most, total = self.settings.max_client_connections, self.settings.max_connections
@@ -147,13 +153,13 @@ class Service:
         return None
 
     def connected(self, connection: Connection, resumed: bool) -> None:
-        """A connection has its session."""
+        """Note that a connection has its session."""
         self._no_session_yet.pop(connection, None)
         if self.gate is not None:
             self.gate.attached(connection, resumed)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """A connection is over."""
+        """Forget a connection that is over."""
         if connection not in self.connections:
             return
         del self.connections[connection]
@@ -167,8 +173,21 @@ class Service:
         if self.gate is not None:
             self.gate.closed(connection, reason)
 
+    def at(self, now: float) -> int:
+        """A time (seconds, monotonic) as the core counts it, in ms.
+
+        It is kept beside ``now``: the requests of a turn all come at the same time.
+        """
+        self.now = now
+        self.now_ms = milliseconds(now)
+        return self.now_ms
+
+    def wall_clock(self, now: float) -> float:
+        """A time (seconds, monotonic) as seconds since the epoch."""
+        return self.engine.wall_clock(self.at(now)) / 1000
+
     def outstanding(self) -> int:
-        """How many requests have arrived and wait for their turn, on all connections."""
+        """Count the requests that have arrived on all connections and wait for their turn."""
         return sum(connection.outstanding for connection in self.connections)
 
     def idle_deadline(self, connection: Connection) -> float:
@@ -179,18 +198,21 @@ class Service:
         return ((connection.figures.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do: seconds of the monotonic clock, or infinity. It may have
-        passed already, where something was left over."""
+        """When :meth:`advance` has something to do, in seconds of the monotonic clock; infinity if never.
+
+        This may be in the past: the last call has left something over.
+        """
         handshake = next(iter(self._no_session_yet.values()), math.inf)
         timer = self._timers[0][0] if self._timers else math.inf
-        return min(handshake, timer, self.engine.next_deadline())
+        due = self.engine.next_deadline()
+        return min(handshake, timer, due / 1000 if due < NEVER else math.inf)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> None:
-        """Have :meth:`advance` call something once ``when`` has come (seconds, monotonic)."""
+        """Have :meth:`advance` call a function once ``when`` has come (seconds, monotonic)."""
         self._timers.add((when, callback))
 
     def advance(self, now: float, within: float = math.inf) -> None:
-        """Do what has fallen due until ``now``.
+        """Do what is due at ``now`` (seconds, monotonic): timers, expiries, handshakes that did not come.
 
         :param within: seconds of work after which the rest is left to the next call.
         """
@@ -202,12 +224,12 @@ class Service:
 
         while self._timers and self._timers[0][0] <= now:
             when, callback = self._timers.pop(0)
-            self.engine.advance(when)
+            self.engine.advance(milliseconds(when))
             try:
                 callback()
             except Exception:
-                report("a timer has done nothing, or half of what it should")
-        self.engine.advance(now, is_over)
+                report("a timer has failed; what it should do may be half done")
+        self.engine.advance(milliseconds(now), is_over)
         for connection, deadline in list(self._no_session_yet.items()):
             if deadline > now or is_over():
                 break
@@ -217,6 +239,15 @@ class Service:
                 connection.abort(f"no handshake within {self.settings.sessionless_timeout} ms")
             except Exception:
                 connection.fail()
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as the core counts it, rounded down to whole ms.
+
+    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
+    may be that far off, and the deadline must have come then.
+    """
+    return int(seconds * 1000 + 1e-6)
 
 
 def java_address(host: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
@@ -10,11 +9,10 @@ from collections.abc import Callable, Iterable
 import trio
 
 from ...protocol.records import Id
+from ..logger import logger
 from .connection import Connection
 from .service import Service
 from .unread import Reader, UnreadOutput
-
-logger = logging.getLogger("pyzk.server")
 
 _RECEIVE = 64 * 1024  # bytes
 _SEND = 64 * 1024

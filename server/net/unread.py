@@ -1,10 +1,11 @@
-"""Output that clients do not read: how much memory it may take, of all connections together.
+"""A limit for the memory of output that clients do not read, of all connections together.
 
-What a socket takes at once is never counted; where it takes less, the transport notes here what it holds.
-Above the limit connections are disconnected: each time the one whose client has read nothing for longest,
-among those that hold at least the average. So it is not a client that goes on reading beside one that does
-not, nor one that holds little beside one that holds much. A single reply may be as large as it is: the
-connection that was noted last is left alone.
+1. Output that a socket takes at once is never counted. If the socket takes less, the transport notes here how
+   many bytes it holds.
+2. Above the limit a connection is disconnected: of those that hold at least the average, the one whose client
+   has read nothing for the longest time. This spares a client that goes on reading while another does not,
+   and a client that holds little while another holds much.
+3. The connection that was noted last is spared, so that a single reply may be as large as it is.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Protocol
 
 
 class Reader(Hashable, Protocol):
-    """What is to be known of a connection.
+    """A connection, as far as it matters here.
 
-    :ivar aborted: it was disconnected, and its transport is about to throw away what it holds.
+    :ivar aborted: the connection was disconnected, and its transport is about to drop what it holds.
     :ivar waiting: bytes of output that the transport was not given yet.
     """
 
@@ -26,24 +27,24 @@ class Reader(Hashable, Protocol):
     def waiting(self) -> int: ...
 
     def abort(self, reason: str) -> None:
-        """Disconnect it at once."""
+        """Disconnect the client at once."""
 
 
 class UnreadOutput:
     """
-    :param limit: in bytes.
-    :ivar total: bytes that are held at present.
+    :param limit: bytes that transports may hold for all connections together.
+    :ivar total: bytes that they hold now.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[Reader, int] = {}  # in bytes; whose client has read nothing for longest, first
+        self._held: dict[Reader, int] = {}  # bytes; first the one whose client has read nothing for longest
         self.total = 0
 
     def note(self, connection: Reader, size: int, *, progress: bool) -> None:
-        """The transport holds ``size`` bytes, beside those that wait in the connection.
+        """Note that the transport holds ``size`` bytes, beside those that wait in the connection.
 
-        :param progress: whether the client has read something since the last time.
+        :param progress: whether the client has read anything since the last time.
         """
         if connection.aborted:
             return
@@ -56,7 +57,7 @@ class UnreadOutput:
             self._make_room()
 
     def grew(self, connection: Reader, size: int) -> None:
-        """So many bytes more wait in a connection, which counts if the transport holds something, too."""
+        """Note that ``size`` more bytes wait in a connection; they count if its transport holds some, too."""
         if connection in self._held:
             self._held[connection] += size
             self.total += size
@@ -64,7 +65,7 @@ class UnreadOutput:
                 self._make_room()
 
     def forget(self, connection: Reader) -> None:
-        """The client has read everything, or the transport has thrown it away."""
+        """Count nothing for a connection: its client has read everything, or the transport has dropped it."""
         self.total -= self._held.pop(connection, 0)
 
     def disconnect_largest(self) -> None:
@@ -85,6 +86,6 @@ class UnreadOutput:
             total = self.total
             self.forget(connection)
             connection.abort(
-                f"it does not read: {size:,} bytes wait for it, and {total:,} for all clients together; "
+                f"its client does not read: {size:,} bytes wait for it, and {total:,} for all clients; "
                 "maxUnreadBytes raises the limit"
             )

@@ -15,7 +15,10 @@ CLOCK_MODES = ("running", "frozen")
 
 
 class JumpingClock(Clock):
-    """:param frozen: whether time passes by :meth:`jump` alone."""
+    """A clock that can jump.
+
+    :param frozen: whether time passes by :meth:`jump` alone.
+    """
 
     def __init__(self, *, frozen: bool = False) -> None:
         super().__init__()
@@ -27,7 +30,7 @@ class JumpingClock(Clock):
         return (self._started if self._frozen else trio.current_time()) + self._jumped
 
     def jump(self, seconds: float) -> None:
-        """Let ``seconds`` have passed. Whoever calls this then does what has fallen due."""
+        """Advance the clock. The caller then does what is due."""
         self._jumped += seconds
 
     async def sleep_until(self, deadline: float) -> None:
@@ -43,7 +46,7 @@ class ServerClock:
         self._advance = advance
 
     def now(self) -> float:
-        """Seconds on the server's clock since it was started."""
+        """Return the seconds on the server's clock since it was started."""
         return self._now()
 
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:

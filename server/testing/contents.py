@@ -1,4 +1,4 @@
-"""What is in the tree, as a test writes it down: load it, read it back, compare it."""
+"""The contents of the tree, as a test writes them: load them, read them back, compare them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _by_path(tree: Mapping[str, Any], base: str) -> Flat:
 
 
 def _ancestors(path: str, base: str) -> Iterator[str]:
-    """The paths between ``base`` and ``path``, both left out, from the top."""
+    """Yield the paths between ``base`` and ``path``, without these two, from the top."""
     at = path.find("/", 1)
     while at > 0:
         if at > len(base):
@@ -154,7 +154,8 @@ def kind_of(node: Znode) -> NodeKind:
 
 
 def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """The nested form: data at the leaves; where there are children a dict or, with data, a :class:`Node`.
+    """Bring znodes into the nested form: data at the leaves; where there are children a dict or, with data, a
+    :class:`Node`.
 
     :param nodes: one znode and all below it, parents before children.
     """
@@ -176,7 +177,7 @@ def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
 
 
 def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:
-    """The tree as indented text."""
+    """Show the tree as indented text."""
     lines = []
     for path, node in nodes.items():
         depth = path.count("/") - 1
@@ -207,7 +208,7 @@ def _acl_text(acl: Iterable[ACL]) -> str:
 
 
 def differences(expected: Flat, actual: Mapping[str, Node]) -> list[str]:
-    """What is not as expected, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
+    """Describe what differs, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
     matter too."""
     lines: list[tuple[str, str]] = []
     for path, node in actual.items():
@@ -247,26 +248,26 @@ def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
 
 @attrs.define(eq=False)
 class _Loader:
-    """Stands in for a connection: whatever is loaded passes the same checks as a client's request."""
+    """A connection for loading, so that what is loaded passes the same checks as a client's request."""
 
     session_id: int
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
     close_expected: bool = False
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
-        """It watches nothing."""
+        """Do nothing: it watches nothing."""
 
     def abort(self, reason: str) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no connection to end."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         return False
 
     def fail(self) -> None:
-        """Nor because of an exception."""
+        """Do nothing, likewise."""
 
 
-def load(engine: Engine, nodes: Flat, now: float) -> None:
+def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
 
     All of them in one transaction, but for ephemerals, which take one for each owner. If one cannot be had,
@@ -306,7 +307,7 @@ def _step(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
     return MultiOp(op, CreateRequest(path, node.data, node.acl, mode))
 
 
-def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: float) -> None:
+def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: int) -> None:
     frame = bytes(8) + encode_multi(steps.values())
     _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
     if err:

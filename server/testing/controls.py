@@ -1,4 +1,4 @@
-"""What a test can do to its server: one class, whose methods may be called from any thread.
+"""The controls of a server in a test: one class, whose methods may be called from any thread.
 
 Each control is called in the server's thread. It first lets the server handle what has reached it, and
 returns when its effects have been sent: so it comes after everything that a client had sent before it, and
@@ -60,7 +60,7 @@ class Running:
         return self.service.engine
 
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        """Enter in the history what the test does."""
+        """Enter an action of the test in the history."""
         if self.recorder is not None:
             self.recorder.control(text, session, kind)
 
@@ -69,8 +69,9 @@ class Running:
         before = self.engine
         self._restarts += 1
         # Session ids are made of the time, which may not have moved since the last start.
-        epoch = before.wall_clock(now) + self._restarts
-        engine = Engine(self.service.settings, now=now, epoch=epoch)
+        at = self.service.at(now)
+        epoch = before.wall_clock(at) + 1000 * self._restarts
+        engine = Engine(self.service.settings, now=at, epoch=epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
@@ -95,7 +96,7 @@ class Running:
 
 
 def _control(method: Callable[Concatenate[Controls, P], T]) -> Callable[Concatenate[Controls, P], T]:
-    """Make a method a control, as the head of this module says."""
+    """Make a method a control, by the rules at the head of this module."""
 
     @functools.wraps(method)
     def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -134,7 +135,7 @@ class Controls(ABC):
 
     @property
     def host(self) -> str:
-        """The address that clients of this machine connect to."""
+        """The address for clients on this machine."""
         host = self.running.server.address[0]
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
@@ -158,7 +159,7 @@ class Controls(ABC):
 
     @_control
     def sessions(self) -> list[SessionInfo]:
-        """Every live session, the oldest first."""
+        """List the live sessions, the oldest first."""
         return [self._info(session) for session in self.running.engine.sessions]
 
     def _info(self, session: Session) -> SessionInfo:
@@ -178,7 +179,7 @@ class Controls(ABC):
 
     @_control
     def expire(self, session: SessionRef) -> None:
-        """The server ends a session now, as if its time had run out.
+        """End a session now, as if its timeout had passed.
 
         Its ephemerals go in one transaction, watches fire, its connection is closed without a word, and when
         its client reconnects it is told that the session is gone.
@@ -187,13 +188,15 @@ class Controls(ABC):
         """
         found = self._find(session)
         self.running.enter(f"expire 0x{found.id:x}", found.id)
-        self.running.engine.expire(found, self.running.clock.now())
+        self.running.engine.expire(found, self.running.service.at(self.running.clock.now()))
 
     @_control
     def disconnect(self, session: SessionRef) -> None:
-        """Close a session's connection without a word; the session lives on, its watches do not.
+        """Close a session's connection without a reply. The session lives on, its watches do not.
 
-        Does nothing if it is not connected. Raises :class:`UnknownSessionError`.
+        Does nothing if the session is not connected.
+
+        :raises UnknownSessionError: if there is no such session.
         """
         found = self._find(session)
         client = self.running.engine.client_of(found)
@@ -203,7 +206,7 @@ class Controls(ABC):
 
     @_control
     def disconnect_all(self) -> None:
-        """Close every connection without a word; the sessions live on."""
+        """Close every connection without a reply; the sessions live on."""
         self.running.enter("disconnect all")
         self._abort_all("the test has disconnected everybody")
 
@@ -213,20 +216,21 @@ class Controls(ABC):
 
     @_control
     def refuse_connections(self) -> None:
-        """Close every new connection at once. Those that are there stay; see :meth:`disconnect_all`."""
+        """Close every new connection at once. Those that exist stay open; see :meth:`disconnect_all`."""
         self.running.enter("refuse connections")
         self.running.service.refusing = True
 
     @_control
     def accept_connections(self) -> None:
-        """The end of :meth:`refuse_connections`."""
+        """End :meth:`refuse_connections`."""
         self.running.enter("accept connections")
         self.running.service.refusing = False
 
     @_control
     def pause(self, session: SessionRef | None = None) -> None:
-        """Be a server that hangs: connections are accepted and bytes taken, but nothing is handled or
-        answered, no event is sent, and nothing counts as a sign of life.
+        """Hang: accept connections and take bytes, but handle and answer nothing and send no event.
+
+        Nothing that clients send counts as a sign of life.
 
         The clock goes on, so sessions may expire meanwhile.
 
@@ -244,7 +248,7 @@ class Controls(ABC):
 
     @_control
     def resume(self, session: SessionRef | None = None) -> None:
-        """The end of every :meth:`pause`: what has arrived meanwhile is handled now.
+        """End every :meth:`pause`, and handle what has arrived meanwhile.
 
         :param session: let this one client through only. Does nothing if its session is not paused, or over.
         """
@@ -275,7 +279,7 @@ class Controls(ABC):
             for session in engine.sessions:
                 client = engine.client_of(session)
                 if isinstance(client, Connection) and not running.gate.is_paused(client):
-                    engine.sessions.touch(session, due)
+                    engine.sessions.touch(session, running.service.at(due))
             clock.jump(max(0.0, due - clock.now()))
             server.advance(clock.now())
             if due >= until:
@@ -300,7 +304,7 @@ class Controls(ABC):
         seconds: float | None = None,
         required: bool = True,
     ) -> Fault:
-        """Plan what goes wrong with certain requests; a context manager, in force inside its ``with``.
+        """Spoil certain requests; a context manager, in force inside its ``with``.
 
         :param op: the operation, such as ``"create"`` (every kind of create), ``"get_data"``, ``"multi"``; or
             several. None is any but ping.
@@ -385,7 +389,7 @@ class Controls(ABC):
 
     @_control
     def held(self) -> list[HeldMessage]:
-        """The messages that are held now, the oldest first."""
+        """List the messages that are held now, the oldest first."""
         return self.running.gate.held()
 
     @_control
@@ -427,7 +431,7 @@ class Controls(ABC):
 
     @_control
     def restart(self, *, keep_data: bool) -> None:
-        """What clients see of a restart: every connection is closed, and the server is there again.
+        """Restart, as clients see it: every connection is closed, and the server is there again.
 
         Pauses and refusals end with it; faults and the history go on.
 
@@ -443,7 +447,7 @@ class Controls(ABC):
         now = running.clock.now()
         if keep_data:
             for session in running.engine.sessions:
-                running.engine.sessions.touch(session, now)
+                running.engine.sessions.touch(session, running.service.at(now))
             running.engine.stats.reset()
         else:
             running.replace_engine(now)
@@ -453,8 +457,8 @@ class Controls(ABC):
 
     @_control
     def leaks(self) -> list[str]:
-        """What clients have left behind: a line for each session that is still there, with its ephemerals
-        and the watches that have not fired. Empty if every client has closed its session."""
+        """Describe the sessions that clients have not closed: a line for each, with its ephemerals and the
+        watches that have not fired."""
         lines = []
         for session in self.sessions():
             state = "is still connected" if session.connected else "was never closed"
@@ -479,7 +483,7 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.clock.now())
+        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -526,17 +530,17 @@ class Controls(ABC):
             raise AssertionError("\n".join([head, *(f"  {line}" for line in lines)]))
 
     def format_tree(self) -> str:
-        """The tree as indented text."""
+        """Show the tree as indented text."""
         return contents.format_tree(self._nodes())
 
     @_control
     def snapshot(self) -> Snapshot:
-        """The whole tree as it is now."""
+        """Take a copy of the whole tree."""
         return Snapshot.of(self.running.engine)
 
     @_control
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring back a tree: of this server or of another.
+        """Bring back a copy of a tree, of this server or of another.
 
         It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
         stay, and ephemerals of those that are over do not come back.
@@ -556,7 +560,7 @@ class Controls(ABC):
         path: str | None = None,
         since: float = 0.0,
     ) -> list[Entry]:
-        """What has happened, the oldest first; empty with ``record=False``. All conditions must hold.
+        """List what has happened, the oldest first; empty with ``record=False``. All conditions must be met.
 
         :param session: a session that need not be alive any more.
         :param kind: one or several kinds; see :class:`.history.Entry`.
@@ -586,7 +590,7 @@ class Controls(ABC):
 
     @_control
     def note(self, text: str) -> None:
-        """Write a line into the history, to find one's place in the timeline."""
+        """Write a line into the history, as a mark in the timeline."""
         self.running.enter(text, kind="note")
 
     @_control
@@ -599,7 +603,7 @@ class Controls(ABC):
         limit: int | None = None,
         since: float = 0.0,
     ) -> str:
-        """The history as text, one column for each session.
+        """Show the history as text, one column for each session.
 
         :param sessions: those that get a column; all by default.
         :param pings: whether pings are shown.

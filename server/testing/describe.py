@@ -37,14 +37,17 @@ _EVENTS = {
 
 @attrs.frozen
 class Described:
-    """:ivar path: the znode concerned, if it is one."""
+    """A message in words.
+
+    :ivar path: the znode concerned, if it is one.
+    """
 
     text: str
     path: str | None = None
 
 
 def data_text(data: bytes | None) -> str:
-    """A znode's data, short enough for a line."""
+    """Show a znode's data, short enough for a line."""
     if data is None:
         return "null"
     try:
@@ -57,12 +60,12 @@ def data_text(data: bytes | None) -> str:
 
 
 def error_name(err: int) -> str:
-    """The name of an error code's exception."""
+    """Return the name of the exception for an error code."""
     return type(error_for(err)).__name__ if err else "ok"
 
 
 def describe_request(op: int, frame: bytes) -> Described:
-    """``frame`` begins with the request's header."""
+    """Describe a request; ``frame`` begins with its header."""
     if op in (OpCode.MULTI, OpCode.MULTI_READ):
         return _describe_multi(op, frame)
     request = decode(op, frame)
@@ -116,13 +119,13 @@ def _describe_multi(op: int, frame: bytes) -> Described:
 
 
 def some(words: Sequence[str]) -> str:
-    """The first few of them."""
+    """Show the first few of some names."""
     shown = ", ".join(words[:_NAMES])
     return f"[{shown}]" if len(words) <= _NAMES else f"[{shown}, and {len(words) - _NAMES} more]"
 
 
 def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> str:
-    """What a request was answered."""
+    """Describe the reply to a request."""
     if err:
         return error_name(err)
     try:

@@ -33,7 +33,7 @@ class EmbeddedServer(Controls):
 
     Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
     they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
-    :class:`ServerDied` if it came to grief. What each of them does is told at :class:`.controls.Controls`.
+    :class:`ServerDied` if its thread has ended with an error.
 
     In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.
 
@@ -74,12 +74,12 @@ class EmbeddedServer(Controls):
     # --- its life ----------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start it; returns when clients can connect.
+        """Start the server; returns when clients can connect.
 
         A server that was stopped starts empty, and with a port of the kernel's choosing again.
 
         :raises RuntimeError: if it runs.
-        :raises OSError: if the address cannot be had.
+        :raises OSError: if the address cannot be bound.
         """
         if self._thread is not None and not self._is_forked:
             raise RuntimeError("the server runs already")
@@ -97,8 +97,9 @@ class EmbeddedServer(Controls):
         return self
 
     def stop(self) -> None:
-        """Stop it: every connection is closed, its thread has ended. Does nothing if it does not run, nor in
-        a fork of the process in which it runs.
+        """Stop the server: close every connection and end its thread.
+
+        Does nothing if it does not run, nor in a fork of the process in which it runs.
 
         :raises ServerDied: if it had died.
         """
@@ -171,7 +172,7 @@ class EmbeddedServer(Controls):
             else:
                 future.set_result(result)
 
-        if self.running and threading.get_ident() == self._ident:
+        if self._parts is not None and threading.get_ident() == self._ident:
             return function(*arguments)
         with self._lock:
             token = self._token
@@ -189,7 +190,7 @@ class EmbeddedServer(Controls):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether the server's thread is that of another process, of which this one is a copy."""
+        """Whether this process is a fork of the one in which the server runs."""
         return self._process not in (0, os.getpid())
 
     @property
@@ -200,7 +201,7 @@ class EmbeddedServer(Controls):
         return parts
 
     def _why(self) -> ServerStopped | ServerDied:
-        """Why it does not run."""
+        """Explain why the server does not run."""
         thread = self._thread
         if self._ending and thread is not None and thread is not threading.current_thread():
             thread.join()  # only its end tells

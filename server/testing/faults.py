@@ -1,4 +1,4 @@
-"""Faults: what goes wrong with exactly one request.
+"""Faults: exactly one request goes wrong.
 
 A fault stands before the engine and acts on the requests that it matches. The engine itself is never told a
 lie: "applied, reply lost" is a request that was applied, on a connection that then ended.
@@ -127,7 +127,7 @@ class Fault:
             raise TimeoutError(self._explain())
 
     def describe(self, result: str = "") -> str:
-        """What it does to a request, in words.
+        """Describe what it does to a request.
 
         :param result: what the request was, or would have been, answered.
         """
@@ -148,7 +148,7 @@ class Fault:
     # --- in the server's thread --------------------------------------------------------------------------
 
     def count(self, session: int, op: int, frame: bytes) -> bool:
-        """Take note of a request of this session; True if it is to be spoiled."""
+        """Count a request of this session; True if it is to be spoiled."""
         if not self._selection.has_request(session, op, frame):
             if op != PING:
                 self._others[" ".join([name_of(op), *paths_in(op, frame)[:1]])] += 1

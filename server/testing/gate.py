@@ -83,7 +83,7 @@ class HeldMessage:
 
 @attrs.define(eq=False)
 class _Hold:
-    """What is to be held.
+    """One call of ``hold``.
 
     :ivar seconds: for how long each message is held; None for until it is released.
     :ivar left: how many more messages are held; None for no limit.
@@ -112,7 +112,7 @@ class _Held:
 
 @attrs.frozen(eq=False)
 class _Released:
-    """A request that goes on.
+    """A request that goes on after it was held or delayed.
 
     :ivar frame: kept, so that no other request has its id() meanwhile.
     :ivar spoiled: whether a fault has seen it already.
@@ -124,7 +124,8 @@ class _Released:
 
 
 class MessageGate(Gate):
-    """
+    """The gate of one server, by the rules above.
+
     :param now: the server's clock, in seconds.
     :param schedule: calls something at a time of that clock.
     :param settle: sends what waits on all connections.
@@ -227,15 +228,18 @@ class MessageGate(Gate):
         return False
 
     def _put_back(self, connection: Connection, frame: bytes, now: float, *, spoiled: bool = False) -> None:
-        """:param spoiled: whether a fault has seen the request already."""
+        """Give a request back to its connection.
+
+        :param spoiled: whether a fault has seen the request already.
+        """
         ahead = sum(id(waiting) in self._released for waiting in connection.frames)
         self._released[id(frame)] = _Released(frame, connection, spoiled)
         connection.put_back(frame, ahead, now)
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
-        if self._faults and not (released and released.spoiled):
-            # all of them count it, and the first that is due has it
+        if self._faults and (released is None or not released.spoiled):
+            # Each fault counts the request; the first that is due spoils it
             due = [fault for fault in self._faults if fault.count(connection.session_id, op, frame)]
             if due:
                 self.settle(connection)
@@ -246,7 +250,7 @@ class MessageGate(Gate):
         recorder = self._recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         try:
-            result = connection.engine.handle(connection, op, frame, now)
+            result = connection.engine.handle(connection, op, frame, self._service.at(now))
         except UnknownOperation:
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
@@ -258,7 +262,10 @@ class MessageGate(Gate):
         return result
 
     def _hold_reply(self, connection: Connection, op: int, frame: bytes, kept: Kept, result: Result) -> None:
-        """:raises Withheld: if the reply is held."""
+        """Hold a reply, if it meets a hold or comes behind another one.
+
+        :raises Withheld: if the reply is held.
+        """
         session = connection.session_id
         hold = self._hold_of("reply", lambda hold: hold.selection.has_request(session, op, frame))
         if hold is None and (op == PING or not self._queues[connection, "reply"]):
@@ -336,7 +343,7 @@ class MessageGate(Gate):
         return list(self._holds)
 
     def held(self) -> list[HeldMessage]:
-        """All messages that are held, the oldest first."""
+        """List all messages that are held, the oldest first."""
         return [held.message for held in self._held.values()]
 
     def release(self, numbers: Sequence[int]) -> None:
@@ -376,7 +383,7 @@ class MessageGate(Gate):
                 raise ValueError(f"no message {number} is held; there are: {sorted(self._held) or 'none'}")
 
     def _hold_of(self, kind: MessageKind, wanted: Callable[[_Hold], bool]) -> _Hold | None:
-        """The first hold that a message meets."""
+        """Find the first hold that a message meets."""
         for hold in self._holds.values():
             if hold.kind == kind and hold.left != 0 and wanted(hold):
                 if hold.left is not None:
@@ -464,7 +471,7 @@ class MessageGate(Gate):
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
         if fault.when == "after":
-            result = engine.handle(connection, op, frame, now)
+            result = engine.handle(connection, op, frame, self._service.at(now))
             self._note(fault, connection, op, frame, result)
             if fault.action == "delay":
                 self._reply_late(fault, connection, op, frame, kept, now, result)
@@ -495,7 +502,10 @@ class MessageGate(Gate):
         now: float,
         result: Result,
     ) -> None:
-        """:raises Withheld: always."""
+        """Send a reply after the seconds of a fault.
+
+        :raises Withheld: always.
+        """
         connection.send(reply_frame(_HEADER(frame)[0], *result))  # at once: later events come behind it
 
         def tell(until: float) -> None:
@@ -533,7 +543,7 @@ class MessageGate(Gate):
     # --- freezing ----------------------------------------------------------------------------------------
 
     def freeze(self, connection: Connection, why: object) -> None:
-        """Have a connection hear and say nothing until :meth:`thaw` for the same reason."""
+        """Let a connection hear and say nothing until :meth:`thaw` for the same reason."""
         reasons = self._frozen.setdefault(connection, [])
         if not reasons:
             connection.freeze()
@@ -583,6 +593,6 @@ class MessageGate(Gate):
         return any(isinstance(why, int) for why in self._frozen.get(connection, ()))
 
     def settle(self, connection: Connection) -> None:
-        """Send what a connection has said so far, whatever becomes of it."""
+        """Send the output of a connection so far, so that the client gets it even if it is aborted."""
         connection.wake()
         self._settle()

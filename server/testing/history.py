@@ -71,7 +71,8 @@ class Entry:
 
 
 class Recorder:
-    """
+    """Keeps what happens as it came, and puts it into words when asked.
+
     :param limit: how many entries are kept; the oldest go first.
     """
 
@@ -87,7 +88,7 @@ class Recorder:
         self.attach(service.engine)
 
     def attach(self, engine: Engine) -> None:
-        """Listen to an engine: at the start, and when a restart has brought a new one."""
+        """Record the transactions of an engine: at the start, and after a restart has made a new one."""
         engine.on_txn = self._transaction
 
     # --- recording ---------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ class Recorder:
             self._add("connection", connection.session_id, number, f"{who}disconnected: {reason}")
 
     def _transaction(self, txn: Txn) -> None:
-        """Requests are recorded as such; here it is about what sessions and the server itself do."""
+        """Record what sessions and the server itself do; requests are recorded as such."""
         effect = txn.effect
         if isinstance(effect, CreateSession):
             self.sessions[txn.session] = None
@@ -177,7 +178,7 @@ class Recorder:
     # --- reading -----------------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[Entry]:
-        """Everything that is kept, the oldest first."""
+        """Yield everything that is kept, the oldest first."""
         for kind, now, session, number, *rest in self._entries:
             time = now - self._started
             common: dict[str, Any] = {"time": time, "session": session, "connection": number, "kind": kind}

@@ -41,7 +41,7 @@ class LocalServer(Controls):
         return function(*arguments)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """A client's end of a new connection, without a socket."""
+        """Connect without a socket; returns the client's end."""
         self._memory_ports += 1
         running = self._running
         peer = (_MEMORY_HOST, self._memory_ports)
@@ -68,7 +68,7 @@ def open_server(
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
-    :raises OSError: on entering, if the address cannot be had.
+    :raises OSError: on entering, if the address cannot be bound.
     """
     return Launch(clock, record, history_limit, settings).open()
 
@@ -79,7 +79,7 @@ def _as_settings(given: Mapping[str, Any]) -> Settings:
 
 @attrs.frozen
 class Launch:
-    """How a server is to be started."""
+    """What a server is started with."""
 
     clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
     record: bool
@@ -88,7 +88,10 @@ class Launch:
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
-        """:param ended: called at once when the server has closed its sockets, for whatever reason."""
+        """Run the server inside the ``async with``.
+
+        :param ended: called at once when the server has closed its sockets, for whatever reason.
+        """
 
         async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
             try:

@@ -17,7 +17,8 @@ _RECEIVE = 64 * 1024  # bytes
 
 
 class MemoryStream(trio.abc.HalfCloseableStream):
-    """
+    """One client's end.
+
     :param settle_others: sends what waits on other connections.
     """
 
@@ -40,7 +41,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._news.set()
 
     def settle(self) -> None:
-        """Count the output so far as sent: whatever becomes of the connection, the client will get it."""
+        """Take the output so far: the client gets it even if the connection is aborted."""
         if self.connection is not None:
             self._inbox += self.connection.data_to_send()
 
@@ -56,7 +57,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._news.set()  # the connection calls nobody for what it answers at once
 
     def pump(self) -> None:
-        """Have handled what was sent, as far as the connection allows."""
+        """Let the connection handle what was sent, as far as it may read."""
         connection = self.connection
         while connection is not None and not connection.close_expected:
             try:

@@ -23,12 +23,12 @@ ALL_BUT_PING = CLIENTS - {PING}
 
 
 def name_of(op: int) -> str:
-    """The word for an op code; all creates are ``create``."""
+    """Return the word for an op code; all creates are ``create``."""
     return _NAMES.get(op) or (OpCode(op).name.lower() if op in list(OpCode) else f"op {op}")
 
 
 def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
-    """The op codes meant by one or several words; None is everything but pings.
+    """Return the op codes meant by one or several words; None is everything but pings.
 
     Underscores and capitals do not matter. Raises :class:`ValueError` for a word that is no operation.
     """
@@ -39,7 +39,7 @@ def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
 
 
 def operation_name(word: str) -> str:
-    """The name of an operation as it is written in this package."""
+    """Return the name of an operation as this package writes it."""
     key = word.replace("_", "").lower()
     if key in _BY_WORD:
         return _BY_WORD[key]
@@ -52,7 +52,7 @@ def operation_name(word: str) -> str:
 
 
 def decode(op: int, frame: bytes) -> Record | None:
-    """The record of a request, which begins behind its header; None if it has none or is malformed."""
+    """Read the record of a request behind its header; None if it has none or is malformed."""
     cls = OpCode(op).request if op in CLIENTS else None
     try:
         return cls.read(frame, 8)[0] if cls else None
@@ -61,7 +61,7 @@ def decode(op: int, frame: bytes) -> Record | None:
 
 
 def paths_in(op: int, frame: bytes) -> list[str]:
-    """The paths that a request names: none, one, or those inside a multi or a setWatches."""
+    """List the paths that a request names: none, one, or those inside a multi or a setWatches."""
     if op in (OpCode.MULTI, OpCode.MULTI_READ):
         try:
             found = [getattr(item.request, "path", None) for item in decode_multi(frame, 8)]

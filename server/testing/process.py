@@ -1,4 +1,4 @@
-"""The command as a process of its own, for tests that want a server outside of theirs."""
+"""The command as a subprocess, for tests that need a server outside of their own process."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class ProcessServer:
         return self._process.pid
 
     def log(self) -> str:
-        """What it has written to its standard error."""
+        """Return what the server has written to its standard error."""
         if self._log is None:
             return ""
         self._log.seek(0)
         return self._log.read()
 
     def start(self) -> Self:
-        """Start it; returns when clients can connect.
+        """Start the server; returns when clients can connect.
 
         :raises RuntimeError: with its output, if it ends instead, or is not ready in time.
         """

@@ -8,7 +8,7 @@ import attrs
 
 
 class UnknownSessionError(LookupError):
-    """There is no such session: it never was, or is over."""
+    """There is no such session: it never existed, or is over."""
 
 
 @attrs.frozen
@@ -39,7 +39,11 @@ with kazoo's ``client_id``."""
 
 
 def session_id_of(session: SessionRef) -> int:
-    """Raises :class:`TypeError` for what is no session, :class:`UnknownSessionError` for a client without."""
+    """Return the id of a session.
+
+    :raises TypeError: for an object that names no session.
+    :raises UnknownSessionError: for a client that has no session.
+    """
     if isinstance(session, SessionInfo):
         return session.id
     if isinstance(session, int) and not isinstance(session, bool):

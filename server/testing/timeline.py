@@ -1,4 +1,4 @@
-"""The history as text: one column a session, time downwards. It is what a failing test should show."""
+"""The history as text: one column a session, time downwards. A failing test shows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _SESSION = re.compile(r"\b0x[0-9a-f]+\b")
 
 @attrs.define
 class _Line:
-    """:ivar session: whose column it is in; None for the whole width."""
+    """One line before it is drawn.
+
+    :ivar session: whose column the line is in; None for the whole width.
+    """
 
     time: float
     zxid: int
@@ -120,7 +123,7 @@ def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
 
 
 def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
-    """Whether the line before or after says the same."""
+    """Whether the line before or after the entry says the same."""
     if entry.kind == "connection":
         return entry.text.startswith(_IMPLIED)
     return entry.op == "close_session" and id(entry) in answers and not answers[id(entry)].err
@@ -132,7 +135,7 @@ _WRITES = frozenset(map(name_of, WRITES))
 
 
 def _answers(entries: Sequence[Entry]) -> dict[int, Entry]:
-    """The replies that can be shown beside their requests, by the id() of the request."""
+    """Find the replies that can be shown beside their requests, by the id() of the request."""
     answers: dict[int, Entry] = {}
     waiting: dict[int, Entry] = {}
     for entry in entries:
@@ -174,7 +177,7 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _shorten(text: str, names: dict[int, str]) -> str:
-    """Sessions go by their letters; of a UUID four digits will do; long names keep beginning and end."""
+    """Write sessions as their letters, cut UUIDs to 4 digits, and long names to their ends."""
 
     def letter(match: re.Match[str]) -> str:
         return names.get(int(match[0], 16), match[0])

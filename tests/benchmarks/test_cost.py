@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
-from typing import Any
 
 import attrs
 import pytest
@@ -22,13 +19,13 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 
+from ..support.counting import count_calls, count_instructions
 from ..support.requests import set_op
 from ..support.world import Peer, World
 
 MARGIN = 1.10
 DATA = b"x" * 100
 BATCH = 30  # less than what a connection handles in one turn
-
 GET = wire.request(OpCode.GET_DATA, r.GetDataRequest("/node", False), 1)
 SET = wire.request(OpCode.SET_DATA, r.SetDataRequest("/node", DATA, -1), 1)
 CREATE = wire.request(OpCode.CREATE, r.CreateRequest("/new", DATA, r.OPEN_ACL, 0), 1)
@@ -51,17 +48,14 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(7, {(3, 11): 354, (3, 12): 344, (3, 13): 334}),
-    ("get", "in a batch"): Cost(5.3, {(3, 11): 301, (3, 12): 278, (3, 13): 266}),
-    ("set", "alone"): Cost(7, {(3, 11): 523, (3, 12): 506, (3, 13): 490}),
+    ("get", "alone"): Cost(7, {(3, 11): 335, (3, 12): 344, (3, 13): 334}),
+    ("get", "in a batch"): Cost(5.3, {(3, 11): 296, (3, 12): 278, (3, 13): 266}),
+    ("set", "alone"): Cost(7, {(3, 11): 516, (3, 12): 506, (3, 13): 490}),
     ("set", "in a batch"): Cost(5.3, {(3, 11): 471, (3, 12): 441, (3, 13): 423}),
-    ("create + delete", "alone"): Cost(17, {(3, 11): 1155, (3, 12): 1103, (3, 13): 1064}),
+    ("create + delete", "alone"): Cost(17, {(3, 11): 1127, (3, 12): 1103, (3, 13): 1064}),
     ("create + delete", "in a batch"): Cost(13.7, {(3, 11): 1057, (3, 12): 989, (3, 13): 944}),
     ("multi of ten sets", "alone"): Cost(43, {(3, 11): 3637, (3, 12): 3447, (3, 13): 3304}),
 }
-
-# Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
-_INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 
 @pytest.fixture(autouse=True)
@@ -93,70 +87,6 @@ def deliveries(cycle: list[bytes], manner: str) -> tuple[list[bytes], int]:
     return (
         (cycle, 1) if manner == "alone" else ([b"".join(cycle * (BATCH // len(cycle)))], BATCH // len(cycle))
     )
-
-
-def count_calls(action: Callable[[], object]) -> int:
-    count = 0
-
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
-        if event == "call" and frame.f_code.co_name not in _INLINED:
-            count += 1
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        action()
-    finally:
-        sys.setprofile(before)
-    return count - 1  # the action itself
-
-
-def count_instructions(action: Callable[[], object]) -> int:
-    return _count_by_monitoring(action) if sys.version_info >= (3, 12) else _count_by_tracing(action)
-
-
-def _count_by_tracing(action: Callable[[], object]) -> int:
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        if event == "opcode":
-            count += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-    return count
-
-
-def _count_by_monitoring(action: Callable[[], object]) -> int:
-    count = 0
-    here = threading.get_ident()
-
-    def instruction(code: CodeType, offset: int) -> None:
-        nonlocal count
-        if threading.get_ident() == here:  # an earlier test may have left a thread
-            count += 1
-
-    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
-    tool, events = 4, monitoring.events  # one of the numbers that are nobody's by convention
-    monitoring.use_tool_id(tool, "cost")
-    monitoring.register_callback(tool, events.INSTRUCTION, instruction)
-    monitoring.set_events(tool, events.INSTRUCTION)
-    try:
-        action()
-    finally:
-        monitoring.set_events(tool, events.NO_EVENTS)
-        monitoring.register_callback(tool, events.INSTRUCTION, None)
-        monitoring.free_tool_id(tool)
-    return count
 
 
 def check(what: str, kind: str, found: float, expected: float) -> None:

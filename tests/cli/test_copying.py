@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 
 from pyzk.cli import pipeline, walking
 from pyzk.cli.status import Status
+from pyzk.cli.verbs import copying
 from pyzk.client import ACL, Id
 from pyzk.server.testing import EmbeddedServer, Node
 
@@ -56,6 +57,14 @@ def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServe
     assert pyzk("diff", "--no-acl", "/app", "/copy").status == 0
     assert pyzk("dump", "/app").status == Status.FORBIDDEN
     assert "acl" not in pyzk("dump", "--no-acl", "/app").out
+
+
+def test_without_its_acl_a_copy_leaves_those_that_are_there(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"a": b"1", "b": b"2"})
+    pyzk("acl", "/b", "world:anyone:cdrw")
+    assert pyzk("cp", "--no-acl", "--overwrite", "/a", "/b").status == 0
+    assert pyzk("acl", "/b").out == "world:anyone:cdrw\n"
+    assert pyzk("get", "/b").out == "1\n"
 
 
 def test_cp_between_servers(ann: None, pyzk: Run, server: EmbeddedServer, other: EmbeddedServer) -> None:
@@ -119,6 +128,22 @@ def test_big_trees(
     server.load({f"/a/{i}/{j}": bytes(j * 40) for i in range(10) for j in range(40)})
     assert pyzk("cp", "/a", f"{other.hosts}/a").status == 0
     assert other.dump() == server.dump()
+
+
+def test_progress_is_shown_at_a_terminal(
+    pyzk: Run, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(copying, "_SHOW_EVERY", -1)
+    server.load({f"/a/{n}": b"12" for n in range(10)})
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert pyzk("cp", "/a", "/b").out == "11 znodes, 20 B\n"
+    assert terminal.getvalue().startswith("\r1 of 11 znodes, 0 B\x1b[K\r2 of 11 znodes, 2 B\x1b[K")
+    assert terminal.getvalue().endswith("\r\x1b[K"), "it is wiped out at the end"
 
 
 def test_diff(pyzk: Run, server: EmbeddedServer) -> None:
@@ -190,6 +215,10 @@ def test_load_creates_containers_and_ttl_znodes(pyzk: Run, server: EmbeddedServe
         ('{"path": "/x"}', "line 2: no 'data'"),
         ('{"path": "/x", "hex": "0"}', "line 2: "),
         ('{"path": "/x", "data": "", "kind": "odd"}', "line 2: there is no kind 'odd'"),
+        ('{"path": "/x", "data": 5}', "line 2: data is text or null, not 5"),
+        ('{"path": "/x", "data": "", "kind": "ttl", "ttl": Infinity}', "line 2: "),
+        ('{"path": "/x", "data": "", "kind": "ttl"}', "line 2: no 'ttl'"),
+        ("[" * 100_000, "line 2: "),
         (
             '{"path": "/x", "data": "", "acl": [{"perms": "z", "scheme": "", "id": ""}]}',
             "'z' are no permissions",

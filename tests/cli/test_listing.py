@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 import trio
@@ -133,6 +134,28 @@ async def test_what_goes_during_a_walk_is_left_out(
                 if found.path == "/a":
                     await zk.delete("/a/b", recursive=True)
         assert seen == ["/a", "/a/d"]
+
+
+async def test_memory_is_bounded_whatever_a_tree_holds(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 MB of data pass through 1 MB."""
+    monkeypatch.setattr(walking, "BYTES_AHEAD", 100_000)
+    monkeypatch.setattr(walking, "AHEAD", 20)
+    for n in range(10):
+        server.load({f"/a/{n}/{m}": bytes(20_000) for m in range(100)})
+    async with connect(server.hosts) as zk:
+        tracemalloc.start()
+        try:
+            async with Walker(zk).read("/a") as znodes:
+                size = 0
+                async for znode in znodes:
+                    size += len(znode.data or b"")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert size == 20_000_000
+    assert peak < 5_000_000
 
 
 async def test_a_walk_is_pipelined(server: EmbeddedServer) -> None:

@@ -29,8 +29,11 @@ def test_what_cannot_be_read_as_text_is_shown_as_hex(pyzk: Run) -> None:
     assert pyzk("get", "/a", "--json").out == '{"path": "/a", "hex": "00ff41", "version": 0}\n'
     pyzk("create", "/b", "text")
     assert pyzk("get", "/b", "--hex").out == f"00000000  {'74 65 78 74':<47}  text\n"
-    pyzk("create", "/escape", "--hex", "1b5b324a")
-    assert "\x1b" not in pyzk("get", "/escape").out
+    for name, data in (("escape", "\x1b[2J"), ("hidden", "bad\rgood"), ("turned", "\u202etxt")):
+        pyzk("create", f"/{name}", data)
+        assert pyzk("get", f"/{name}").out.startswith("00000000  ")
+    pyzk("create", "/lines", "one\r\ntwo\tthree\n")
+    assert pyzk("get", "/lines").out == "one\r\ntwo\tthree\n"
 
 
 def test_raw_data_comes_as_it_is(pyzk: Run, server: EmbeddedServer) -> None:
@@ -70,6 +73,7 @@ def test_versions_are_checked(pyzk: Run) -> None:
     assert pyzk("rm", "/a", "--version", "7").err == (
         "pyzk: /a: it has another version: somebody has changed it; look again\n"
     )
+    assert pyzk("rm", "-r", "/a", "--version", "0").status == Status.USAGE
     assert pyzk("rm", "/a", "--version", "0").status == 0
 
 

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
 from pyzk.client.batch import Multi, MultiRead
-from pyzk.client.operations import (
-    GetEphemerals,
-    client_path,
-    server_path,
-)
+from pyzk.client.operations import GetEphemerals, client_path, server_path
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.multi import MultiResult, decode_multi, encode_results

@@ -12,7 +12,7 @@ from ..support.wire import Reply, WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import Server
-from .test_watches import register, tell
+from .watching import register, tell
 
 # The tree: /old, /old/child, older than the client's last zxid; /new and /old2 changed after it;
 # /gone deleted after it. Lists of set_watches, what is told at once, and what is told after changes.

@@ -12,27 +12,7 @@ from ..support.wire import Event, Reply, WireClient
 from .conftest import Connect
 from .known_differences import differs
 from .servers import Server
-
-CREATED, DELETED, CHANGED, CHILD = 1, 2, 3, 4
-NAMES = {CREATED: "created", DELETED: "deleted", CHANGED: "changed", CHILD: "children"}
-
-
-def register(client: WireClient, kind: str, path: str) -> None:
-    match kind:
-        case "data":
-            client.get(path, watch=True)
-        case "exist":
-            client.exists(path, watch=True)
-        case "child":
-            client.children(path, watch=True)
-        case "child2":
-            client.children2(path, watch=True)
-        case "persistent":
-            client.add_watch(path, 0)
-        case "recursive":
-            client.add_watch(path, 1)
-        case _:
-            raise AssertionError(kind)
+from .watching import register, tell
 
 
 def run(client: WireClient, command: str, top: str) -> None:
@@ -52,11 +32,6 @@ def run(client: WireClient, command: str, top: str) -> None:
         case _:
             raise AssertionError(command)
     assert reply.err == 0, command
-
-
-def tell(events: list[Event], top: str) -> str:
-    """Events as text, the way the tables below write them."""
-    return ", ".join(f"{NAMES[event.type]} {(event.path or '').removeprefix(top) or '/'}" for event in events)
 
 
 # The tree: /q, /q/p, /q/p/c. Each row: what one connection watches; what another one does; what the first

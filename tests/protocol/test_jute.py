@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+import textwrap
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyzk.protocol import jute
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import (
     Boolean,
@@ -22,6 +24,7 @@ from pyzk.protocol.jute import (
     encode_text,
     fields_of,
     fields_reader,
+    generated,
     record,
 )
 
@@ -63,6 +66,19 @@ def instances(cls: Any) -> st.SearchStrategy[Any]:
 
 few = settings(max_examples=settings().max_examples // 5)
 """For what is repeated with each of some fifty records."""
+
+
+@pytest.mark.parametrize("cls", [r.ExistsRequest, r.GetChildrenResponse])
+def test_the_documentation_shows_what_is_generated(cls: type[Record]) -> None:
+    source = generated(cls)
+    print(source)
+    assert textwrap.indent(source, "    ") in (jute.__doc__ or "")
+
+
+@pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
+def test_what_is_generated_can_be_compiled(cls: type[Record]) -> None:
+    compile(generated(cls), cls.__name__, "exec")
+
 
 # --- what holds of all records -----------------------------------------------------------------------------
 

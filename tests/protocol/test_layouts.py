@@ -407,6 +407,19 @@ def test_a_lease_by_the_clock_says_who_and_until_when() -> None:
     )
 
 
+@pytest.mark.parametrize("data", [b"", None, b"{", b"[]", b"{}", b"[" * 100_000, b"\xff"])
+def test_a_lease_by_the_clock_may_hold_anything(data: bytes | None) -> None:
+    found = recognise("/l", {"/l": Directory({"lease_holder": Child(stat(0), data)})})
+    assert found is not None
+    assert found.remarks == ()
+
+
+def test_a_number_of_any_length_is_not_read() -> None:
+    assert recognise("/s", {"/s": Directory({}, b"9" * 10_000), "/s-__lock__": Directory({})}) == Layout(
+        Shape.SEMAPHORE, parts=("/s-__lock__",), library=Library.KAZOO
+    )
+
+
 def test_a_foreign_child_of_a_semaphore_is_told() -> None:
     directories = {
         "/s": Directory({"locks": Child(), "leases": Child()}),

@@ -51,12 +51,12 @@ class Round:
 
     def __init__(self, nursery: trio.Nursery, lab: Lab) -> None:
         self.members: list[Member] = []
-        self._nursery = nursery
+        self.nursery = nursery
         self._lab = lab
 
     async def join(self, n: int, zk: ZooKeeper | None = None, path: str = PATH) -> Member:
         """One more, which has had the time to come as far as it can."""
-        member = Member(self._nursery, DoubleBarrier(zk or await self._lab.client(), path, n))
+        member = Member(self.nursery, DoubleBarrier(zk or await self._lab.client(), path, n))
         self.members.append(member)
         await trio.sleep(1)
         return member
@@ -77,7 +77,7 @@ async def round_(lab: Lab, nursery: trio.Nursery) -> Round:
 
 @pytest.fixture
 def names_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes first has the lowest name, and thus is the one to stay until the last."""
+    """The first member has the lowest name, so it leaves last."""
     numbers: Iterator[int] = itertools.count(1)
     monkeypatch.setattr("pyzk.recipes.double_barrier.uuid.uuid4", lambda: uuid.UUID(int=next(numbers)))
 

@@ -314,7 +314,7 @@ async def test_a_cancelled_member_leaves_nothing(
         session=zk.session.id, when="after", action="delay", seconds=1, times=None, required=False
     )
     with slow:
-        victim = Member(round_._nursery, DoubleBarrier(zk, PATH, 2))
+        victim = Member(round_.nursery, DoubleBarrier(zk, PATH, 2))
         victim.finish()
         await trio.sleep(seconds)
         victim.scope.cancel()

@@ -7,25 +7,19 @@ import io
 import json
 from typing import Any
 
-import trio
-
-from pyzk.cli.main import main
-
-
-def run(*argv: str) -> tuple[int, str]:
-    """Run ``pyzk``, in this process; its exit status and its output."""
-    output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with contextlib.redirect_stdout(output):
-        status = main(argv)
-    output.seek(0)
-    return status, output.read()
+from pyzk.cli.context import Context
+from pyzk.cli.parser import parse
+from pyzk.cli.verbs.locks import locks
 
 
 async def locks_of(hosts: str, path: str = "/") -> dict[str, Any]:
     """What ``pyzk locks --all --json`` says, by path."""
-    status, text = await trio.to_thread.run_sync(run, "--hosts", hosts, "--json", "locks", "--all", path)
-    assert status == 0
-    return {line["path"]: line for line in map(json.loads, text.splitlines())}
+    context = Context(parse(["--hosts", hosts, "--json", "locks", "--all", path]))
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert await locks(context) == 0
+        await context.flush()
+    return {line["path"]: line for line in map(json.loads, output.getvalue().splitlines())}
 
 
 def brief(found: dict[str, Any]) -> str:

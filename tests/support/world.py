@@ -67,7 +67,7 @@ class World:
     @property
     def epoch_ms(self) -> int:
         """The wall-clock time in ms."""
-        return int(self.engine.wall_clock(self.now) * 1000)
+        return self.engine.wall_clock(self.service.at(self.now))
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and whatever falls due in it happen."""

@@ -1,11 +1,11 @@
 """Operations that may take long, and are therefore done in steps.
 
-Everybody waits while one request is processed. An operation that reads or registers very many things is a
-generator: it yields after each bounded piece of work, and returns the body of the reply. The engine goes on
-with it until the turn of its client is over; the rest follows in the client's next turns, before any further
-request of that client. Requests of others are processed in between, so each part of such a reply was true
-when it was read, and the whole need not have been true at any one moment. Apache ZooKeeper, which locks the
-tree for none of these operations either, promises no more. Nothing that writes is done in steps.
+All clients wait while one request is processed. So an operation that reads or registers very many things is
+a generator: it yields after each bounded piece of work, and returns the body of the reply. The engine goes
+on with it until the turn of its client is over. The rest follows in the client's next turns, before any
+further request of that client. Requests of others are processed in between, so each part of such a reply
+was true when it was read, and the whole need not have been true at any one moment. Apache ZooKeeper, which
+locks the tree for none of these operations either, promises no more. Nothing that writes is done in steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from functools import wraps
 from typing import Any, NoReturn, TypeAlias
 
 Steps: TypeAlias = Generator[float, None, bytes]
-"""An operation in progress. It yields how many seconds the next step will take, 0.0 if it is a usual one."""
+"""An operation in progress. It yields the seconds that the next step will take, 0.0 for a usual step (below
+1 ms)."""
 
 
 class Unfinished(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ReconfigDisabledError, UnimplementedError
@@ -13,12 +12,11 @@ from ....protocol.records import (
     SyncResponse,
     WhoAmIResponse,
 )
+from ...logger import logger
 from ..acl import user_of
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
-
-logger = logging.getLogger("pyzk.server")
 
 
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 
-import attrs
 import pytest
 import trio
 from hypothesis import given
@@ -13,46 +12,24 @@ from trio.testing import MockClock
 
 from pyzk.client import SessionState, UnimplementedError, ZooKeeper, ZooKeeperError
 from pyzk.recipes.caches.cache import Cache
-from pyzk.recipes.caches.events import CachedNode, CacheEvents, CacheEventType
+from pyzk.recipes.caches.events import CacheEventType
 
 from ...support.lab import Lab, open_lab
+from .replay import Replay
 
 pytestmark = pytest.mark.row("I-14")
-
 ROOT = "/r"
 PATHS = [ROOT, "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/k", "/other"]
 FAULTS = ["cut off", "let through", "disconnect", "expire", "restart", "empty"]
-
 writes = st.tuples(st.sampled_from(["create", "set", "delete", "replace"]), st.sampled_from(PATHS))
 faults = st.sampled_from(FAULTS).map(lambda fault: (fault, ""))
+
+
 # 0 is no time at all: what comes next finds the client busy with what came before.
 pauses = st.sampled_from([0.0, 0.0, 0.05, 1.0, 5.0, 30.0])
+
+
 steps = st.lists(st.tuples(st.one_of(writes, writes, faults), pauses), max_size=40)
-
-
-@attrs.define
-class Replay:
-    """What somebody knows who hears the events only."""
-
-    emptied: bool
-    nodes: dict[str, CachedNode] = attrs.Factory(dict)
-    highest: dict[str, int] = attrs.Factory(dict)
-    state: CacheEventType | None = None
-
-    async def follow(self, events: CacheEvents) -> None:
-        async for event in events:
-            if event.type in (CacheEventType.SYNCED, CacheEventType.SUSPENDED):
-                self.state = event.type
-                continue
-            assert self.nodes.pop(event.path, None) is event.old
-            if event.new is None:
-                assert event.type is CacheEventType.REMOVED
-                continue
-            assert (event.type is CacheEventType.ADDED) == (event.old is None)
-            self.nodes[event.path] = event.new
-            zxid = event.new.stat.mzxid
-            assert self.emptied or zxid > self.highest.get(event.path, 0)
-            self.highest[event.path] = zxid
 
 
 async def write(zk: ZooKeeper, kind: str, path: str) -> None:

@@ -25,7 +25,7 @@ from pyzk.recipes import Party, watch_children, watch_node
 from pyzk.recipes.caches.cache import Cache, ChildrenCache, NodeCache, TreeCache
 
 from ...support.lab import Lab, open_lab
-from .test_property_cache import Replay
+from .replay import Replay
 
 pytestmark = pytest.mark.row("I-14")
 

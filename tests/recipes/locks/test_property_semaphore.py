@@ -24,7 +24,7 @@ from pyzk.server.core.txn import AnyEffect
 from ...support.lab import SESSION_TIMEOUT, Lab, open_lab
 from ...support.oracle import Oracle
 from ...support.trouble import PAUSES, Trouble
-from .test_semaphore import GATE, LEASES, children
+from .semaphores import GATE, LEASES, children
 
 pytestmark = pytest.mark.row("I-2", "I-3", "I-4", "I-6", "I-8", "I-9", "I-10")
 

@@ -17,7 +17,7 @@ from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout
 
 from ...support.lab import Lab, lose_while_stopped
-from .test_semaphore import GATE, LEASES, both_layouts, children, free
+from .semaphores import GATE, LEASES, both_layouts, children, free
 
 both_times = pytest.mark.parametrize("when", ["before", "after"])
 

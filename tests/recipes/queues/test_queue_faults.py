@@ -315,7 +315,7 @@ async def test_cancelled_while_cut_off(autojump_clock: MockClock, lab: Lab, zk: 
     await prepare(queue)
     await queue.put(b"x")
     with lab.server.fault(op="get_data", when="after", action="disconnect", session=zk.session.id):
-        lab._cut_off.add(lab._numbers[zk])  # from the next connection on
+        lab.refuse(zk)
         with trio.move_on_after(3) as scope:
             await queue.get()
     assert scope.cancelled_caught
@@ -334,7 +334,7 @@ async def test_cancelled_while_the_deletion_has_to_be_repeated(
     await prepare(other)
     await other.put(b"x")
     with lab.server.fault(op="multi", path="/q/*", nth=2, when="before", action="disconnect"):
-        lab._cut_off.add(lab._numbers[zk])  # from the next connection on
+        lab.refuse(zk)
         async with trio.open_nursery() as nursery:
 
             async def let_through() -> None:
@@ -362,7 +362,7 @@ async def test_what_others_do_before_a_lost_reply_is_cleared_up(
     found: list[bytes] = []
     async with trio.open_nursery() as nursery:
         with lab.server.fault(op="multi", path="/q/*", nth=2, when=when, action="disconnect"):
-            lab._cut_off.add(lab._numbers[zk])  # from the next connection on
+            lab.refuse(zk)
             await waiter(queue, nursery, found)
         if when == "before":
             await other.zk.delete("/q.claims/qn-0000000000")
@@ -382,7 +382,7 @@ async def test_cancelled_while_nobody_can_know(autojump_clock: MockClock, lab: L
     await prepare(other)
     await other.put(b"x")
     with lab.server.fault(op="multi", path="/q/*", nth=2, when="after", action="drop_reply"):
-        lab._cut_off.add(lab._numbers[zk])  # from the next connection on
+        lab.refuse(zk)
         with pytest.raises(UndecidedItem) as caught, trio.move_on_after(3):
             await queue.get()
     assert caught.value.item.data == b"x"

@@ -19,7 +19,7 @@ from pyzk.server.core import acl as acl_module
 from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL, user_of
 from pyzk.server.net.service import java_address
 
-from ...benchmarks.test_cost import count_instructions
+from ...support.counting import count_instructions
 from ...support.requests import acl, digest_id
 from ...support.world import World
 

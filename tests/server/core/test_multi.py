@@ -13,8 +13,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import Check, Effect, Multi, Refused, SetData
+from pyzk.server.net.service import milliseconds
 
-from ...benchmarks.test_cost import count_instructions
+from ...support.counting import count_instructions
 from ...support.invariants import check_tree_invariants, snapshot
 from ...support.requests import acl, check_op, children_op, create_op, delete_op, digest_id, get_op, set_op
 from ...support.wire import Reply
@@ -397,13 +398,14 @@ STEPS: dict[str, Callable[[int], MultiOp]] = {
     "set below a quota": lambda i: set_op("/old", b"x" * (10 + i % 2)),
 }
 FAILING = check_op("/none")
+NOW = milliseconds(START)
 
 
 def cost(client: Peer, *steps: MultiOp) -> int:
     """Bytecode instructions of a multi."""
     engine, connection = client.world.engine, client.connection
     frame = bytes(8) + encode_multi(steps)
-    return count_instructions(lambda: engine.handle(connection, OpCode.MULTI, frame, client.world.now))
+    return count_instructions(lambda: engine.handle(connection, OpCode.MULTI, frame, NOW))
 
 
 def populated(znodes: int) -> Peer:
@@ -439,7 +441,7 @@ def test_closing_a_session_costs_what_its_ephemerals_cost() -> None:
         engine, connection = client.world.engine, client.connection
         costs.append(
             count_instructions(
-                lambda: engine.handle(connection, OpCode.CLOSE_SESSION, bytes(8), client.world.now)  # noqa: B023
+                lambda: engine.handle(connection, OpCode.CLOSE_SESSION, bytes(8), NOW)  # noqa: B023
             )
             / count
         )
@@ -456,6 +458,8 @@ def test_reads_of_a_znode_with_a_long_acl_cost_as_much_as_others(client: Peer) -
     for path in ("/short", "/guarded"):
         frame = bytes(8) + encode_multi([get_op(path)] * 50)
         for _ in range(2):
-            count = count_instructions(lambda: engine.handle(connection, OpCode.MULTI_READ, frame, START))  # noqa: B023
+            count = count_instructions(
+                lambda: engine.handle(connection, OpCode.MULTI_READ, frame, NOW)  # noqa: B023
+            )
         costs.append(count)
     assert costs[1] < 2 * costs[0]

@@ -16,7 +16,7 @@ from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.core import quota as quota_module
 from pyzk.server.testing.snapshots import Snapshot
 
-from ...benchmarks.test_cost import count_instructions
+from ...support.counting import count_instructions
 from ...support.invariants import check_tree_invariants
 from ...support.requests import create_op, delete_op, set_op
 from ...support.wire import Reply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from pyzk.protocol.constants import EventType
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.reaper import Reaper
+from pyzk.server.core.sessions import NEVER
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Refused
 from pyzk.server.core.znode import CONTAINER_OWNER, ttl_owner
@@ -87,9 +87,9 @@ def test_a_ttl_znode_with_children_stays() -> None:
 
 def test_nothing_is_due_while_there_is_nothing_to_watch_over() -> None:
     bench = Bench()
-    assert bench.reaper.next_deadline() == math.inf
+    assert bench.reaper.next_deadline() == NEVER
     bench.add("/plain", 0)
-    assert bench.reaper.next_deadline() == math.inf
+    assert bench.reaper.next_deadline() == NEVER
     bench.add("/c", CONTAINER_OWNER)
     assert bench.reaper.next_deadline() == INTERVAL
 

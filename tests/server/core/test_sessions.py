@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.core.sessions import SERVER_ID, RandomPool, Session, SessionTracker
+from pyzk.server.core.sessions import NEVER, SERVER_ID, RandomPool, Session, SessionTracker
+from pyzk.server.net.service import milliseconds
 
 TICK = 500
 
@@ -81,7 +81,7 @@ DEADLINES = [
 @pytest.mark.parametrize(("tick", "timeout", "now", "deadline"), DEADLINES)
 def test_deadlines_fall_on_ticks(tick: int, timeout: int, now: int, deadline: int) -> None:
     sessions = tracker(tick)
-    session = sessions.create(timeout, now / 1000)
+    session = sessions.create(timeout, now)
     assert session.deadline == deadline == sessions.next_deadline()
     assert sessions.due(deadline - 1) == []
     assert sessions.due(deadline) == [session]
@@ -98,16 +98,16 @@ def test_expiry_is_never_early_and_at_most_one_tick_late(
 ) -> None:
     # semantics.md section 12.3: more than the timeout, at most a tick more, after the last touch
     sessions = tracker(tick)
-    session = sessions.create(timeout, now)
-    sessions.touch(session, now + later)
+    session = sessions.create(timeout, milliseconds(now))
+    sessions.touch(session, milliseconds(now + later))
     silence = session.deadline - Fraction(now + later) * 1000
     assert timeout < silence <= timeout + tick + Fraction(1, 10**6)
 
 
 def test_all_sessions_of_a_bucket_are_due_together() -> None:
     sessions = tracker()
-    first, second = sessions.create(1000, 0), sessions.create(1400, 0.09)
-    third = sessions.create(1000, 0.5)
+    first, second = sessions.create(1000, 0), sessions.create(1400, 90)
+    third = sessions.create(1000, 500)
     assert sessions.due(1499) == []
     assert sessions.due(1500) == [first, second]
     assert sessions.due(10_000) == [first, second, third]
@@ -122,25 +122,25 @@ def test_a_session_that_is_due_stays_until_it_is_removed() -> None:
     sessions.remove(session)
     assert session.closed
     assert sessions.due(10**6) == []
-    assert (sessions.get(session.id), len(sessions), sessions.next_deadline()) == (None, 0, math.inf)
+    assert (sessions.get(session.id), len(sessions), sessions.next_deadline()) == (None, 0, NEVER)
 
 
 def test_a_touch_moves_the_deadline_and_uses_the_present_timeout() -> None:
     # semantics.md section 12.3: a reconnect may change it, up or down
     sessions = tracker()
     session = sessions.create(1000, 0)
-    sessions.touch(session, 0.7)
+    sessions.touch(session, 700)
     assert (session.deadline, sessions.due(1999), sessions.next_deadline()) == (2000, [], 2000)
     session.timeout = 10_000
-    sessions.touch(session, 0.7)
+    sessions.touch(session, 700)
     assert session.deadline == sessions.next_deadline() == 11_000
     session.timeout = 1000
-    sessions.touch(session, 0.7)
+    sessions.touch(session, 700)
     assert session.deadline == sessions.next_deadline() == 2000
 
 
 def test_an_idle_tracker_has_no_deadline() -> None:
-    assert tracker().next_deadline() == math.inf
+    assert tracker().next_deadline() == NEVER
 
 
 @given(
@@ -156,7 +156,7 @@ def test_buckets_agree_with_the_sessions(steps: list[tuple[str, int, int]]) -> N
     for what, which, pause in steps:
         now += pause
         if what == "create":
-            alive.append(sessions.create(1000 + 700 * which, now / 1000))
+            alive.append(sessions.create(1000 + 700 * which, now))
         elif what == "expire":
             due = sessions.due(now)
             assert due == sorted(due, key=lambda session: session.deadline)
@@ -167,13 +167,13 @@ def test_buckets_agree_with_the_sessions(steps: list[tuple[str, int, int]]) -> N
         elif alive:
             session = alive[which % len(alive)]
             if what == "touch":
-                sessions.touch(session, now / 1000)
+                sessions.touch(session, now)
                 assert session.deadline > now + session.timeout
             else:
                 sessions.remove(session)
                 alive.remove(session)
         assert list(sessions) == alive
-        assert sessions.next_deadline() == min((session.deadline for session in alive), default=math.inf)
+        assert sessions.next_deadline() == min((session.deadline for session in alive), default=NEVER)
         assert sum(len(bucket) for _, bucket in sessions.by_deadline()) == len(alive)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.records import ACL, Id
-from pyzk.server.monitoring import admin
+from pyzk.server.monitoring import commands, jackson
 from pyzk.server.monitoring.admin import answer
 from pyzk.server.net.http import Request, Response
 
@@ -46,7 +46,7 @@ def command(world: World, name: str) -> dict[str, Any]:
     assert response.headers["content-type"] == "application/json"
     data: dict[str, Any] = json.loads(response.body)
     assert data.pop("error") is None
-    assert admin._BY_NAME[data.pop("command")].names.split()[0]
+    assert commands.BY_NAME[data.pop("command")].names.split()[0]
     return data
 
 
@@ -97,7 +97,7 @@ def test_the_format() -> None:
         '  "command" : "watch_summary",\n  "error" : null\n}'
     )
     assert "".join(
-        admin._texts({"a": [{"b": [1, 2]}, {}], "c": [], "d": {"e": 1e-4, "f": float("nan")}})
+        jackson.pieces({"a": [{"b": [1, 2]}, {}], "c": [], "d": {"e": 1e-4, "f": float("nan")}})
     ) == (
         '{\n  "a" : [ {\n    "b" : [ 1, 2 ]\n  }, { } ],\n  "c" : [ ],\n'
         '  "d" : {\n    "e" : 1.0E-4,\n    "f" : "NaN"\n  }\n}'
@@ -128,11 +128,11 @@ def test_another_command_url() -> None:
     assert b'"/zk/ruok"' in ask(world, "/zk").body
 
 
-@pytest.mark.parametrize("primary", sorted(c.names.split()[0] for c in admin._COMMANDS if not c.guarded))
+@pytest.mark.parametrize("primary", sorted(c.names.split()[0] for c in commands.COMMANDS if not c.guarded))
 def test_every_command_is_answered_under_all_its_names(primary: str) -> None:
     world = World()
     world.connect().create("/a", flags=1)
-    for name in admin._BY_NAME[primary].names.split():
+    for name in commands.BY_NAME[primary].names.split():
         response = ask(world, f"/commands/{name}")
         assert response.status == 200
         assert json.loads(response.body)["command"] == primary
@@ -169,7 +169,7 @@ def test_no_secret_is_shown() -> None:
     assert properties["my.password"] == "***"
     assert properties["4lw.commands.whitelist"] == "*"
     assert properties["skipACL"] == "false"
-    for name in {*admin._BY_NAME} - {"shed", "restore", "snapshot"}:
+    for name in {*commands.BY_NAME} - {"shed", "restore", "snapshot"}:
         assert b"s3cret" not in ask(world, f"/commands/{name}").body
 
 
@@ -413,7 +413,7 @@ def test_a_long_answer_is_made_piece_by_piece(name: str) -> None:
     pieces = [response.body, first or b"", *response.rest]
     assert all(len(piece) < 100_000 for piece in pieces)
     found = json.loads(b"".join(pieces))
-    assert admin._BY_NAME[name].names.split()[0] == found["command"]
+    assert commands.BY_NAME[name].names.split()[0] == found["command"]
     assert found["error"] is None
 
 

@@ -162,7 +162,7 @@ async def test_a_client_that_goes_silent_is_given_up(
     ):
         assert await stream.receive_some() == b""
     told = [record.message for record in caplog.records if "HTTP from" in record.message]
-    assert told == ["HTTP from 127.0.0.1: no whole request and answer in 0.05 s"] * lines
+    assert told == ["HTTP from 127.0.0.1: closed, no whole request and answer within 0.05 s"] * lines
 
 
 async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ async def test_nobody_is_kept_out_by_clients_that_make_no_request(
                 assert (await second.receive_some()).endswith(RUOK)
     told = [record.message for record in caplog.records if "HTTP clients" in record.message]
     assert told
-    assert "such as 127.0.0.1; those go that made no request for longest" in told[0]
+    assert "such as 127.0.0.1; closing those idle for longest" in told[0]
 
 
 async def test_a_client_that_is_being_answered_gives_way_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ async def test_requests_that_another_task_left_over_are_handled() -> None:
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
-async def test_what_was_frozen_goes_on_once_it_is_thawed() -> None:
+async def test_requests_held_while_frozen_are_handled_once_it_is_thawed() -> None:
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)

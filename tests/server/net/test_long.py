@@ -503,7 +503,7 @@ def test_whatever_goes_and_comes_while_an_answer_is_given(crowd: World, word: by
         next(iter(crowd.service.connections)).abort("no reason")
         crowd.connect().add_watch(f"/late{number}", AddWatchMode.PERSISTENT_RECURSIVE)
         session = next(iter(crowd.engine.sessions))
-        crowd.engine.expire(session, crowd.now)
+        crowd.engine.expire(session, crowd.service.at(crowd.now))
 
     asker = crowd.open()
     assert len(turns(asker, word, change)) > 1

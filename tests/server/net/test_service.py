@@ -354,15 +354,15 @@ def test_a_reconnect_negotiates_anew_and_counts_as_a_sign_of_life() -> None:
 def reconnect_elsewhere(client: Peer, last_zxid: int, successor: World) -> tuple[bytes, bool]:
     """What a client of one server is told by another that took its place."""
     peer = successor.open()
-    request = r.ConnectRequest(0, last_zxid, 10_000, client.session_id, client.password).encode() + b"\0"
-    return peer.exchange(frame(request)), peer.closed
+    request = wire.hello(10_000, client.session_id, client.password, last_zxid=last_zxid)
+    return peer.exchange(request), peer.closed
 
 
 def test_a_client_that_stays_up_is_told_that_its_session_is_gone() -> None:
     first = World(initial_zxid=None)
     client = first.connect()
     seen = max(client.create(f"/{i}").zxid for i in range(1000))
-    second = World(initial_zxid=None, epoch=first.engine.wall_clock(first.now) + 1)
+    second = World(initial_zxid=None, epoch=first.service.wall_clock(first.now) + 1)
     answer, closed = reconnect_elsewhere(client, seen, second)
     assert answer == frame(r.ConnectResponse(0, 0, 0, bytes(16)).encode() + b"\0")
     assert closed
@@ -372,7 +372,7 @@ def test_a_client_that_stays_up_is_told_that_its_session_is_gone() -> None:
 def test_a_restarted_server_hands_out_other_session_ids() -> None:
     first = World(initial_zxid=None)
     ids = {first.connect().session_id for _ in range(20)}
-    second = World(initial_zxid=None, epoch=first.engine.wall_clock(first.now) + 1)
+    second = World(initial_zxid=None, epoch=first.service.wall_clock(first.now) + 1)
     assert not ids & {second.connect().session_id for _ in range(20)}
 
 

@@ -1,0 +1,81 @@
+"""Single values of jute: what compiled code calls, and what it raises."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+INT = struct.Struct(">i")
+
+
+class JuteError(ValueError):
+    """The bytes are not a record of the wanted type."""
+
+
+NULL = "null where a string belongs"
+OVERRUN = "a length runs past the end of the message"
+NEGATIVE = "a length is negative"
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def encode_text(text: str) -> bytes:
+    """UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences (CESU-8)."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
+    if len(data) > len(text) + 2:  # a character above U+FFFF takes three bytes more than one
+        return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
+    return data
+
+
+def encode_string(value: str | None) -> bytes:
+    """A string as an element of a vector."""
+    if value is None:
+        return b"\xff\xff\xff\xff"
+    data = encode_text(value)
+    return INT.pack(len(data)) + data
+
+
+def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
+    """A string that may be null, as an element of a vector, and the position behind it."""
+    (n,) = INT.unpack_from(data, pos)
+    pos += 4
+    if n < 0:
+        if n == -1:
+            return None, pos
+        raise JuteError(NEGATIVE)
+    if pos + n > len(data):
+        raise JuteError(OVERRUN)
+    return str(data[pos : pos + n], "utf-8", "replace"), pos + n
+
+
+def read_text(data: bytes, pos: int) -> tuple[str, int]:
+    """A string that must not be null."""
+    value, pos = read_string(data, pos)
+    if value is None:
+        raise JuteError(NULL)
+    return value, pos
+
+
+def vector_reader(read_one: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[bytes, int, int], Any]:
+    """Make what reads a vector behind its count."""
+
+    def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
+        if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
+            return (None if count == -1 else ()), pos
+        items = []
+        for _ in range(count):
+            item, pos = read_one(data, pos)
+            items.append(item)
+        return tuple(items), pos
+
+    return read_vector

@@ -1,0 +1,343 @@
+"""The commands of the admin server (operator-surface.md section 2.4): what each answers.
+
+:data:`COMMANDS` is the table of contents. A command is a function that gets an :class:`Ask` and returns what
+the JSON object of the answer holds, under the names of the real server. What makes no sense for one process
+in memory has the value that the real server shows when it is idle. A list or object that may be long is an
+iterator, or :class:`.jackson.Rows`: it is read while other clients are served.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from ..config.zoocfg import masked
+from ..config.zookeys import KEY_OF, is_secret
+from ..logger import logger
+from .jackson import Rows
+from .words import VERSION_TEXT, environment, monitored, operation_name
+
+if TYPE_CHECKING:
+    from ..net.connection import Connection
+    from ..net.service import Service
+
+
+Data: TypeAlias = dict[str, Any]
+"""What a command answers; see above."""
+
+
+class CommandRefused(Exception):
+    """A command that is not carried out.
+
+    :ivar status: of the HTTP answer.
+    :ivar data: the object of the answer; an error in it comes first, before the command's name.
+    """
+
+    def __init__(self, status: int, error: str | None = None) -> None:
+        super().__init__(error)
+        self.status = status
+        self.data: Data = {} if error is None else {"error": error}
+
+
+@attrs.frozen
+class Ask:
+    """A request for a command.
+
+    :ivar now: the monotonic time in seconds.
+    :ivar arguments: of the URL; none for POST.
+    """
+
+    service: Service
+    now: float
+    arguments: Mapping[str, str]
+    body: bytes
+
+
+@attrs.frozen
+class Command:
+    """A row of the table.
+
+    :ivar names: the primary one, then the aliases, with blanks between.
+    :ivar run: what carries it out; it may raise :class:`CommandRefused`.
+    :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
+    :ivar changes: it changes something although its method is GET.
+    """
+
+    names: str
+    run: Callable[[Ask], Data | Rows]
+    method: str = "GET"
+    guarded: bool = False
+    changes: bool = False
+
+
+# --- the server -------------------------------------------------------------------------------------------
+
+
+def _configuration(ask: Ask) -> Data:
+    settings = ask.service.settings
+    least, most = settings.session_timeout_range
+    return {
+        "client_port": ask.service.address[1] if ask.service.address else settings.port,
+        "data_dir": "",
+        "data_log_dir": "",
+        "tick_time": settings.tick_time,
+        "max_client_cnxns": settings.max_client_connections,
+        "min_session_timeout": least,
+        "max_session_timeout": most,
+        "server_id": 0,
+        "client_port_listen_backlog": settings.listen_backlog,
+    }
+
+
+def _initial_configuration(ask: Ask) -> Data:
+    return {"initial_configuration": masked(ask.service.settings.config_text)}
+
+
+def _system_properties(ask: Ask) -> Data:
+    """What a Java process has as properties; here the settings that have a key, and the unknown keys."""
+    settings = ask.service.settings
+    known = {key: getattr(settings, field) for field, key in KEY_OF.items()}
+    found = {key: _text(value) for key, value in known.items() if value is not None}
+    found.update(settings.extra)
+    return {key: "***" if is_secret(key) else value for key, value in sorted(found.items())}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _server_stats(ask: Ask) -> Data:
+    service = ask.service
+    engine = service.engine
+    stats, latency = engine.stats, engine.stats.latency
+    sizes = {
+        "last_buffer_size": stats.last_response,
+        "min_buffer_size": stats.min_response,
+        "max_buffer_size": stats.max_response,
+    }
+    return {
+        "version": VERSION_TEXT,
+        "read_only": False,
+        "server_stats": {
+            "packets_sent": stats.packets_sent,
+            "packets_received": stats.packets_received,
+            "fsync_threshold_exceed_count": 0,
+            "client_response_stats": sizes,
+            "data_dir_size": 0,
+            "log_dir_size": 0,
+            "provider_null": False,
+            "last_processed_zxid": engine.zxid,
+            "server_state": "standalone",
+            "outstanding_requests": service.outstanding(),
+            "avg_latency": latency.average,
+            "max_latency": latency.maximum,
+            "min_latency": latency.minimum,
+            "num_alive_client_connections": len(service.connections),
+            "auth_failed_count": stats.auth_failed,
+            "non_mtlsremote_conn_count": 0,
+            "non_mtlslocal_conn_count": 0,
+            "uptime": ask.service.at(ask.now) - engine.started,
+        },
+        "client_response": sizes,
+        "node_count": len(engine.tree),
+    }
+
+
+def _stats(ask: Ask) -> Data:
+    return _server_stats(ask) | _both(ask, _brief)
+
+
+def _monitor(ask: Ask) -> Rows:
+    def rows() -> Iterator[tuple[object, Any]]:
+        yield "version", VERSION_TEXT
+        yield "server_state", "standalone"
+        for key, value in monitored(ask.service, ask.now):
+            yield key or None, float(value) if isinstance(value, str) else value
+
+    return Rows(rows())
+
+
+def _reset_stats(ask: Ask) -> Data:
+    ask.service.engine.stats.reset()
+    return {}
+
+
+def _set_trace_mask(ask: Ask) -> Data:
+    error = "setTraceMask requires long traceMask argument"
+    text = ask.arguments.get("traceMask")
+    if text is None:
+        raise CommandRefused(200, error)
+    if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise CommandRefused(200, f"{error}, got {text}")
+    ask.service.trace_mask = int(text)
+    return {"tracemask": int(text)}
+
+
+# --- connections ------------------------------------------------------------------------------------------
+
+
+def _connections(ask: Ask) -> Data:
+    patience = ask.service.settings.sessionless_timeout
+    return _both(ask, lambda connection: _full(connection, patience))
+
+
+def _both(ask: Ask, describe: Callable[[Connection], Data]) -> Data:
+    service = ask.service
+    secure = [connection for connection in service.connections if connection in service.secure]
+    plain = [connection for connection in service.connections if connection not in service.secure]
+    return {"connections": map(describe, plain), "secure_connections": map(describe, secure)}
+
+
+def _brief(connection: Connection) -> Data:
+    host, port = connection.peer
+    return {
+        "remote_socket_address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        "interest_ops": connection.interest,
+        "outstanding_requests": connection.outstanding,
+        "packets_received": connection.figures.received,
+        "packets_sent": connection.figures.sent,
+    }
+
+
+def _full(connection: Connection, patience: int) -> Data:
+    """``patience``: what takes the place of a timeout while there is no session, in ms."""
+    figures, session = connection.figures, connection.session
+    latency = figures.latency
+    return _brief(connection) | {
+        "session_id": connection.session_id,
+        "last_operation": operation_name(figures.last_op) if session else None,
+        "established": int(figures.established * 1000),
+        "session_timeout": session.timeout if session else patience,
+        "last_cxid": figures.last_xid or 0,
+        "last_zxid": figures.last_zxid,
+        "last_response_time": int(figures.last_response * 1000),
+        "last_latency": figures.last_latency,
+        "min_latency": latency.minimum,
+        "avg_latency": int(latency.average),
+        "max_latency": latency.maximum,
+    }
+
+
+def _reset_connections(ask: Ask) -> Data:
+    for connection in ask.service.connections:
+        connection.figures.reset()
+    return {}
+
+
+def _shed_connections(ask: Ask) -> Data:
+    """Close each connection with the given probability; its client comes back, to this server or another."""
+    try:
+        asked = json.loads(ask.body or b"null")
+    except (ValueError, RecursionError) as error:
+        raise CommandRefused(400, f"Invalid JSON or failed to read request body: {error}") from None
+    if not isinstance(asked, dict) or "percentage" not in asked:
+        raise CommandRefused(400, "Missing required field: percentage")
+    percentage = asked["percentage"]
+    if type(percentage) not in (int, float) or not 0 <= percentage <= 100:
+        raise CommandRefused(400, "Percentage must be between 0 and 100")
+    percentage = int(percentage)
+    chosen = [c for c in ask.service.connections if random.random() * 100 < percentage]
+    for connection in chosen:
+        connection.abort("shed by an operator; its client may come back")
+    logger.info("shed %d connections (%d%%)", len(chosen), percentage)
+    return {"connections_shed": len(chosen), "percentage_requested": percentage}
+
+
+# --- sessions and watches ---------------------------------------------------------------------------------
+
+
+def _dump(ask: Ask) -> Data:
+    buckets = list(ask.service.engine.sessions.by_deadline())
+    owners = ask.service.engine.tree.ephemerals
+    return {
+        "expiry_time_to_session_ids": Rows((end, (each.id for each in found)) for end, found in buckets),
+        "session_id_to_ephemeral_paths": Rows(
+            (owner, iter(list(owners.get(owner, ())))) for owner in list(owners)
+        ),
+    }
+
+
+def _watches(ask: Ask) -> Data:
+    """The paths that each session watches, those of child watches apart (section 1.3)."""
+    watches = ask.service.engine.watches
+
+    def rows() -> Iterator[tuple[object, Any]]:
+        for watcher in list(watches.watchers):
+            paths = []
+            for path in watches.paths_of(watcher):
+                if watches.sees_data(path, watcher):
+                    paths.append(path)
+                yield None, None
+            if paths:
+                yield watcher.session_id, iter(paths)
+
+    return {"session_id_to_watched_paths": Rows(rows())}
+
+
+def _watches_by_path(ask: Ask) -> Data:
+    """The sessions that watch each path."""
+    watches = ask.service.engine.watches.data_by_path()
+    rows = ((path if told else None, [each.session_id for each in told]) for path, told in watches)
+    return {"path_to_session_ids": Rows(rows)}
+
+
+def _watch_summary(ask: Ask) -> Rows:
+    def rows() -> Iterator[tuple[object, Any]]:
+        for summary in ask.service.engine.watches.summary():
+            connections, paths, total = summary
+            yield None, None
+        yield from {"num_connections": connections, "num_paths": paths, "num_total_watches": total}.items()
+
+    return Rows(rows())
+
+
+# --- the table (section 2.4) ------------------------------------------------------------------------------
+
+
+def _constant(**data: Any) -> Callable[[Ask], Data]:
+    return lambda ask: data
+
+
+def _disabled(ask: Ask) -> Data:
+    raise CommandRefused(503)  # nothing is kept on disk
+
+
+COMMANDS: Final[Iterable[Command]] = (
+    Command("configuration conf config", _configuration),
+    Command("connection_stat_reset crst", _reset_connections, changes=True),
+    Command("connections cons", _connections),
+    Command("dirs", _constant(datadir_size=0, logdir_size=0)),
+    Command("dump", _dump),
+    Command("environment env envi", lambda ask: {**environment()}),
+    Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}),
+    Command("hash", _constant(digests=[])),
+    Command("initial_configuration icfg", _initial_configuration),
+    Command("is_read_only isro", _constant(read_only=False)),
+    Command("last_snapshot lsnp", _constant(zxid="0", timestamp=-1)),
+    Command("leader lead", _constant(error="server is not initialized")),
+    Command("monitor mntr", _monitor),
+    Command("observer_connection_stat_reset orst", _constant(), changes=True),
+    Command("observers obsr", _constant(synced_observers=0, observers=[])),
+    Command("restore rest", _disabled, method="POST", guarded=True),
+    Command("ruok", _constant()),
+    Command("server_stats srvr", _server_stats),
+    Command("set_trace_mask stmk", _set_trace_mask, changes=True),
+    Command("shed_connections shed", _shed_connections, method="POST", guarded=True),
+    Command("snapshot snap", _disabled, guarded=True),
+    Command("stat_reset srst", _reset_stats, changes=True),
+    Command("stats stat", _stats),
+    Command("system_properties sysp", _system_properties),
+    Command("voting_view", _constant(current_config={})),
+    Command("watch_summary wchs", _watch_summary),
+    Command("watches wchc", _watches),
+    Command("watches_by_path wchp", _watches_by_path),
+    Command("zabstate", _constant(voting=False, zabstate="")),
+)
+BY_NAME: Final = {name: command for command in COMMANDS for name in command.names.split()}
