@@ -116,7 +116,7 @@ def _server(control: Control, ask: Ask) -> Any:
         "host": controls.host,
         "port": controls.port,
         "secure_port": controls.secure_port,
-        "uptime": controls.now(),
+        "uptime": controls.clock.now(),
         "sessions": len(controls.sessions()),
     }
 
@@ -188,12 +188,14 @@ def _with_session(control: Control, ask: Ask, act: Any) -> Any:
 
 
 def _clock(control: Control, ask: Ask) -> Any:
-    return {"seconds": control.controls.now()}
+    return {"seconds": control.controls.clock.now()}
 
 
 def _advance(control: Control, ask: Ask) -> Any:
-    control.controls.advance(ask.values["seconds"], ask.values.get("keep_alive", False))
-    return {"seconds": control.controls.now()}
+    control.controls.clock.advance(
+        ask.values["seconds"], keep_alive=ask.values.get("keep_alive", False)
+    )
+    return {"seconds": control.controls.clock.now()}
 
 
 # --- faults -----------------------------------------------------------------------------------------------
