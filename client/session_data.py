@@ -54,7 +54,7 @@ def _unique(credentials: Iterable[Credential]) -> list[Credential]:
     return list(dict.fromkeys(credentials))
 
 
-@attrs.define
+@attrs.define(on_setattr=attrs.setters.NO_OP)  # without this, a converter makes every assignment slow
 class SessionData:
     """What one connection of a session leaves to the next. Times are in seconds.
 
@@ -75,11 +75,7 @@ class SessionData:
     watches: WatchRegistry
     wanted_timeout: float
     connect_budget: float
-    credentials: list[Credential] = attrs.field(
-        factory=list,
-        converter=_unique,
-        on_setattr=attrs.setters.NO_OP,  # a hook slows down all fields
-    )
+    credentials: list[Credential] = attrs.field(factory=list, converter=_unique)
     session_id: int = 0
     password: bytes = NO_PASSWORD
     request_limit: int = JUTE_MAXBUFFER

@@ -121,8 +121,8 @@ def _run(arguments: argparse.Namespace) -> None:
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
     _spare_the_collector()
-    reserve.hold()
-    refused = trio.run(_serve, settings)
+    with reserve.held():
+        refused = trio.run(_serve, settings)
     logs.flush(at_end=True)
     if isinstance(refused, _Refusal):
         raise refused

@@ -1,6 +1,16 @@
-"""The logger of the server, which all its rooms share; :mod:`.logs` decides what becomes of its lines."""
+"""What all rooms of the server share: its logger, and how text of clients is shown.
+
+:mod:`.logs` decides what becomes of the lines.
+"""
 
 import logging
 from typing import Final
 
 logger: Final = logging.getLogger("pyzk.server")
+
+
+def escape(text: str) -> str:
+    """Escape what a terminal does not print: control characters, marks of direction, odd blanks."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

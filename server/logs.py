@@ -19,6 +19,8 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
+from .logger import escape
+
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
 
@@ -42,13 +44,6 @@ def _cut(message: str) -> str:
     if len(message) <= _LONGEST:
         return message
     return f"{message[:_LONGEST]}... ({len(message):,} characters)"
-
-
-def escape(text: str) -> str:
-    """Escape what a terminal does not print: control characters, marks of direction, odd blanks."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class TextFormatter(logging.Formatter):

@@ -22,9 +22,9 @@ from .config.tls import subject_text
 from .core.failures import report
 from .core.memory import reserve
 from .monitoring import words
-from .net.clock import Clock, milliseconds
+from .net.clock import Clock
 from .net.listening import serve_clients
-from .net.service import SLICE, Service
+from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:

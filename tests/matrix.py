@@ -53,8 +53,8 @@ class Matrix:
 
 
 def recipe_of(item: pytest.Item) -> str:
-    """What is tested, by the name of the module: ``lock`` for test_lock.py and test_lock_faults.py."""
-    return re.sub(r"^test_(property_)?|_(faults|losses)$", "", item.path.stem).replace("_", " ")
+    """The recipe, by the name of the module: ``lock`` for test_lock.py and test_lock_faults.py."""
+    return re.sub(r"^test_(property_)?|_(faults|losses|ends)$", "", item.path.stem).replace("_", " ")
 
 
 def number_of(row: str) -> int:

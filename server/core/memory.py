@@ -19,7 +19,8 @@ from __future__ import annotations
 import gc
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ..logger import logger
@@ -49,12 +50,19 @@ class Reserve:
         self._full_at: int | None = None  # objects that were allocated when there was no room
         self._objects_before = self._resident_before = 0
 
-    def hold(self) -> None:
-        """Set the reserve aside, and keep an eye on memory from now on."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Set the reserve aside, and keep an eye on memory inside the block."""
         self.is_held = True
         self._objects_before, self._resident_before = sys.getallocatedblocks(), _resident()
         self._block = _map(_RESERVE)
         gc.callbacks.append(self._collecting)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._collecting)
+            self._block = None
+            self.is_held = self.short = False
 
     def when_short(self, callback: Callable[[], object]) -> None:
         """Have something called each time memory becomes short."""

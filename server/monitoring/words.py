@@ -15,7 +15,7 @@ from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
-from ..logs import escape
+from ..logger import escape
 from .metrics import java_double, metrics
 
 if TYPE_CHECKING:

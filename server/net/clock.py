@@ -8,15 +8,6 @@ import time
 import trio
 
 
-def milliseconds(seconds: float) -> int:
-    """A time as the core counts it, rounded down to whole ms.
-
-    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
-    may be that far off, and the deadline must have come then.
-    """
-    return int(seconds * 1000 + 1e-6)
-
-
 class Clock:
     """Trio's clock: under an autojump clock the server lives in virtual time.
 

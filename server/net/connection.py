@@ -146,10 +146,7 @@ class Connection:
         except FrameLengthError as error:
             self.refuse(self._explain(error))
             return
-        gate = self.service.gate
-        if gate is not None and frames and self.unfinished is None:
-            self.frames = frames = gate.requests(self, frames)
-        if frames and not self.close_expected:
+        if frames:
             serve_requests(self, self.session, frames, now)
         if self.frames or not self.input.empty:
             self.fast_session = None

@@ -130,19 +130,22 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
     """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
-    at = connection.service.at(now)
-    if at >= session.fresh_until:
-        _keep_alive(connection, session, frames, at)
-    if connection.waiting > HIGH_WATER:
-        connection.frames = frames
-        return
     service, engine, output = connection.service, connection.engine, connection.output
+    at = service.at(now)
     handle: Callable[..., tuple[int, int, bytes]] = engine.handle
     when: float = at
     if connection.unfinished is not None:
         handle, when = _resume, now
     elif service.gate is not None:  # its time is in seconds
         handle, when = service.gate.handle, now
+        connection.frames = frames = service.gate.requests(connection, frames)
+        if not frames or connection.close_expected:
+            return
+    if at >= session.fresh_until:
+        _keep_alive(connection, session, frames, at)
+    if connection.waiting > HIGH_WATER:
+        connection.frames = frames
+        return
     plain, slow = _PLAIN, _SLOW
     if engine.watches.watchers:
         plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED

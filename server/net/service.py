@@ -22,7 +22,6 @@ from ..core.failures import report
 from ..core.memory import reserve
 from ..core.sessions import NEVER
 from ..logger import logger
-from .clock import milliseconds
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
@@ -240,6 +239,15 @@ class Service:
                 connection.abort(f"no handshake within {self.settings.sessionless_timeout} ms")
             except Exception:
                 connection.fail()
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as the core counts it, rounded down to whole ms.
+
+    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
+    may be that far off, and the deadline must have come then.
+    """
+    return int(seconds * 1000 + 1e-6)
 
 
 def java_address(host: str) -> str:

@@ -238,7 +238,7 @@ class MessageGate(Gate):
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
-        if self._faults and not (released and released.spoiled):
+        if self._faults and (released is None or not released.spoiled):
             # Each fault counts the request; the first that is due spoils it
             due = [fault for fault in self._faults if fault.count(connection.session_id, op, frame)]
             if due:

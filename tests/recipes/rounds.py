@@ -77,7 +77,7 @@ async def round_(lab: Lab, nursery: trio.Nursery) -> Round:
 
 @pytest.fixture
 def names_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes first has the lowest name, and thus is the one to stay until the last."""
+    """The first member has the lowest name, so it leaves last."""
     numbers: Iterator[int] = itertools.count(1)
     monkeypatch.setattr("pyzk.recipes.double_barrier.uuid.uuid4", lambda: uuid.UUID(int=next(numbers)))
 

@@ -11,7 +11,7 @@ from pyzk.recipes import LockLost, LossReason, Rebalance
 from pyzk.recipes.partitioner import Partitioner
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab
-from .workers import ITEMS, SETTLE, Worker, nothing_left, partitioner, party, shares, start
+from .workers import ITEMS, SETTLE, Worker, member, nothing_left, partitioner, party, shares, start
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ async def test_nothing_to_divide(autojump_clock: MockClock, lab: Lab, zk: ZooKee
 async def test_the_znodes(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     async with partitioner(zk, "host-1", ["a"]) as alone:
         async with alone.share() as items:
+            name = member(lab, "host-1").rpartition("/")[2]
+            assert name[32:] == "-host-1"
             lab.server.assert_tree(
-                {"party": {alone._member: b"host-1"}, "locks": {"a": {items["a"].path[14:]: b"host-1"}}},
-                "/work",
+                {"party": {name: b"host-1"}, "locks": {"a": {items["a"].path[14:]: b"host-1"}}}, "/work"
             )
-            assert alone._member[32:] == "-host-1"
             assert items["a"].path[46:] == "__lock__0000000000"
-        lab.server.assert_tree({"party": {alone._member: b"host-1"}, "locks": {"a": {}}}, "/work")
+        lab.server.assert_tree({"party": {name: b"host-1"}, "locks": {"a": {}}}, "/work")
     lab.server.assert_tree({"party": {}, "locks": {"a": {}}}, "/work")
 
 

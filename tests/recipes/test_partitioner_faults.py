@@ -13,7 +13,7 @@ from pyzk.client import ACL, Id, NoAuthError, NodeExistsError, Perms, ZooKeeper
 from pyzk.recipes import LockLost, LossReason, Rebalance
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab, lose_while_stopped
-from .workers import ITEMS, SETTLE, nothing_left, partitioner, party, shares, start
+from .workers import ITEMS, SETTLE, member, nothing_left, partitioner, party, shares, start
 
 
 @pytest.mark.row("E-46")
@@ -82,7 +82,7 @@ async def test_the_znode_of_our_former_session_is_not_ours(
     other = await lab.client()
     async with trio.open_nursery() as nursery:
         wx, wy = await start(nursery, partitioner(zk, "x"), partitioner(other, "y"))
-        path = f"/work/party/{wx.partitioner._member}"
+        path = member(lab, "x")
         former = zk.session.id
         lab.outlive(zk)
         await trio.sleep(1)
@@ -233,7 +233,7 @@ async def test_an_operator_deletes_a_member(autojump_clock: MockClock, lab: Lab,
     other = await lab.client()
     async with trio.open_nursery() as nursery:
         wx, wy = await start(nursery, partitioner(zk, "x"), partitioner(other, "y"))
-        await other.delete(f"/work/party/{wx.partitioner._member}")
+        await other.delete(member(lab, "x"))
         await trio.sleep(2 * SETTLE)
         assert party(lab) == ["x", "y"]
         assert shares(wx, wy) == [["a", "c", "e"], ["b", "d"]]
@@ -250,7 +250,7 @@ async def test_nothing_is_divided_while_our_znode_is_missing(
     async with trio.open_nursery() as nursery:
         [worker] = await start(nursery, partitioner(zk, "x", [], settle=0))
         for number in range(1, 21):
-            await other.delete(f"/work/party/{worker.partitioner._member}")
+            await other.delete(member(lab, "x"))
             await trio.sleep(TICK)
             assert worker.share == []
             assert [type(error) for error in worker.history] == [Rebalance] * len(worker.history)

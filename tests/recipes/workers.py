@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,6 +28,12 @@ def party(lab: Lab) -> list[str]:
     """The ids of those who are there."""
     names = [path.rpartition("/")[2] for path in lab.server.dump() if path.startswith("/work/party/")]
     return sorted(name.partition("-")[2] for name in names)
+
+
+def member(lab: Lab, id: str) -> str:
+    """The path of the znode of a member."""
+    [path] = [path for path in lab.server.dump() if re.fullmatch(f"/work/party/[^-]*-{id}", path)]
+    return path
 
 
 async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:

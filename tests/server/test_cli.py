@@ -23,6 +23,12 @@ from pyzk.server.config.zoocfg import build, interpret, read
 SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
 
 
+@pytest.fixture(autouse=True)
+def memory_is_not_watched(monkeypatch):
+    """The command watches the memory of its process, which is that of all tests."""
+    monkeypatch.setattr(cli.reserve, "hold", lambda: None)
+
+
 @pytest.fixture
 def served(monkeypatch):
     """Puts a server without sockets in the place of the real one; it sends itself SIGTERM once it is ready.

@@ -17,7 +17,7 @@ from pyzk.recipes.locks.role import LockLayout
 from .waiting import until
 
 SEEN: list[LockLayout] = ["curator", "both"]
-"""The namings that Curator sees."""
+"""The layouts that Curator sees."""
 
 
 class Holder:
@@ -42,14 +42,14 @@ class Holder:
         await self._released.wait()
 
     async def waits(self) -> None:
-        """Wait until it waits: it watches its own znode, both of a bridge, and the one before."""
+        """Wait until the task waits: it watches its own znode (both of a bridge) and the one before."""
         own = 2 if self._lock._contest.role.layout == "both" else 1
         await until(lambda: self._zk.watch_count == own + 1)
         assert not self.granted.is_set()
 
 
 async def is_held(lock: Lock) -> bool:
-    """Whether we would have to wait."""
+    """Whether an acquisition would have to wait."""
     try:
         async with lock.try_acquire():
             return False

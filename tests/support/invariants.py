@@ -1,4 +1,4 @@
-"""What must hold of a tree, and of a whole server, whatever was asked of it."""
+"""The invariants of a tree, and of a whole server, after any requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server in memory, in virtual time, and any number of clients: where recipes are put to the test.
+"""A server in memory, in virtual time, and any number of clients, for tests of recipes.
 
 async def test_something(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
@@ -74,7 +74,7 @@ class Lab:
             yield zk
 
     def cut_off(self, zk: ZooKeeper) -> None:
-        """Nothing goes between this client and the server any more, and neither has noticed yet."""
+        """Let no byte pass between a client and the server. Neither of them is told."""
         self.refuse(zk)
         self.server.pause(zk.session.id)
 
@@ -83,15 +83,15 @@ class Lab:
         self._cut_off.add(self._numbers[zk])
 
     def let_through(self, zk: ZooKeeper) -> None:
-        """The end of :meth:`cut_off`. What the client had sent meanwhile is lost with its old connection."""
+        """End :meth:`cut_off`. What the client has sent meanwhile is lost with its old connection."""
         self._cut_off.discard(self._numbers[zk])
         with suppress(UnknownSessionError):  # it is over
             self.server.disconnect(zk.session.id)
         self.server.resume(zk.session.id)
 
     def outlive(self, zk: ZooKeeper) -> None:
-        """Have a client told that its session has expired, while the session lives on until its time is up:
-        that is what a follower that lags behind looks like (trap E-04)."""
+        """Tell a client that its session has expired, while the session lives on until its timeout, as a
+        follower that lags behind does (trap E-04)."""
         zk.session._machine.data.password = b"another"
         self.server.disconnect(zk.session.id)
 
@@ -127,7 +127,7 @@ async def open_lab(**settings: Any) -> AsyncIterator[Lab]:
 
 
 async def _end_a_hang() -> None:
-    """Virtual time never stands still: a test that waits for what never comes would do so for ever."""
+    """Fail a test that waits for ever: virtual time goes on, so nothing else would end it."""
     await trio.sleep(LONGEST)
     raise AssertionError(f"the test hangs: it waits for something that did not come in {LONGEST} s")
 
@@ -141,8 +141,8 @@ def count_children(server: Controls, path: str, created: int) -> None:
 
 
 async def lose_while_stopped(clock: MockClock, block: AbstractAsyncContextManager[object]) -> None:
-    """The process is stopped inside a block for longer than a session lasts. Once it goes on, the loss is
-    raised at the first checkpoint (F19 of recipe-rules.md D.13)."""
+    """Stop the process inside a block for longer than a session lasts. The loss is raised at the first
+    checkpoint after that (F19 of recipe-rules.md D.13)."""
     steps = []
     with pytest.raises(LockLost):
         async with block:

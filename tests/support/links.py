@@ -1,6 +1,6 @@
-"""The links between the servers of an ensemble, which a test may silence.
+"""The links between the servers of an ensemble, which a test can silence.
 
-Each server reaches each other server by a port of its own, from where the bytes are passed on.
+Each server reaches each other server through a port of its own; a link passes the bytes on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE = 5.0
 
 
 class Link:
-    """The way from one server to the port where another awaits its followers.
+    """The link from one server to the port where another server accepts followers.
 
     :ivar port: where the first server finds the second.
     """

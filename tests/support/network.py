@@ -1,4 +1,4 @@
-"""Servers on real sockets, and the simplest of clients."""
+"""Servers on real sockets, and a client that sends bytes and reads until the server closes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def served(*, clock: Clock | None = None, **settings: Any) -> AsyncIterato
 
 
 async def talk(address: tuple[str, int], *chunks: bytes, half_close: bool = False) -> bytes:
-    """Send something, and give back all that is answered until the server closes."""
+    """Send bytes; gives back all that the server answers until it closes the connection."""
     with trio.fail_after(10):
         async with await trio.open_tcp_stream(*address) as stream:
             for chunk in chunks:

@@ -1,5 +1,4 @@
-"""What really happened, as the server knows it: from which zxid to which a znode was there
-(recipe-rules.md D.14)."""
+"""What the server knows of a run: the zxids between which each znode existed (recipe-rules.md D.14)."""
 
 from __future__ import annotations
 
@@ -17,9 +16,10 @@ from .simulated import SimulatedGrant
 
 
 class Oracle:
-    """Sees every transaction.
+    """Records every transaction.
 
-    :ivar created: the zxid of each znode's creation, ``deleted`` that of its end.
+    :ivar created: the zxid at which each znode was created.
+    :ivar deleted: the zxid at which each znode was deleted.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -54,7 +54,7 @@ class Oracle:
                     self._note(zxid, part)
 
     def in_order(self, paths: Iterable[str]) -> list[str]:
-        """By creation: as names have random parts, their order would be another in each run."""
+        """Sort paths by creation. Names have random parts, so their order differs from run to run."""
         return sorted(paths, key=lambda path: (self.created.get(path, 0), path))
 
     @property

@@ -1,6 +1,6 @@
-"""Contenders of other libraries (recipe-rules.md B.2.2): what they create, and for whom they wait.
+"""Contenders of other libraries (recipe-rules.md B.2.2): which znodes they create, and for which they wait.
 
-Only that: they know nothing of loss, and leave it to the janitor to clean up behind them.
+They do not notice a loss; the janitor of the client deletes what they leave behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SimulatedGrant:
 
 
 def _curator(names: list[str], own: str) -> str | None:
-    """Everybody takes part; a name without the marker is its own key; keys are compared as text."""
+    """All names take part; a name without the marker is its own key; keys are compared as text."""
     order = sorted(names, key=lambda name: name.rpartition("lock-")[2])
     at = order.index(own)
     return order[at - 1] if at else None
@@ -39,7 +39,7 @@ def _kazoo(names: list[str], own: str) -> str | None:
 
 
 def _go(names: list[str], own: str) -> str | None:
-    """Text behind the last ``lock-``, else the last ``__``, as a number; one that is none is an error."""
+    """The number behind the last ``lock-``, else behind the last ``__``; any other text is an error."""
 
     def number(name: str) -> int:
         return int(name.rpartition("lock-")[2] if "lock-" in name else name.rpartition("__")[2])

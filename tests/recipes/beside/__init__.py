@@ -1,0 +1,1 @@
+"""Our recipes beside those of Curator and of kazoo, at one path."""

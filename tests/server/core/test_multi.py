@@ -13,7 +13,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, MultiResult, encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.txn import Check, Effect, Multi, Refused, SetData
-from pyzk.server.net.clock import milliseconds
+from pyzk.server.net.service import milliseconds
 
 from ...support.counting import count_instructions
 from ...support.invariants import check_tree_invariants, snapshot

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.server.core.sessions import NEVER, SERVER_ID, RandomPool, Session, SessionTracker
-from pyzk.server.net.clock import milliseconds
+from pyzk.server.net.service import milliseconds
 
 TICK = 500
 

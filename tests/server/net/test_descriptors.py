@@ -21,7 +21,6 @@ import trio
 from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import FOUR_LETTER_WORDS
-from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 from pyzk.server.monitoring import metrics
@@ -32,7 +31,7 @@ from ...support.network import served, talk
 from ...support.world import Peer, World
 
 PATIENCE = 30  # seconds
-HELLO = r.ConnectRequest(0, 0, 30_000, 0, bytes(16))
+HELLO = wire.hello(30_000)
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +69,8 @@ def ask(client: socket.socket, data: bytes) -> bytes:
     return b"".join(iter(lambda: client.recv(65536), b""))
 
 
-def hello(client: socket.socket, request: r.ConnectRequest = HELLO) -> r.ConnectResponse:
-    client.sendall(frame(request.encode()))
+def hello(client: socket.socket, request: bytes = HELLO) -> r.ConnectResponse:
+    client.sendall(request)
     return r.ConnectResponse.decode(client.recv(1000)[4:])
 
 
@@ -93,7 +92,7 @@ def test_first_requests_of_their_kind_work_when_clients_have_all_descriptors(tmp
             assert server.poll() is None
             assert time.monotonic() < end
             time.sleep(0.01)
-        resumed = hello(asking[0], r.ConnectRequest(0, 0, 30_000, first.sessionId, first.passwd))
+        resumed = hello(asking[0], wire.hello(30_000, first.sessionId, first.passwd))
         assert resumed.sessionId == first.sessionId
         hello(asking[1])
         asking[1].sendall(wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b"), -4))
@@ -260,7 +259,7 @@ print(*sorted(set(sys.modules) - before))
                 ask(stack.enter_context(connect(port)), word + bytes(8))
             first = hello(stack.enter_context(connect(port)))
             client = stack.enter_context(connect(port))
-            hello(client, r.ConnectRequest(0, 0, 30_000, first.sessionId, first.passwd))
+            hello(client, wire.hello(30_000, first.sessionId, first.passwd))
             client.sendall(wire.request(OpCode.AUTH, r.AuthPacket(0, "digest", b"a:b"), -4))
             assert client.recv(100)
         server.terminate()

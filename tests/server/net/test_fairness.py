@@ -17,7 +17,6 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.gate import Gate
@@ -428,7 +427,7 @@ def test_a_look_accepts_and_reads_every_waiting_client(scene: Scene) -> None:
     session = scene.service.engine.sessions.get(owner.session_id)
     assert session is not None
     scene.hub._poller = FewAtATime(scene.hub._poller)  # type: ignore[assignment]
-    again = frame(r.ConnectRequest(0, 0, 40_000, session.id, session.password).encode() + b"\0")
+    again = wire.hello(40_000, session.id, session.password)
     newcomers = []
     for hello in [HELLO] * 15 + [again]:
         newcomers.append(socket.create_connection(scene.listener.getsockname(), timeout=PATIENCE))

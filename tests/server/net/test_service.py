@@ -354,8 +354,8 @@ def test_a_reconnect_negotiates_anew_and_counts_as_a_sign_of_life() -> None:
 def reconnect_elsewhere(client: Peer, last_zxid: int, successor: World) -> tuple[bytes, bool]:
     """What a client of one server is told by another that took its place."""
     peer = successor.open()
-    request = r.ConnectRequest(0, last_zxid, 10_000, client.session_id, client.password).encode() + b"\0"
-    return peer.exchange(frame(request)), peer.closed
+    request = wire.hello(10_000, client.session_id, client.password, last_zxid=last_zxid)
+    return peer.exchange(request), peer.closed
 
 
 def test_a_client_that_stays_up_is_told_that_its_session_is_gone() -> None:
