@@ -192,9 +192,7 @@ def _clock(control: Control, ask: Ask) -> Any:
 
 
 def _advance(control: Control, ask: Ask) -> Any:
-    control.controls.clock.advance(
-        ask.values["seconds"], keep_alive=ask.values.get("keep_alive", False)
-    )
+    control.controls.clock.advance(ask.values["seconds"], keep_alive=ask.values.get("keep_alive", False))
     return {"seconds": control.controls.clock.now()}
 
 

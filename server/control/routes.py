@@ -3,8 +3,8 @@
 From the same table requests are matched, their input is checked, and the OpenAPI document is made.
 
 1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded where it holds a ``/``.
-2. Unknown fields are refused, and so are fields of a wrong type: otherwise a test with a misspelled field would
-   test nothing.
+2. Unknown fields are refused, and so are fields of a wrong type: otherwise a test with a misspelled field
+   would test nothing.
 3. What goes wrong is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
 """
 

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-import trio
-
-from ..net.clock import Clock
-
 ClockMode: TypeAlias = Literal["running", "frozen"]
 CLOCK_MODES = ("running", "frozen")
-
-
-class JumpingClock(Clock):
-    """A clock that can jump.
-
-    :param frozen: whether time passes by :meth:`jump` alone.
-    """
-
-    def __init__(self, *, frozen: bool = False) -> None:
-        super().__init__()
-        self._started = trio.current_time()
-        self._frozen = frozen
-        self._jumped = 0.0
-
-    def now(self) -> float:
-        return (self._started if self._frozen else trio.current_time()) + self._jumped
-
-    def jump(self, seconds: float) -> None:
-        """Advance the clock. The caller then does what is due."""
-        self._jumped += seconds
-
-    async def sleep_until(self, deadline: float) -> None:
-        # A frozen clock never comes to a deadline by itself: only a jump does, and that wakes us.
-        await super().sleep_until(math.inf if self._frozen else deadline - self._jumped)
 
 
 class ServerClock:

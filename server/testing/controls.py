@@ -16,10 +16,11 @@ from weakref import WeakSet
 
 from ..core.engine import Engine
 from ..core.sessions import Session
+from ..net.clock import Clock
 from ..net.connection import Connection
 from ..serve import Server
 from . import contents
-from .clock import JumpingClock, ServerClock
+from .clock import ServerClock
 from .contents import Node
 from .describe import some
 from .faults import Action, ErrorSpec, Fault, When
@@ -43,7 +44,7 @@ class Running:
     :ivar streams: the connections without a socket.
     """
 
-    def __init__(self, server: Server, clock: JumpingClock, *, record: bool, history_limit: int) -> None:
+    def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
         self.server = server
         self.service = server.service
         self.clock = clock

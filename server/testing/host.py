@@ -10,8 +10,9 @@ import attrs
 import trio
 
 from ..config.settings import Settings
+from ..net.clock import Clock
 from ..serve import Server
-from .clock import CLOCK_MODES, ClockMode, JumpingClock
+from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls, Running
 from .memory import MemoryStream
 
@@ -102,7 +103,7 @@ class Launch:
         failure: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
-                clock = JumpingClock(frozen=self.clock == "frozen")
+                clock = Clock(frozen=self.clock == "frozen")
                 server = Server(self.settings, clock)
                 await nursery.start(run, server)
                 running = Running(server, clock, record=self.record, history_limit=self.history_limit)

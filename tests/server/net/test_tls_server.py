@@ -24,10 +24,10 @@ from pyzk.protocol.constants import EventType, Perms
 from pyzk.protocol.errors import NoAuthError
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, Id
+from pyzk.server.net.clock import Clock
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.streams import _StreamLink
 from pyzk.server.serve import Server
-from pyzk.server.testing.clock import JumpingClock
 
 from ...support.network import served
 from ...support.wire import ClosedError, StreamClient, kinds
@@ -115,7 +115,7 @@ async def test_the_protocol(secured: Any, trusting: ssl.SSLContext) -> None:
 
 
 async def test_a_session_expires(secured: Any, trusting: ssl.SSLContext) -> None:
-    clock = JumpingClock(frozen=True)  # no session is over before we are ready, however slow the machine
+    clock = Clock(frozen=True)  # no session is over before we are ready, however slow the machine
     async with (
         secured(clock=clock, tick_time=50, min_session_timeout=50) as server,
         connected(server, trusting) as client,
@@ -338,7 +338,7 @@ class BlockingClient:
 async def test_signs_of_life_that_have_arrived_count_after_a_stall(
     secured: Any, trusting: ssl.SSLContext, size: int
 ) -> None:
-    clock = JumpingClock(frozen=True)
+    clock = Clock(frozen=True)
     sign = wire.request(OpCode.PING, bytes(size - 8), -2)
     async with secured(clock=clock, tick_time=100) as server:
         with trio.fail_after(10), ExitStack() as sockets:
