@@ -24,6 +24,10 @@ FOUR_LETTER_WORDS: Final = frozenset(
 """What may stand in place of the first length on a connection (wire.md section 3)."""
 TELNET_CLOSE: Final = b"\xff\xf4\xff\xfd"
 """What telnet sends when it closes; it counts as a word of the name ``telnet close``."""
+HTTP_METHODS: Final = frozenset(
+    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN")
+)
+"""The first 4 bytes of an HTTP request. As the length of a frame they would be more than 1 GiB."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1

@@ -213,7 +213,8 @@ def _readiness(server: Server) -> str:
         "metrics": server.metrics_address,
     }
     words = [f"{name} {_spell(*address)}" for name, address in others.items() if address]
-    return " ".join([f"{PROG} is ready at {_spell(*server.address)}", *words])
+    line = " ".join([f"{PROG} is ready at {_spell(*server.address)}", *words])
+    return line if server.url is None else f"{line}\nHTTP at {server.url}"
 
 
 def _spell(host: str, port: int) -> str:

@@ -28,15 +28,18 @@ from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
-    from .net.http import Request, Response
+    from .net.http import HttpServer, Request, Response
+    from .testing.controls import Controls
 
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
 
 _BACKLOG = 2048
-_METRICS_TIMEOUT = 30.0
-"""Seconds that a client of the metrics has for a request and its answer."""
+_HTTP_TIMEOUT = 30.0
+"""Seconds that a client has for an HTTP request, and again for taking the answer."""
+_MAX_BODY = 4 * 2**20
+"""Bytes of an HTTP request on the port of clients, such as a tree to load."""
 _QUIET_ROUNDS = 5
 """Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
@@ -48,6 +51,7 @@ class Server:
     """One service with its listeners.
 
     :ivar service: the server without its sockets.
+    :ivar started: the clock at the start, in seconds.
     :ivar admin_address: host and port of the admin server, if it is on and up.
     :ivar metrics_address: the same for the metrics in the format of Prometheus.
     """
@@ -55,6 +59,7 @@ class Server:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         now = clock.now()
         self.clock = clock
+        self.started = now
         self.service = Service(
             settings,
             now=now,
@@ -65,17 +70,30 @@ class Server:
         self._set_wall_clock()
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
+        self.controls: Controls | None = None
+        self.service.serves_http = settings.http_on_client_port
+        self._http: HttpServer | None = None  # on the ports of clients
+        self._nursery: trio.Nursery | None = None
         self._hub: Any = None
         if _HAS_HUB:
             from .net.hub import Hub
 
-            self._hub = Hub(self.service, clock.now)
+            self._hub = Hub(self.service, clock.now, self._take_http)
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the plain listener."""
         assert self.service.address is not None
         return self.service.address
+
+    @property
+    def url(self) -> str | None:
+        """Where the plain listener answers HTTP; None if it does not."""
+        if not self.service.serves_http:
+            return None
+        host, port = self.address
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
     @property
     def secure_address(self) -> tuple[str, int] | None:
@@ -115,9 +133,9 @@ class Server:
                 tasks.append(self._hub.run)
             else:
                 tasks.append(partial(self._serve_tasks, plain, self._serve_client))
-            async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as self._nursery:
                 for task in tasks:
-                    nursery.start_soon(task)
+                    self._nursery.start_soon(task)
                 task_status.started(self)
 
     def _close_hub(self) -> None:
@@ -203,7 +221,7 @@ class Server:
         await serve_clients(listener, handle)
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        await serve_stream(self.service, stream, peer, self.clock.now, self.flush)
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_http)
 
     async def _serve_secure_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
         context = self.service.settings.ssl_context
@@ -217,36 +235,52 @@ class Server:
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
         try:
-            await serve_stream(self.service, secure, peer, self.clock.now, self.flush, identities)
+            await serve_stream(
+                self.service, secure, peer, self.clock.now, self.flush, self._serve_http, identities
+            )
         finally:
             vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
 
-    # --- for operators -----------------------------------------------------------------------------------
+    # --- HTTP --------------------------------------------------------------------------------------------
+
+    def _take_http(self, sock: socket.socket, received: bytes) -> None:
+        """Serve a client of the hub that speaks HTTP."""
+        assert self._nursery is not None
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self._nursery.start_soon(self._serve_http, stream, sock.getpeername()[0], received)
+
+    async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
+        if self._http is None:  # the first such client: what nobody uses is not even imported
+            from .control.port import Port
+            from .net.http import HttpServer
+
+            self._http = HttpServer(Port(self).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY)
+        await self._http.serve(stream, peer, received)
 
     def _admin_task(self, listener: socket.socket) -> Task:
         from .monitoring.admin import answer
 
-        return partial(self._serve_http, listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return self._http_task(listener, answer, self.service.settings.admin_idle_timeout / 1000)
 
     def _metrics_task(self, listener: socket.socket) -> Task:
         from .monitoring.prometheus import answer
 
-        return partial(self._serve_http, listener, answer, _METRICS_TIMEOUT)
+        return self._http_task(listener, answer, _HTTP_TIMEOUT)
 
-    async def _serve_http(
+    def _http_task(
         self,
         listener: socket.socket,
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
-    ) -> None:
-        from .net.http import serve_http
+    ) -> Task:
+        from .net.http import HttpServer
 
         def respond(request: Request) -> Response:
             response = answer(request, self.service, self.clock.now())
             self.flush()
             return response
 
-        await serve_http(listener, respond, timeout, self.service.unread)
+        return partial(HttpServer(respond, timeout, self.service.unread).listen, listener)
 
 
 async def serve(

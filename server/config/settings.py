@@ -20,7 +20,7 @@ ANNOUNCED_VERSION = "3.9.3"
 
 
 # Fields that need more than the server itself: the extra of the distribution, and what it installs.
-_EXTRAS = {"admin_port": ("admin", ["h11"]), "metrics_port": ("metrics", ["h11", "prometheus_client"])}
+_EXTRAS = {"metrics_port": ("metrics", ["prometheus_client"])}
 
 
 def hashlib_name(algorithm: str) -> str:
@@ -145,6 +145,8 @@ class Settings:
     metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
     metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort
     metrics_of_process: bool = True  # metricsProvider.exportJvmInfo
+    http_on_client_port: bool = True  # httpOnClientPort
+    control_token: str | None = attrs.field(default=None, repr=False)  # control.token
     config_text: str = attrs.field(default="", repr=False)  # the configuration file, for the admin server
     extra: Mapping[str, str] = attrs.field(factory=dict, repr=False, hash=False)  # the file's unknown keys
     initial_zxid: int | None = None  # None: from the clock, so that a restart never falls behind

@@ -161,6 +161,8 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),
+    "httpOnClientPort": ("http_on_client_port", boolean),
+    "control.token": ("control_token", str),
 }
 
 KEY_OF: Final = {field: key for key, (field, _) in (KNOWN | PROPERTIES).items() if field}

@@ -115,6 +115,7 @@ def _server(control: Control, ask: Ask) -> Any:
         "hosts": controls.hosts,
         "host": controls.host,
         "port": controls.port,
+        "url": controls.url,
         "secure_port": controls.secure_port,
         "uptime": controls.clock.now(),
         "sessions": len(controls.sessions()),
@@ -336,7 +337,13 @@ _ZNODES = Field("object", 'path: data, or {"data", "acl", "kind", "ttl_ms", "own
 _PATH = Field("string", "a path; / if it is not given")
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/server", _server, "Where the server is.", serves=("host", "port", "hosts", "secure_port")),
+    Route(
+        "GET",
+        "/server",
+        _server,
+        "Where the server is.",
+        serves=("host", "port", "hosts", "url", "secure_port"),
+    ),
     Route(
         "POST",
         "/server/restart",

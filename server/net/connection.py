@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...protocol import records
-from ...protocol.constants import FOUR_LETTER_WORDS, TELNET_CLOSE
+from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, TELNET_CLOSE
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
 from ..core.failures import report
@@ -58,6 +58,7 @@ class Connection:
     :ivar close_expected: nothing more will be read; send what is left and close.
     :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
+    :ivar speaks_http: the client speaks HTTP, so this connection is over; ``input`` holds what it has sent.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
@@ -92,6 +93,7 @@ class Connection:
         self.close_expected = False
         self.session_over = False
         self.aborted = False
+        self.speaks_http = False
         self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
@@ -299,6 +301,10 @@ class Connection:
         payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
             word = self.input.peek(4)
+            if word in HTTP_METHODS and self.service.serves_http:
+                self.speaks_http = True
+                self._close("it speaks HTTP")
+                return False
             if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
                 if word != _STMK or len(self.input) >= _STMK_SIZE:
                     self._answer_word(word, now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -19,6 +19,7 @@ import attrs
 import h11
 import trio
 
+from ..core.failures import report
 from ..logger import logger
 from .listening import serve_clients
 from .streams import hang_up, send_counted
@@ -78,7 +79,7 @@ class Response:
 _PAGE_HEADERS: Final = frozenset(("origin", "referer", "sec-fetch-site"))
 """The headers in which browsers name the site of the web page behind a request."""
 
-Answer: TypeAlias = Callable[[Request], Response]
+Answer: TypeAlias = Callable[[Request], Response | Awaitable[Response]]
 
 
 def plain(status: int, **headers: str) -> Response:
@@ -144,44 +145,75 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def serve_http(listener: socket.socket, answer: Answer, timeout: float, unread: UnreadOutput) -> None:
-    """Serve until cancelled.
+class HttpServer:
+    """Serves clients that speak HTTP, wherever their streams come from.
 
-    :param timeout: the seconds that a client has for each request and its answer, idle time included.
+    :param answer: answers a request; what takes long is awaited.
+    :param timeout: the seconds that a client has for each request, idle time included, and again for taking
+        the answer.
     :param unread: counts what clients leave unread.
+    :param max_body: bytes of a request.
     """
-    exchanges: dict[_Exchange, None] = {}
-    crowded = False
 
-    async def serve(stream: trio.SocketStream) -> None:
-        nonlocal crowded
-        try:
-            exchange = _Exchange(stream, stream.socket.getpeername()[0], answer, unread)
-            if len(exchanges) < _MAX_CLIENTS:
-                crowded = False
-            else:
-                # Clients without a request go first; a new client has most likely sent its request already.
-                oldest = min(exchanges, key=lambda found: (found.answering, found.asked))
-                del exchanges[oldest]
-                oldest.scope.cancel()
-                if not crowded:
-                    crowded = True
-                    logger.warning(
-                        "more than %d HTTP clients, such as %s; closing those idle for longest",
-                        _MAX_CLIENTS,
-                        oldest.peer,
-                    )
-            exchanges[exchange] = None
+    def __init__(
+        self, answer: Answer, timeout: float, unread: UnreadOutput, max_body: int = _MAX_BODY
+    ) -> None:
+        self._answer = answer
+        self._timeout = timeout
+        self._unread = unread
+        self._max_body = max_body
+        self._exchanges: dict[_Exchange, None] = {}
+        self._crowded = False
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Serve the clients of a listener until cancelled."""
+
+        async def serve(stream: trio.SocketStream) -> None:
             try:
-                await exchange.run(timeout)
-            finally:
-                exchanges.pop(exchange, None)
+                peer = stream.socket.getpeername()[0]
+            except OSError:  # it has gone away already
+                await trio.aclose_forcefully(stream)
+            else:
+                await self.serve(stream, peer)
+
+        await serve_clients(listener, serve)
+
+    async def serve(self, stream: trio.abc.Stream, peer: str, received: bytes = b"") -> None:
+        """Serve one client, then close its stream.
+
+        :param peer: its address.
+        :param received: what it has sent already.
+        """
+        exchange = _Exchange(stream, peer, self._answer, self._unread, self._max_body)
+        try:
+            self._make_room()
+            self._exchanges[exchange] = None
+            await exchange.run(self._timeout, received)
         except (OSError, trio.BrokenResourceError) as error:
             logger.debug("an HTTP client has gone away: %s", error)
+        except Exception:
+            report("an HTTP client was closed")
         finally:
-            hang_up(stream.socket)
+            self._exchanges.pop(exchange, None)
+            if isinstance(stream, trio.SocketStream):
+                hang_up(stream.socket)
+            await trio.aclose_forcefully(stream)
 
-    await serve_clients(listener, serve)
+    def _make_room(self) -> None:
+        if len(self._exchanges) < _MAX_CLIENTS:
+            self._crowded = False
+            return
+        # Clients without a request go first; a new client has most likely sent its request already.
+        oldest = min(self._exchanges, key=lambda found: (found.answering, found.asked))
+        del self._exchanges[oldest]
+        oldest.scope.cancel()
+        if not self._crowded:
+            self._crowded = True
+            logger.warning(
+                "more than %d HTTP clients, such as %s; closing those idle for longest",
+                _MAX_CLIENTS,
+                oldest.peer,
+            )
 
 
 class _Exchange:
@@ -192,7 +224,9 @@ class _Exchange:
     :ivar asked: when the last request had arrived, or the client had connected; seconds of trio's clock.
     """
 
-    def __init__(self, stream: trio.SocketStream, peer: str, answer: Answer, unread: UnreadOutput) -> None:
+    def __init__(
+        self, stream: trio.abc.Stream, peer: str, answer: Answer, unread: UnreadOutput, max_body: int
+    ) -> None:
         self.peer = peer
         self.answering = False
         self.aborted = False
@@ -201,6 +235,7 @@ class _Exchange:
         self._stream = stream
         self._answer = answer
         self._unread = unread
+        self._max_body = max_body
         self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self._method = b""
@@ -211,7 +246,9 @@ class _Exchange:
         self.aborted = True
         self.scope.cancel()
 
-    async def run(self, timeout: float) -> None:
+    async def run(self, timeout: float, received: bytes) -> None:
+        if received:
+            self._http.receive_data(received)
         with self.scope:
             await self._run(timeout)
 
@@ -226,25 +263,33 @@ class _Exchange:
                     error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
                     await self._send(plain(error.error_status_hint))
                     break
-                if request is None:
-                    break
-                self.answering, self.asked = True, trio.current_time()
-                await self._send(await self._respond(request))
-                self.answering = False
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
-                    logger.info(
-                        "HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout
-                    )
+                    self._log_timeout(timeout)
                 return
+            if request is None:
+                break
+            self.answering, self.asked = True, trio.current_time()
+            response = await self._respond(request)
+            with trio.move_on_after(timeout) as scope:
+                await self._send(response)
+            if scope.cancelled_caught:
+                self._log_timeout(timeout)
+                return
+            self.answering = False
             if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
                 break
             http.start_next_cycle()
         await self._close()
 
+    def _log_timeout(self, timeout: float) -> None:
+        logger.info("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
+
     async def _respond(self, request: Request) -> Response:
         try:
             response = self._answer(request)
+            if not isinstance(response, Response):
+                response = await response
             pieces = [response.body]
             for piece in response.rest:
                 pieces.append(piece)
@@ -263,8 +308,8 @@ class _Exchange:
         body = bytearray()
         while isinstance(part := await self._next_event(), h11.Data):
             body += part.data
-            if len(body) > _MAX_BODY:
-                raise h11.RemoteProtocolError(f"a body of more than {_MAX_BODY:,} bytes", 413)
+            if len(body) > self._max_body:
+                raise h11.RemoteProtocolError(f"a body of more than {self._max_body:,} bytes", 413)
         return Request(
             head.method.decode("latin-1"),
             head.target.decode("latin-1"),
@@ -278,7 +323,7 @@ class _Exchange:
             if self._http.they_are_waiting_for_100_continue:
                 go_ahead = h11.InformationalResponse(status_code=100, headers=[])
                 await self._stream.send_all(self._http.send(go_ahead) or b"")
-            self._http.receive_data(await self._stream.receive_some(_RECEIVE))
+            self._http.receive_data(bytes(await self._stream.receive_some(_RECEIVE)))
         return event
 
     async def _send(self, response: Response) -> None:
@@ -303,6 +348,7 @@ class _Exchange:
     async def _close(self) -> None:
         """Close our side, then wait for the client's: closing with unread input could destroy the answer."""
         with trio.move_on_after(_LINGER):
-            await self._stream.send_eof()
+            if isinstance(self._stream, trio.abc.HalfCloseableStream):
+                await self._stream.send_eof()
             while await self._stream.receive_some(_RECEIVE):
                 pass

@@ -95,11 +95,15 @@ class _Link:
 class Hub:
     """
     :param now: the clock, in seconds.
+    :param hand_over: takes the socket of a client that speaks HTTP, and what it has sent.
     """
 
-    def __init__(self, service: Service, now: Callable[[], float]) -> None:
+    def __init__(
+        self, service: Service, now: Callable[[], float], hand_over: Callable[[socket.socket, bytes], object]
+    ) -> None:
         self._service = service
         self._now = now
+        self._hand_over = hand_over
         self._poller = select.epoll()
         self._listeners: dict[int, socket.socket] = {}
         self._paused_listeners: list[socket.socket] = []  # for lack of file descriptors
@@ -431,6 +435,10 @@ class Hub:
         if self._service.unread.total:
             self._service.unread.forget(connection)
         link.unsent = _NOTHING
+        if connection.speaks_http:
+            self._poller.unregister(link.fd)
+            self._hand_over(link.sock, connection.input.peek(len(connection.input)))
+            return
         if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:
             self._close_deadlines.pop(link.fd, None)
             hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait

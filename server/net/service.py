@@ -59,6 +59,7 @@ class Service:
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
     :ivar gate: what stands between the clients and the engine, in tests.
     :ivar unread: what transports hold for clients that do not read.
+    :ivar serves_http: whether clients that speak HTTP are handed to somebody who does.
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
@@ -87,6 +88,7 @@ class Service:
         self.trace_mask: int = _TRACE_MASK
         self.gate: Gate | None = None
         self.refusing = False
+        self.serves_http = False
         self.unread = UnreadOutput(settings.max_unread)
         self.has_request_checks = bool(
             settings.required_auth_schemes

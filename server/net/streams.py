@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
@@ -37,11 +37,13 @@ async def serve_stream(
     peer: tuple[str, int],
     now: Callable[[], float],
     flush: Callable[[], None],
+    serve_http: Callable[[trio.abc.Stream, str, bytes], Awaitable[None]],
     handshake: Callable[[], Iterable[Id]] | None = None,
 ) -> None:
     """Serve one client until it or the server closes the connection, then close the stream.
 
     :param flush: called when events may have come to wait on other connections.
+    :param serve_http: serves a client that speaks HTTP: its stream, its address, and what it has sent.
     :param handshake: for TLS: tells the identities of the client, once the stream is up.
     """
     link = _StreamLink(service, stream, now, flush)
@@ -49,6 +51,8 @@ async def serve_stream(
         connection = service.accept(peer, now(), link.wake, secure=isinstance(stream, trio.SSLStream))
         if connection is not None:
             await link.run(connection, handshake)
+            if connection.speaks_http:
+                await serve_http(stream, peer[0], connection.input.peek(len(connection.input)))
     finally:
         transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
         if isinstance(transport, trio.SocketStream):

@@ -48,12 +48,18 @@ class Running:
         self.server = server
         self.service = server.service
         self.clock = clock
-        self.started = clock.now()
+        self.started = server.started
         self._restarts = 0
-        self.recorder = Recorder(self.service, clock.now, history_limit) if record else None
+        self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = MessageGate(
-            self.service, self.recorder, clock.now, self._call_at, self._send_waiting, self._go_on
+            self.service,
+            self.recorder,
+            clock.now,
+            self.started,
+            self._call_at,
+            self._send_waiting,
+            self._go_on,
         )
 
     @property
@@ -149,6 +155,12 @@ class Controls(ABC):
     def hosts(self) -> str:
         """The connect string."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str | None:
+        """Where the server answers HTTP: ``http://127.0.0.1:PORT/``; None with
+        ``http_on_client_port=False``."""
+        return self.running.server.url
 
     @property
     def secure_port(self) -> int | None:

@@ -127,6 +127,7 @@ class MessageGate(Gate):
     """The gate of one server, by the rules above.
 
     :param now: the server's clock, in seconds.
+    :param started: that clock at the start of the server.
     :param schedule: calls something at a time of that clock.
     :param settle: sends what waits on all connections.
     :param go_on: does that, and handles what waits at those that were frozen.
@@ -139,6 +140,7 @@ class MessageGate(Gate):
         service: Service,
         recorder: Recorder | None,
         now: Callable[[], float],
+        started: float,
         schedule: Callable[[float, Callable[[], object]], None],
         settle: Callable[[], None],
         go_on: Callable[[], None],
@@ -146,7 +148,7 @@ class MessageGate(Gate):
         self._service = service
         self._recorder = recorder
         self._now = now
-        self._started = now()
+        self._started = started
         self._schedule = schedule
         self._settle = settle
         self._go_on = go_on

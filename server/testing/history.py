@@ -73,12 +73,14 @@ class Entry:
 class Recorder:
     """Keeps what happens as it came, and puts it into words when asked.
 
+    :param now: the server's clock, in seconds.
+    :param started: that clock at the start of the server.
     :param limit: how many entries are kept; the oldest go first.
     """
 
-    def __init__(self, service: Service, now: Callable[[], float], limit: int) -> None:
+    def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         self._now = now
-        self._started = now()
+        self._started = started
         self.zxid_base = service.engine.zxid  # where it began: the numbers after it are easier to read
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
         self.dropped = 0  # entries that had to go
@@ -144,7 +146,7 @@ class Recorder:
 
     def closed(self, connection: Connection, reason: str) -> None:
         number = self._numbers.pop(connection, 0)
-        if number:
+        if number and not connection.speaks_http:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
             self._add("connection", connection.session_id, number, f"{who}disconnected: {reason}")
 

@@ -51,6 +51,11 @@ class LocalServer(Controls):
         return stream
 
 
+def take_over(server: Server) -> LocalServer:
+    """Put a server that runs into a test's hands; from now on its history is recorded."""
+    return LocalServer(Running(server, server.clock, record=True, history_limit=HISTORY_LIMIT))
+
+
 def open_server(
     *,
     clock: ClockMode = "running",
@@ -107,8 +112,9 @@ class Launch:
                 server = Server(self.settings, clock)
                 await nursery.start(run, server)
                 running = Running(server, clock, record=self.record, history_limit=self.history_limit)
+                server.controls = LocalServer(running)
                 try:
-                    yield LocalServer(running)
+                    yield server.controls
                 except BaseException as error:
                     if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
                         raise

@@ -1,0 +1,89 @@
+"""What is answered to HTTP on the port of clients: pages for people, the API, the admin commands, metrics.
+
+=====================  =====================================================================================
+``/``                  what there is
+``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
+``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
+``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
+=====================  =====================================================================================
+
+A request that a web page may have sent is refused before all (:mod:`.guard`).
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ...protocol.version import __version__
+from ..monitoring import admin
+from ..net.http import Request, Response
+from .api import PREFIX, Control
+from .guard import check_control, check_page
+from .routes import ApiError, answer_text, problem
+
+if TYPE_CHECKING:
+    from ..serve import Server
+
+
+class Port:
+    """Answers on the ports of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._control: Control | None = None
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            check_page(request, self._hosts())
+            return await self._answer(request)
+        except ApiError as error:
+            return problem(error)
+
+    async def _answer(self, request: Request) -> Response:
+        settings = self._server.service.settings
+        path = request.path
+        if path == "/":
+            return answer_text(self._welcome())
+        if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
+            check_control(request, self._hosts(), settings.control_token)
+            return await self._for_control().answer(request)
+        service, now = self._server.service, self._server.clock.now()
+        if path == settings.admin_url or path.startswith(f"{settings.admin_url}/"):
+            response = admin.answer(request, service, now)
+            self._server.flush()
+            return response
+        if path == "/metrics":
+            if find_spec("prometheus_client") is None:
+                raise ApiError(501, "metrics need more: pip install 'pyzk-server[metrics]'")
+            from ..monitoring import prometheus
+
+            return prometheus.answer(request, service, now)
+        raise ApiError(404, f"there is no {path}; / lists what there is")
+
+    def _for_control(self) -> Control:
+        """From the first request on the history is recorded, if it was not before."""
+        if self._control is None:
+            if self._server.controls is None:
+                from ..testing.host import take_over
+
+                self._server.controls = take_over(self._server)
+            self._control = Control(self._server.controls)
+        return self._control
+
+    def _hosts(self) -> list[str]:
+        addresses = (self._server.address, self._server.secure_address)
+        return [address[0] for address in addresses if address is not None]
+
+    def _welcome(self) -> str:
+        host, port = self._server.address
+        return "\n".join(
+            [
+                f"pyzk-server {__version__}, a ZooKeeper server for development and tests, at {host}:{port}",
+                "",
+                f"{PREFIX}/server  the control API: sessions, time, faults, tree, history",
+                "/openapi.json   its description",
+                f"{self._server.service.settings.admin_url:15} the commands of ZooKeeper's admin server",
+                "/metrics        metrics for Prometheus",
+            ]
+        )
