@@ -33,6 +33,18 @@ class JumpingClock(Clock):
         """Advance the clock. The caller then does what is due."""
         self._jumped += seconds
 
+    @property
+    def frozen(self) -> bool:
+        return self._frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop, or go on from the same time."""
+        if frozen != self._frozen:
+            passed = trio.current_time() - self._started
+            self._jumped += passed if frozen else -passed
+            self._frozen = frozen
+            self.wake()
+
     async def sleep_until(self, deadline: float) -> None:
         # A frozen clock never comes to a deadline by itself: only a jump does, and that wakes us.
         await super().sleep_until(math.inf if self._frozen else deadline - self._jumped)
@@ -41,9 +53,17 @@ class JumpingClock(Clock):
 class ServerClock:
     """The server's time, as a test sees and moves it."""
 
-    def __init__(self, now: Callable[[], float], advance: Callable[[float, bool], None]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        advance: Callable[[float, bool], None],
+        freeze: Callable[[bool], None],
+        is_frozen: Callable[[], bool],
+    ) -> None:
         self._now = now
         self._advance = advance
+        self._freeze = freeze
+        self._is_frozen = is_frozen
 
     def now(self) -> float:
         """Return the seconds on the server's clock since it was started."""
@@ -64,3 +84,16 @@ class ServerClock:
         :raises ValueError: for a negative or infinite number.
         """
         self._advance(seconds, keep_alive)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether time passes by :meth:`advance` alone."""
+        return self._is_frozen()
+
+    def freeze(self) -> None:
+        """Stop the server's time; :meth:`advance` still moves it."""
+        self._freeze(True)
+
+    def unfreeze(self) -> None:
+        """Let the server's time go on from where it stands."""
+        self._freeze(False)

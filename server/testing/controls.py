@@ -120,7 +120,7 @@ class Controls(ABC):
     """
 
     def __init__(self) -> None:
-        self.clock = ServerClock(self._now, self._advance)
+        self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)
 
     @property
     @abstractmethod
@@ -288,6 +288,14 @@ class Controls(ABC):
         server.advance(clock.now())
         clock.wake()  # deadlines are nearer than was thought
 
+    @_control
+    def _freeze(self, frozen: bool) -> None:
+        self.running.enter(f"clock {'frozen' if frozen else 'running'}")
+        self.running.clock.freeze(frozen)
+
+    def _is_frozen(self) -> bool:
+        return self.run(lambda: self.running.clock.frozen)
+
     # --- faults ------------------------------------------------------------------------------------------
 
     @_control
@@ -386,6 +394,11 @@ class Controls(ABC):
         number = self.running.gate.hold(kind, selection, times, seconds)
         self.running.enter(f"hold {number}: each {kind}", session_id or 0)
         return number
+
+    @_control
+    def holds(self) -> list[int]:
+        """List the numbers of the holds in force."""
+        return self.running.gate.holds()
 
     @_control
     def held(self) -> list[HeldMessage]:
