@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from typing import Final
+from typing import Any, Final
 
 from ...protocol.errors import ZooKeeperError
 from ..net.http import Request, Response
@@ -17,11 +17,11 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import messages, past, server, sessions, tree
+from .calls import messages, past, server, sessions, tree, waits
+from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 
 PREFIX: Final = "/api/v1"
-_OWNER_OF: Final = "owner-of:"
 
 
 class Control:
@@ -34,6 +34,7 @@ class Control:
         self.controls = controls
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}
+        self.waiting = 0
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
@@ -61,28 +62,32 @@ class Control:
         return result if isinstance(result, Response) else answer_json(result)
 
     def find(self, given: str) -> SessionInfo:
-        """The live session that a request names: by id, by ``owner-of:/path``, or by the address of its
-        client. Raises :class:`.UnknownSessionError`."""
-        sessions = self.controls.sessions()
-        if given.startswith(_OWNER_OF):
-            path = given.removeprefix(_OWNER_OF)
-            found = [info for info in sessions if path in info.ephemerals]
-        else:
-            try:
-                number = int(given, 0)
-            except ValueError:
-                found = [info for info in sessions if info.peer and forms.address_form(info.peer) == given]
-            else:
-                found = [info for info in sessions if info.id == number]
-        if found:
-            return found[0]
-        live = ", ".join(forms.session_form(info.id) for info in sessions) or "none"
-        raise UnknownSessionError(f"there is no session {given}; live sessions: {live}")
+        """Find the live session that a request names, as :mod:`.finding` says.
+
+        :raises UnknownSessionError: if there is none.
+        """
+        live = {info.id: info for info in self.controls.sessions()}
+        for session in live_sessions(self.controls.running, given):
+            return live[session]
+        known = ", ".join(map(forms.session_form, live)) or "none"
+        raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
+
+    def find_any(self, given: str) -> int:
+        """Return the id of a session that may be over, given by its name or id.
+
+        :raises ValueError: if it is neither.
+        """
+        named = self.controls.running.names.session(given)
+        return forms.read_session_id(given) if named is None else named
+
+    def session_form(self, info: SessionInfo) -> Any:
+        return forms.info_form(info, self.controls.running.names[info.id])
 
 
 ROUTES: Final[tuple[Route, ...]] = (
     *server.ROUTES,
     *sessions.ROUTES,
+    *waits.ROUTES,
     *messages.ROUTES,
     *tree.ROUTES,
     *past.ROUTES,

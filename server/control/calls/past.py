@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def _history(control: Control, ask: Ask) -> Any:
     given = dict(ask.values)
     if "session" in given:
-        given["session"] = forms.read_session_id(given["session"])
+        given["session"] = control.find_any(given["session"])
     return {"entries": [forms.entry_form(entry) for entry in control.controls.history(**given)]}
 
 
@@ -40,7 +40,7 @@ ROUTES: Final = (
         _history,
         "What has happened, the oldest first.",
         {
-            "session": Field("string", "an id; the session may be over"),
+            "session": Field("string", "an id or a name; the session may be over"),
             "kind": Field("string", "such as request, reply, event, session, fault"),
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),

@@ -29,6 +29,13 @@ def _restart(control: Control, ask: Ask) -> Any:
     return {}
 
 
+def _reset(control: Control, ask: Ask) -> Any:
+    control.controls.reset()
+    control.faults.clear()
+    control.snapshots.clear()
+    return {}
+
+
 def _refuse(control: Control, ask: Ask) -> Any:
     control.controls.refuse_connections()
     return {}
@@ -84,6 +91,7 @@ ROUTES: Final = (
         {"keep_data": Field("boolean", "whether tree and sessions survive", required=True)},
         serves=("restart",),
     ),
+    Route("POST", "/reset", _reset, "Be as a fresh server, at the same port.", serves=("reset",)),
     Route("POST", "/server/pause", _pause_all, "Hear and say nothing.", serves=("pause",)),
     Route("POST", "/server/resume", _resume_all, "End every pause.", serves=("resume",)),
     Route("POST", "/connections/refuse", _refuse, "Refuse new ones.", serves=("refuse_connections",)),

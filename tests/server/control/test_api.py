@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,51 +15,11 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL, CreateRequest
 from pyzk.server import open_server
 from pyzk.server.control import openapi
-from pyzk.server.control.api import PREFIX, ROUTES, Control
+from pyzk.server.control.api import PREFIX, ROUTES
 from pyzk.server.net.http import Request
-from pyzk.server.testing import Controls, EmbeddedServer
-from tests.support.wire import ClosedError, StreamClient
-
-
-class Api:
-    """Requests as a client would send them."""
-
-    def __init__(self, server: Controls) -> None:
-        self.server = server
-        self.control = Control(server)
-
-    async def ask(self, method: str, path: str, /, **fields: Any) -> tuple[int, Any]:
-        headers = {"content-type": "application/json"} if method in ("POST", "PUT") else {}
-        body = json.dumps(fields).encode() if headers else b""
-        response = await self.control.answer(Request(method, PREFIX + path, headers, body))
-        if response.headers["content-type"].startswith("text/plain"):
-            return response.status, response.body.decode()
-        return response.status, json.loads(response.body)
-
-    async def get(self, path: str) -> Any:
-        status, answer = await self.ask("GET", path)
-        assert status == 200, answer
-        return answer
-
-    async def post(self, path: str, /, **fields: Any) -> Any:
-        status, answer = await self.ask("POST", path, **fields)
-        assert status == 200, answer
-        return answer
-
-    async def refused(self, method: str, path: str, /, **fields: Any) -> tuple[int, str]:
-        status, answer = await self.ask(method, path, **fields)
-        assert status >= 400
-        assert answer["status"] == status
-        return status, answer["detail"]
-
-    async def client(self) -> StreamClient:
-        return await StreamClient(self.server.open_stream()).connect()
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[Api]:
-    async with open_server(clock="frozen") as server:
-        yield Api(server)
+from pyzk.server.testing import EmbeddedServer
+from tests.server.control.client import Api
+from tests.support.wire import ClosedError
 
 
 async def test_a_session_is_expired_when_the_answer_comes(api: Api) -> None:
