@@ -17,6 +17,7 @@ import attrs
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..testing.contents import Node
 from ..testing.faults import Fault
+from ..testing.gate import HeldMessage
 from ..testing.history import Entry
 from ..testing.sessions import SessionInfo
 
@@ -135,6 +136,10 @@ def entry_form(entry: Entry) -> JSON:
     form["session"] = session_form(entry.session) if entry.session else None
     form["zxid"] = f"0x{entry.zxid:x}" if entry.zxid else None
     return form
+
+
+def message_form(message: HeldMessage) -> JSON:
+    return attrs.asdict(message) | {"session": session_form(message.session) if message.session else None}
 
 
 def fault_form(number: int, fault: Fault) -> JSON:

@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import attrs
 
 from ..net.http import Request, Response
+
+T = TypeVar("T")
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -27,6 +29,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),
+    "null": (type(None),),
 }
 _JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
@@ -185,6 +188,15 @@ def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[s
     if allowed:
         raise ApiError(405, f"{path} has {', '.join(allowed)}", allow=", ".join(allowed))
     raise ApiError(404, f"there is no {path}; /openapi.json lists what there is")
+
+
+def look_up(things: Mapping[int, T], given: str, what: str) -> tuple[int, T]:
+    """Find a thing by the number in a path; raises :class:`ApiError` 404."""
+    try:
+        return int(given), things[int(given)]
+    except (KeyError, ValueError):
+        known = ", ".join(map(str, things)) or "none"
+        raise ApiError(404, f"there is no {what} {given}; there are: {known}") from None
 
 
 def answer_json(value: Any, status: int = 200) -> Response:

@@ -23,7 +23,7 @@ class Clock:
         self._follow = follow_wall_clock
         self._epoch_offset = time.time() - trio.current_time()
         self._frozen_at = trio.current_time() if frozen else None
-        self._jumped = 0.0  # seconds
+        self._jumped = 0.0  # seconds, those left out while it was frozen taken off
         self._woken = trio.Event()
 
     def now(self) -> float:
@@ -39,6 +39,18 @@ class Clock:
     def jump(self, seconds: float) -> None:
         """Let ``seconds`` have passed. The caller then does what has fallen due."""
         self._jumped += seconds
+
+    @property
+    def frozen(self) -> bool:
+        """Whether time passes by :meth:`jump` alone."""
+        return self._frozen_at is not None
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop, or go on from the same time."""
+        now = self.now()
+        self._frozen_at = trio.current_time() if frozen else None
+        self._jumped += now - self.now()
+        self.wake()
 
     async def sleep_until(self, deadline: float) -> None:
         """Return at ``deadline`` (seconds of :meth:`now`), or earlier when :meth:`wake` is called.

@@ -12,9 +12,17 @@ CLOCK_MODES = ("running", "frozen")
 class ServerClock:
     """The server's time, as a test sees and moves it."""
 
-    def __init__(self, now: Callable[[], float], advance: Callable[[float, bool], None]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        advance: Callable[[float, bool], None],
+        freeze: Callable[[bool], None],
+        is_frozen: Callable[[], bool],
+    ) -> None:
         self._now = now
         self._advance = advance
+        self._freeze = freeze
+        self._is_frozen = is_frozen
 
     def now(self) -> float:
         """Return the seconds on the server's clock since it was started."""
@@ -35,3 +43,16 @@ class ServerClock:
         :raises ValueError: for a negative or infinite number.
         """
         self._advance(seconds, keep_alive)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether time passes by :meth:`advance` alone."""
+        return self._is_frozen()
+
+    def freeze(self) -> None:
+        """Stop the server's time; :meth:`advance` still moves it."""
+        self._freeze(True)
+
+    def unfreeze(self) -> None:
+        """Let the server's time go on from where it stands."""
+        self._freeze(False)

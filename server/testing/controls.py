@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from ..core.engine import Engine
 from ..core.sessions import Session
+from ..core.txn import Txn
 from ..net.clock import Clock
 from ..net.connection import Connection
 from ..serve import Server
@@ -27,6 +28,7 @@ from .faults import Action, ErrorSpec, Fault, When
 from .gate import MESSAGE_KINDS, HeldMessage, MessageGate, MessageKind
 from .history import ENTRY_KINDS, Entry, EntryKind, Recorder
 from .memory import MemoryStream
+from .observers import Observer, SessionNames
 from .operations import Selection, glob, operation_name
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
@@ -42,6 +44,7 @@ class Running:
     :ivar started: the server's clock at the start, in seconds.
     :ivar recorder: None if the history is not recorded.
     :ivar streams: the connections without a socket.
+    :ivar names: of sessions.
     """
 
     def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
@@ -49,7 +52,9 @@ class Running:
         self.service = server.service
         self.clock = clock
         self.started = server.started
+        self._frozen_at_start = clock.frozen
         self._restarts = 0
+        self.names = SessionNames()
         self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = MessageGate(
@@ -61,6 +66,7 @@ class Running:
             self._send_waiting,
             self._go_on,
         )
+        self._attach()
 
     @property
     def engine(self) -> Engine:
@@ -84,8 +90,46 @@ class Running:
         engine.zxid = before.zxid
         before.on_txn = None
         self.service.engine = engine
+        self._attach()
+        self.gate.happened()
+
+    def reset(self) -> None:
+        """Be as a fresh server, once all connections are closed."""
+        self.clock.freeze(self._frozen_at_start)
+        now = self.started = self.clock.now()
+        self.service.refusing = False
+        self.gate.reset()
+        self.names.clear()
+        self.unobserve(self.names)
+        self.replace_engine(now)
         if self.recorder is not None:
-            self.recorder.attach(engine)
+            self.recorder.clear(self.engine, now)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer what happens, until :meth:`unobserve`."""
+        if observer not in self.gate.observers:
+            self.gate.observers = [*self.gate.observers, observer]  # not while it is gone through
+        self._attach()
+        self.gate.update()
+
+    def unobserve(self, observer: Observer) -> None:
+        self.gate.observers = [each for each in self.gate.observers if each is not observer]
+        self._attach()
+        self.gate.update()
+
+    def _attach(self) -> None:
+        """Have the engine tell its transactions to whom they concern."""
+        if self.gate.observers:
+            self.engine.on_txn = self._transaction
+        elif self.recorder is not None:
+            self.engine.on_txn = self.recorder.transaction
+        else:
+            self.engine.on_txn = None
+
+    def _transaction(self, txn: Txn) -> None:
+        if self.recorder is not None:
+            self.recorder.transaction(txn)
+        self.gate.happened()
 
     def _call_at(self, when: float, callback: Callable[[], object]) -> None:
         self.service.call_at(when, callback)
@@ -127,7 +171,7 @@ class Controls(ABC):
     """
 
     def __init__(self) -> None:
-        self.clock = ServerClock(self._now, self._advance)
+        self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)
 
     @property
     @abstractmethod
@@ -301,6 +345,14 @@ class Controls(ABC):
         server.advance(clock.now())
         clock.wake()  # deadlines are nearer than was thought
 
+    @_control
+    def _freeze(self, frozen: bool) -> None:
+        self.running.enter(f"clock {'frozen' if frozen else 'running'}")
+        self.running.clock.freeze(frozen)
+
+    def _is_frozen(self) -> bool:
+        return self.run(lambda: self.running.clock.frozen)
+
     # --- faults ------------------------------------------------------------------------------------------
 
     @_control
@@ -401,6 +453,11 @@ class Controls(ABC):
         return number
 
     @_control
+    def holds(self) -> list[int]:
+        """List the numbers of the holds in force."""
+        return self.running.gate.holds()
+
+    @_control
     def held(self) -> list[HeldMessage]:
         """List the messages that are held now, the oldest first."""
         return self.running.gate.held()
@@ -465,6 +522,34 @@ class Controls(ABC):
         else:
             running.replace_engine(now)
         running.clock.wake()
+
+    @_control
+    def reset(self) -> None:
+        """Be as a fresh server, at the same port: no znodes, sessions, connections, faults, holds, pauses,
+        names of sessions and history; time counts from 0."""
+        self._abort_all("the test resets the server")
+        self.running.reset()
+        self.running.clock.wake()
+
+    # --- names -------------------------------------------------------------------------------------------
+
+    @_control
+    def name_session(
+        self, name: str, session: SessionRef | None = None, *, address: str | None = None
+    ) -> None:
+        """Give a session a name, by which timelines call it.
+
+        :param session: one that lives; without it, the next new one.
+        :param address: for the next new session that comes from here: ``"127.0.0.1"``, or with a port.
+        :raises ValueError: if this is no name, or there are too many.
+        :raises UnknownSessionError: if there is no such session.
+        """
+        running = self.running
+        if session is not None:
+            running.names.give(self._find(session).id, name)
+        else:
+            running.names.expect(name, address)
+            running.observe(running.names)
 
     # --- leaks -------------------------------------------------------------------------------------------
 
@@ -634,6 +719,7 @@ class Controls(ABC):
             self.history(since=since),
             title=title,
             zxid_base=recorder.zxid_base,
+            named=self.running.names.all,
             sessions=None if sessions is None else [session_id_of(session) for session in sessions],
             pings=pings,
             width=width,

@@ -43,6 +43,7 @@ from ..net.service import Service
 from .describe import describe_event, describe_reply, describe_request
 from .faults import Fault
 from .history import FAULT, Kept, Recorder, Result
+from .observers import Observer
 from .operations import Selection, name_of, paths_in
 
 MessageKind: TypeAlias = Literal["handshake", "request", "reply", "event"]
@@ -133,6 +134,7 @@ class MessageGate(Gate):
     :param go_on: does that, and handles what waits at those that were frozen.
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
+    :ivar observers: what hears of messages; :meth:`update` follows a change of it.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class MessageGate(Gate):
         self._go_on = go_on
         self.paused = False
         self.cut_off: set[int] = set()
+        self.observers: list[Observer] = []
         self._frozen: dict[Connection, list[object]] = {}  # why
         self._faults: list[Fault] = []
         self._holds: dict[int, _Hold] = {}
@@ -169,7 +172,7 @@ class MessageGate(Gate):
         """Stand in the way if that is needed now."""
         needed = (
             self._recorder or self._faults or self._holds or self._held or self._frozen or self._released
-        ) or (self._admitted or self.paused or self.cut_off)
+        ) or (self._admitted or self.paused or self.cut_off or self.observers)
         self._service.gate = self if needed else None
 
     # --- what passes -------------------------------------------------------------------------------------
@@ -204,6 +207,14 @@ class MessageGate(Gate):
     def attached(self, connection: Connection, resumed: bool) -> None:
         if self._recorder is not None:
             self._recorder.attached(connection, resumed)
+        for observer in self.observers:
+            observer.attached(connection, resumed)
+        self.happened()
+
+    def happened(self) -> None:
+        """Tell the observers that something has happened."""
+        for observer in self.observers:
+            observer.happened()
 
     def refused(self, connection: Connection, session_id: int) -> None:
         if self._recorder is not None:
@@ -240,6 +251,9 @@ class MessageGate(Gate):
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
+        if self.observers and (released is None or not released.spoiled):
+            for observer in self.observers:
+                observer.request(connection, op, frame)
         if self._faults and (released is None or not released.spoiled):
             # Each fault counts the request; the first that is due spoils it
             due = [fault for fault in self._faults if fault.count(connection.session_id, op, frame)]
@@ -421,6 +435,7 @@ class MessageGate(Gate):
         self._queues[connection, kind] += 1
         if self._recorder is not None:
             self._recorder.held(connection, f"HELD as {number}: {kind} {text}")
+        self.happened()
         if hold is not None and hold.seconds is not None:
             self._schedule(now + hold.seconds, lambda: self.release([number] if number in self._held else []))
         if self._held_bytes > _MOST_HELD:
@@ -541,6 +556,17 @@ class MessageGate(Gate):
             said = "" if result is None else describe_reply(op, path, *result[1:])
             zxid = 0 if result is None else result[0]
             self._recorder.fault(connection, op, frame, fault.describe(said), zxid)
+
+    # --- the end of everything ---------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """End every fault, hold and pause, once all connections are closed."""
+        self._started = self._now()
+        self._faults.clear()
+        self._holds.clear()
+        self.paused = False
+        self.cut_off.clear()
+        self.update()
 
     # --- freezing ----------------------------------------------------------------------------------------
 

@@ -80,18 +80,20 @@ class Recorder:
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         self._now = now
-        self._started = started
-        self.zxid_base = service.engine.zxid  # where it began: the numbers after it are easier to read
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
-        self.dropped = 0  # entries that had to go
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._numbers: dict[Connection, int] = {}
-        self._opened = 0
-        self.attach(service.engine)
+        self.clear(service.engine, started)
 
-    def attach(self, engine: Engine) -> None:
-        """Record the transactions of an engine: at the start, and after a restart has made a new one."""
-        engine.on_txn = self._transaction
+    def clear(self, engine: Engine, started: float) -> None:
+        """Begin anew, with ``started`` as the server's start in seconds of its clock."""
+        self._started = started
+        self.zxid_base = engine.zxid  # where it began: the numbers after it are easier to read
+        self._entries.clear()
+        self.dropped = 0  # entries that had to go
+        self.sessions.clear()
+        self._numbers.clear()
+        self._opened = 0
 
     # --- recording ---------------------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Recorder:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
             self._add("connection", connection.session_id, number, f"{who}disconnected: {reason}")
 
-    def _transaction(self, txn: Txn) -> None:
+    def transaction(self, txn: Txn) -> None:
         """Record what sessions and the server itself do; requests are recorded as such."""
         effect = txn.effect
         if isinstance(effect, CreateSession):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import attrs
 
@@ -38,6 +40,7 @@ def format_timeline(
     *,
     title: str = "Timeline",
     zxid_base: int = 0,
+    named: Mapping[int, str] = MappingProxyType({}),
     sessions: Iterable[int] | None = None,
     pings: bool = False,
     width: int = 120,
@@ -46,6 +49,7 @@ def format_timeline(
     """Draw entries of a history.
 
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
+    :param named: names of sessions; those without get letters.
     :param sessions: the ids of the sessions that get a column; all by default.
     :param pings: whether pings are shown.
     :param width: how wide it may be, in characters. A column has at least 32 of them, so many sessions take
@@ -59,7 +63,7 @@ def format_timeline(
         wanted = set(sessions)
         columns = [session for session in columns if session in wanted]
         shown = [entry for entry in shown if entry.session in wanted or not entry.session]
-    names = {session: _letter(n) for n, session in enumerate(columns)}
+    names = _names(columns, named)
 
     head = [title]
     if zxid_base:
@@ -86,6 +90,17 @@ def format_timeline(
             text.append(row.rstrip())
         last = stamp
     return "\n".join(text)
+
+
+def _names(columns: Iterable[int], named: Mapping[int, str]) -> dict[int, str]:
+    """How columns are headed; a name that several sessions had is counted."""
+    times: Counter[str] = Counter()
+    names = {}
+    for n, session in enumerate(columns):
+        name = named.get(session) or _letter(n)
+        times[name] += 1
+        names[session] = name if times[name] == 1 else f"{name}#{times[name]}"
+    return names
 
 
 def _letter(n: int) -> str:

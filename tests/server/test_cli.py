@@ -220,7 +220,6 @@ def test_the_one_of_several_ports_that_is_in_use_is_named(refused, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "extra"),
     [
-        ("admin.enableServer", "true", "admin"),
         (
             "metricsProvider.className",
             "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.errors import NoNodeError
@@ -14,51 +15,11 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL, CreateRequest
 from pyzk.server import open_server
 from pyzk.server.control import openapi
-from pyzk.server.control.api import PREFIX, ROUTES, Control
+from pyzk.server.control.api import PREFIX, ROUTES
 from pyzk.server.net.http import Request
-from pyzk.server.testing import Controls, EmbeddedServer
-from tests.support.wire import ClosedError, StreamClient
-
-
-class Api:
-    """Requests as a client would send them."""
-
-    def __init__(self, server: Controls) -> None:
-        self.server = server
-        self.control = Control(server)
-
-    async def ask(self, method: str, path: str, /, **fields: Any) -> tuple[int, Any]:
-        headers = {"content-type": "application/json"} if method in ("POST", "PUT") else {}
-        body = json.dumps(fields).encode() if headers else b""
-        response = await self.control.answer(Request(method, PREFIX + path, headers, body))
-        if response.headers["content-type"].startswith("text/plain"):
-            return response.status, response.body.decode()
-        return response.status, json.loads(response.body)
-
-    async def get(self, path: str) -> Any:
-        status, answer = await self.ask("GET", path)
-        assert status == 200, answer
-        return answer
-
-    async def post(self, path: str, /, **fields: Any) -> Any:
-        status, answer = await self.ask("POST", path, **fields)
-        assert status == 200, answer
-        return answer
-
-    async def refused(self, method: str, path: str, /, **fields: Any) -> tuple[int, str]:
-        status, answer = await self.ask(method, path, **fields)
-        assert status >= 400
-        assert answer["status"] == status
-        return status, answer["detail"]
-
-    async def client(self) -> StreamClient:
-        return await StreamClient(self.server.open_stream()).connect()
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[Api]:
-    async with open_server(clock="frozen") as server:
-        yield Api(server)
+from pyzk.server.testing import EmbeddedServer
+from tests.server.control.client import Api
+from tests.support.wire import ClosedError
 
 
 async def test_a_session_is_expired_when_the_answer_comes(api: Api) -> None:
@@ -86,8 +47,8 @@ async def test_a_session_is_named_by_what_it_owns_or_by_its_address(api: Api) ->
 
 async def test_time_moves(api: Api) -> None:
     await api.client()
-    assert await api.get("/clock") == {"seconds": 0.0}
-    assert await api.post("/clock/advance", seconds=60) == {"seconds": 60.0}
+    assert await api.get("/clock") == {"seconds": 0.0, "frozen": True}
+    assert await api.post("/clock/advance", seconds=60) == {"seconds": 60.0, "frozen": True}
     assert await api.get("/sessions") == {"sessions": []}
     assert (await api.refused("POST", "/clock/advance", seconds=-1))[0] == 400
 
@@ -97,6 +58,51 @@ async def test_time_moves_for_clients_that_are_kept_alive(api: Api) -> None:
     await api.post("/clock/advance", seconds=3600, keep_alive=True)
     [info] = (await api.get("/sessions"))["sessions"]
     assert info["id"] == f"0x{client.session_id:016x}"
+
+
+async def test_time_stands_still_and_goes_on(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_server() as server:
+        api = Api(server)
+        await trio.sleep(5)
+        assert await api.post("/clock/freeze") == {"seconds": 5.0, "frozen": True}
+        await trio.sleep(60)
+        assert (await api.post("/clock/advance", seconds=1))["seconds"] == 6.0
+        client = await api.client()
+        assert await api.post("/clock/unfreeze") == {"seconds": 6.0, "frozen": False}
+        await trio.sleep(60)
+        assert await api.get("/clock") == {"seconds": 66.0, "frozen": False}
+        assert await api.get("/sessions") == {"sessions": []}, client.session_id
+
+
+async def test_held_messages_go_on_in_the_order_given(api: Api) -> None:
+    first, second = await api.client(), await api.client()
+    hold = (await api.post("/holds", op="create", path="/q/*", kind="request"))["hold"]
+    await api.post("/tree", znodes={"/q": ""})
+    for n, client in enumerate((first, second)):
+        await client.send(OpCode.CREATE, CreateRequest(f"/q/{n}", b"", OPEN_ACL, 0))
+    earlier, later = (await api.get("/held"))["messages"]
+    assert (earlier["path"], earlier["session"]) == ("/q/0", f"0x{first.session_id:016x}")
+    answer = await api.post("/held/release", messages=[later["number"]])
+    assert [message["number"] for message in answer["messages"]] == [earlier["number"]]
+    assert sorted(api.server.dump()) == ["/q", "/q/1"]
+    assert (await api.post("/held/release", messages=[]))["messages"]
+    assert await api.get("/holds") == {"holds": [hold]}
+    assert (await api.ask("DELETE", f"/holds/{hold}"))[0] == 200
+    assert sorted(api.server.dump()) == ["/q", "/q/0", "/q/1"]
+    assert (await api.refused("DELETE", f"/holds/{hold}"))[0] == 404
+
+
+async def test_held_messages_are_lost_or_all_released(api: Api) -> None:
+    client, other = await api.client(), await api.client()
+    await api.post("/holds", op="create")
+    await client.send(OpCode.CREATE, CreateRequest("/a", b"", OPEN_ACL, 0))
+    await other.send(OpCode.CREATE, CreateRequest("/b", b"", OPEN_ACL, 0))
+    lost = (await api.get("/held"))["messages"][0]["number"]
+    assert len((await api.post("/held/lose", messages=[lost]))["messages"]) == 1
+    assert await api.post("/held/release") == {"messages": []}
+    assert sorted(api.server.dump()) == ["/b"]
+    assert (await api.ask("DELETE", "/holds"))[0] == 200
+    assert await api.get("/holds") == {"holds": []}
 
 
 async def test_a_fault_answers_an_error_once(api: Api) -> None:
@@ -207,6 +213,10 @@ async def test_the_server_says_where_it_is(api: Api) -> None:
         ("GET", "/history?session=nonsense", {}, 400, "session id"),
         ("POST", "/tree", {"znodes": {"/a//b": "x"}}, 409, "/a//b"),
         ("GET", "/faults/7", {}, 404, "none"),
+        ("POST", "/holds", {"kind": "nonsense"}, 400, "request"),
+        ("POST", "/holds", {"kind": "event", "op": "create"}, 400, "op="),
+        ("POST", "/held/release", {"messages": [7]}, 400, "none"),
+        ("POST", "/held/lose", {}, 400, "missing messages"),
     ],
 )
 async def test_bad_requests_say_what_to_do(

@@ -13,7 +13,7 @@ import trio
 from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.server.net import http
-from pyzk.server.net.http import Answer, Request, Response, serve_http
+from pyzk.server.net.http import Answer, HttpServer, Request, Response
 from pyzk.server.net.unread import UnreadOutput
 from pyzk.server.serve import Server
 
@@ -40,7 +40,8 @@ async def answering(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, listener, answer, timeout, unread or UnreadOutput(2**30))
+            http = HttpServer(answer, timeout, unread or UnreadOutput(2**30))
+            nursery.start_soon(http.listen, listener)
             yield listener.getsockname()
             nursery.cancel_scope.cancel()
 

@@ -1,0 +1,1 @@
+"""What each route does, by what it is about. A function gets the server's control, and the request."""

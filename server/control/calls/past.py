@@ -1,0 +1,73 @@
+"""What has happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import forms
+from ..routes import Ask, Field, Route, answer_text
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+
+def _history(control: Control, ask: Ask) -> Any:
+    given = dict(ask.values)
+    if "session" in given:
+        given["session"] = control.find_any(given["session"])
+    return {"entries": [forms.entry_form(entry) for entry in control.controls.history(**given)]}
+
+
+def _timeline(control: Control, ask: Ask) -> Any:
+    return answer_text(control.controls.format_timeline(**ask.values))
+
+
+def _note(control: Control, ask: Ask) -> Any:
+    control.controls.note(ask.values["text"])
+    return {}
+
+
+def _leaks(control: Control, ask: Ask) -> Any:
+    return {"leaks": control.controls.leaks()}
+
+
+_SINCE: Final = Field("number", "seconds on the server's clock since its start")
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/history",
+        _history,
+        "What has happened, the oldest first.",
+        {
+            "session": Field("string", "an id or a name; the session may be over"),
+            "kind": Field("string", "such as request, reply, event, session, fault"),
+            "op": Field("string", "such as create"),
+            "path": Field("string", "a glob"),
+            "since": _SINCE,
+        },
+        serves=("history",),
+    ),
+    Route(
+        "GET",
+        "/timeline",
+        _timeline,
+        "The history as text, a column for each session.",
+        {
+            "pings": Field("boolean", "whether pings are shown"),
+            "width": Field("integer", "in characters"),
+            "limit": Field("integer", "at most so many lines, the last ones"),
+            "since": _SINCE,
+        },
+        serves=("format_timeline",),
+    ),
+    Route(
+        "POST",
+        "/notes",
+        _note,
+        "Write a line into the timeline.",
+        {"text": Field("string", "the line", required=True)},
+        serves=("note",),
+    ),
+    Route("GET", "/leaks", _leaks, "What clients have left behind.", serves=("leaks",)),
+)

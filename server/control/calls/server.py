@@ -1,0 +1,121 @@
+"""The server as a whole, its connections, and its time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.version import __version__
+from ..routes import Ask, Field, Route
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+
+def _server(control: Control, ask: Ask) -> Any:
+    controls = control.controls
+    return {
+        "version": __version__,
+        "hosts": controls.hosts,
+        "host": controls.host,
+        "port": controls.port,
+        "url": controls.url,
+        "secure_port": controls.secure_port,
+        "uptime": controls.clock.now(),
+        "sessions": len(controls.sessions()),
+    }
+
+
+def _restart(control: Control, ask: Ask) -> Any:
+    control.controls.restart(keep_data=ask.values["keep_data"])
+    return {}
+
+
+def _reset(control: Control, ask: Ask) -> Any:
+    control.controls.reset()
+    control.faults.clear()
+    control.snapshots.clear()
+    return {}
+
+
+def _refuse(control: Control, ask: Ask) -> Any:
+    control.controls.refuse_connections()
+    return {}
+
+
+def _accept(control: Control, ask: Ask) -> Any:
+    control.controls.accept_connections()
+    return {}
+
+
+def _disconnect_all(control: Control, ask: Ask) -> Any:
+    control.controls.disconnect_all()
+    return {}
+
+
+def _pause_all(control: Control, ask: Ask) -> Any:
+    control.controls.pause()
+    return {}
+
+
+def _resume_all(control: Control, ask: Ask) -> Any:
+    control.controls.resume()
+    return {}
+
+
+def _clock(control: Control, ask: Ask) -> Any:
+    clock = control.controls.clock
+    return {"seconds": clock.now(), "frozen": clock.frozen}
+
+
+def _advance(control: Control, ask: Ask) -> Any:
+    control.controls.clock.advance(ask.values["seconds"], keep_alive=ask.values.get("keep_alive", False))
+    return _clock(control, ask)
+
+
+def _freeze(control: Control, ask: Ask) -> Any:
+    control.controls.clock.freeze()
+    return _clock(control, ask)
+
+
+def _unfreeze(control: Control, ask: Ask) -> Any:
+    control.controls.clock.unfreeze()
+    return _clock(control, ask)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/server",
+        _server,
+        "Where the server is.",
+        serves=("host", "port", "hosts", "url", "secure_port"),
+    ),
+    Route(
+        "POST",
+        "/server/restart",
+        _restart,
+        "Close every connection, and be there again.",
+        {"keep_data": Field("boolean", "whether tree and sessions survive", required=True)},
+        serves=("restart",),
+    ),
+    Route("POST", "/reset", _reset, "Be as a fresh server, at the same port.", serves=("reset",)),
+    Route("POST", "/server/pause", _pause_all, "Hear and say nothing.", serves=("pause",)),
+    Route("POST", "/server/resume", _resume_all, "End every pause.", serves=("resume",)),
+    Route("POST", "/connections/refuse", _refuse, "Refuse new ones.", serves=("refuse_connections",)),
+    Route("POST", "/connections/accept", _accept, "Accept them again.", serves=("accept_connections",)),
+    Route("POST", "/connections/disconnect", _disconnect_all, "Close all.", serves=("disconnect_all",)),
+    Route("GET", "/clock", _clock, "The server's time.", serves=("clock",)),
+    Route(
+        "POST",
+        "/clock/advance",
+        _advance,
+        "Let the server's time jump ahead.",
+        {
+            "seconds": Field("number", "how far, at least 0", required=True),
+            "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
+        },
+        serves=("clock",),
+    ),
+    Route("POST", "/clock/freeze", _freeze, "Stop the server's time.", serves=("clock",)),
+    Route("POST", "/clock/unfreeze", _unfreeze, "Let it go on.", serves=("clock",)),
+)

@@ -1,0 +1,111 @@
+"""The tree: read, loaded, compared, put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import forms
+from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+
+_MAX_SNAPSHOTS: Final = 64
+
+
+def _dump(control: Control, ask: Ask) -> Any:
+    path = ask.values.get("path", "/")
+    if ask.values.get("format") == "text":
+        return answer_text(control.controls.format_tree())
+    nodes = control.controls.dump(path, form="nodes")
+    return {"znodes": {path: forms.node_form(node) for path, node in nodes.items()}}
+
+
+def _load(control: Control, ask: Ask) -> Any:
+    znodes = _read_znodes(ask.values["znodes"])
+    control.controls.load(znodes)
+    return {"loaded": len(znodes)}
+
+
+def _diff(control: Control, ask: Ask) -> Any:
+    expected = _read_znodes(ask.values["znodes"])
+    try:
+        control.controls.assert_tree(expected, ask.values.get("path", "/"))
+    except AssertionError as error:
+        head, *lines = str(error).splitlines()
+        return {"equal": False, "message": head, "differences": [line.strip() for line in lines]}
+    return {"equal": True, "message": "", "differences": []}
+
+
+def _read_znodes(given: Mapping[str, Any]) -> dict[str, Any]:
+    znodes: dict[str, Any] = {}
+    for path, form in given.items():
+        if not path.startswith("/"):
+            raise ApiError(400, f"znodes are named by their whole path, not {path!r}")
+        try:
+            # of plain data only the data is compared
+            znodes[path] = forms.read_node(form) if _is_object(form) else forms.read_data(form)
+        except (ValueError, TypeError) as error:
+            raise ApiError(400, f"{path}: {error}") from None
+    return znodes
+
+
+def _is_object(form: Any) -> bool:
+    return isinstance(form, Mapping) and "base64" not in form
+
+
+def _new_snapshot(control: Control, ask: Ask) -> Any:
+    if len(control.snapshots) >= _MAX_SNAPSHOTS:
+        raise ApiError(409, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
+    snapshot = control.controls.snapshot()
+    number = control.number()
+    control.snapshots[number] = snapshot
+    return {"snapshot": number, "zxid": f"0x{snapshot.zxid:x}"}
+
+
+def _restore(control: Control, ask: Ask) -> Any:
+    number, snapshot = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
+    control.controls.restore(snapshot)
+    return {"snapshot": number}
+
+
+def _delete_snapshot(control: Control, ask: Ask) -> Any:
+    number, _ = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
+    del control.snapshots[number]
+    return {}
+
+
+_ZNODES: Final = Field("object", 'path: data, or {"data", "acl", "kind", "ttl_ms", "owner"}', required=True)
+_PATH: Final = Field("string", "a path; / if it is not given")
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/tree",
+        _dump,
+        "The znodes at and below a path.",
+        {"path": _PATH, "format": Field("string", "json or text", choices=("json", "text"))},
+        serves=("dump", "format_tree"),
+    ),
+    Route(
+        "POST",
+        "/tree",
+        _load,
+        "Create znodes, or replace their data.",
+        {"znodes": _ZNODES},
+        serves=("load",),
+    ),
+    Route(
+        "POST",
+        "/tree/diff",
+        _diff,
+        "Compare the tree with what it should be.",
+        {"znodes": _ZNODES, "path": _PATH},
+        serves=("assert_tree",),
+    ),
+    Route("POST", "/snapshots", _new_snapshot, "Put the whole tree aside.", serves=("snapshot",)),
+    Route("POST", "/snapshots/{snapshot}/restore", _restore, "Bring a tree back.", serves=("restore",)),
+    Route("DELETE", "/snapshots/{snapshot}", _delete_snapshot, "Forget it."),
+)

@@ -1,0 +1,169 @@
+"""What hears of things as they happen: for a test that waits, and for the names of sessions.
+
+Observers are called in the midst of a request or a transaction. So an observer only looks at the server's
+parts: it changes nothing, and calls no control.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import attrs
+import trio
+
+from ..net.connection import Connection
+from ..net.service import java_address
+from .operations import Selection
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}", re.ASCII)
+"""No number and no address; at most as wide as the narrowest column of a timeline."""
+_ADDRESS = re.compile(r"\[(?P<v6>[^]]*)\](:(?P<port6>\d+))?|(?P<v4>[^:]*):(?P<port4>\d+)|(?P<host>.*)")
+_MOST_EXPECTED = 1000
+_MOST_NAMED = 10_000
+"""Sessions that keep their names; the oldest go first."""
+
+
+@attrs.frozen
+class Address:
+    """Where a client comes from.
+
+    :ivar port: None for any.
+    """
+
+    host: str
+    port: int | None
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """:raises ValueError: if it is no IP address, with or without a port."""
+        match = _ADDRESS.fullmatch(text)
+        given = match.groupdict() if match else {}
+        port = given.get("port6") or given.get("port4")
+        try:
+            host = str(ipaddress.ip_address(given.get("v6") or given.get("v4") or given.get("host") or ""))
+        except ValueError:
+            raise ValueError(f"an address is such as 127.0.0.1 or 127.0.0.1:40000, not {text!r}") from None
+        return cls(java_address(host), int(port) if port else None)
+
+    def matches(self, peer: tuple[str, int]) -> bool:
+        return self.host == peer[0] and self.port in (None, peer[1])
+
+
+class Observer:
+    """Hears of everything; subclasses override what they need."""
+
+    def request(self, connection: Connection, op: int, frame: bytes) -> None:
+        """A request is about to be handled."""
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        """A connection has its session; all observers hear this before ``happened``."""
+
+    def happened(self) -> None:
+        """The tree, the sessions, or the messages that are held may be others than before."""
+
+
+class Wait(Observer):
+    """Waits until something is the case.
+
+    :param look: whether it is; called each time when it may have become so.
+    """
+
+    def __init__(self, look: Callable[[], bool]) -> None:
+        self._look = look
+        self._met = trio.Event()
+
+    def happened(self) -> None:
+        if not self._met.is_set() and self._look():
+            self._met.set()
+
+    async def until_met(self, seconds: float) -> bool:
+        """Return True as soon as it has been the case; False after so many seconds of real time."""
+        with trio.move_on_after(seconds):
+            await self._met.wait()
+        return self._met.is_set()
+
+
+class RequestWait(Wait):
+    """Waits until so many requests have come.
+
+    :ivar seen: how many have come.
+    """
+
+    def __init__(self, selection: Selection, seen: int, count: int) -> None:
+        super().__init__(lambda: self.seen >= count)
+        self._selection = selection
+        self.seen = seen
+
+    def request(self, connection: Connection, op: int, frame: bytes) -> None:
+        if self._selection.has_request(connection.session_id, op, frame):
+            self.seen += 1
+            self.happened()
+
+
+class SessionNames(Observer):
+    """Names that a test has given to sessions, or will give to the next ones."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._expected: list[tuple[str, Address | None]] = []
+
+    def __getitem__(self, session: int) -> str | None:
+        return self._names.get(session)
+
+    @property
+    def all(self) -> Mapping[int, str]:
+        """The names by session, the oldest first."""
+        return MappingProxyType(self._names)
+
+    @property
+    def expected(self) -> list[str]:
+        """The names that wait for their sessions."""
+        return [name for name, _ in self._expected]
+
+    def session(self, name: str) -> int | None:
+        """The id of the last session of this name."""
+        return next((session for session, given in reversed(self._names.items()) if given == name), None)
+
+    def give(self, session: int, name: str) -> None:
+        """:raises ValueError: if this is no name."""
+        _check(name)
+        self._names.pop(session, None)
+        self._names[session] = name
+        if len(self._names) > _MOST_NAMED:
+            del self._names[next(iter(self._names))]
+
+    def expect(self, name: str, address: str | None) -> None:
+        """Give a name to the next new session.
+
+        :param address: which the session comes from, with or without a port; None is any.
+        :raises ValueError: if this is no name or no address, or too many are expected.
+        """
+        _check(name)
+        if len(self._expected) >= _MOST_EXPECTED:
+            raise ValueError(f"{_MOST_EXPECTED} names wait for their sessions already")
+        self._expected.append((name, None if address is None else Address.of(address)))
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        if resumed:
+            return
+        for expected in self._expected:
+            name, address = expected
+            if address is None or address.matches(connection.peer):
+                self._expected.remove(expected)
+                self.give(connection.session_id, name)
+                return
+
+    def clear(self) -> None:
+        self._names.clear()
+        self._expected.clear()
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "a session's name is a letter and up to 31 letters, digits, dots, dashes or underscores, "
+            f"not {name!r}"
+        )
