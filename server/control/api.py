@@ -17,9 +17,10 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import messages, past, server, sessions, tree, waits
+from .calls import messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
+from .servers import Servers
 
 PREFIX: Final = "/api/v1"
 
@@ -28,10 +29,12 @@ class Control:
     """What one server's control API knows, beside the server.
 
     :param controls: the server in a test's hands.
+    :param servers: the others that were started from here, if it may start some.
     """
 
-    def __init__(self, controls: Controls) -> None:
+    def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
         self.controls = controls
+        self.servers = servers
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
@@ -91,4 +94,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *messages.ROUTES,
     *tree.ROUTES,
     *past.ROUTES,
+    *servers.ROUTES,
 )
