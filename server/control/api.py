@@ -30,6 +30,10 @@ class Control:
 
     :param controls: the server in a test's hands.
     :param servers: the others that were started from here, if it may start some.
+    :ivar faults: planned by requests, by number.
+    :ivar waiting: how many requests wait now.
+    :ivar injected: what the commands of :mod:`.controller_service` do to requests.
+    :ivar shut_down: whether one of these commands has shut the server down.
     """
 
     def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
@@ -38,11 +42,21 @@ class Control:
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
+        self.injected: dict[str, Fault] = {}
+        self.shut_down = False
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
         """A number that nothing else of this server has."""
         return next(self._numbers)
+
+    def reset(self) -> None:
+        """Make the server as a fresh one."""
+        self.controls.reset()
+        self.faults.clear()
+        self.injected.clear()
+        self.snapshots.clear()
+        self.shut_down = False
 
     async def answer(self, request: Request) -> Response:
         """Answer a request below :data:`PREFIX`, or for ``/openapi.json``."""
