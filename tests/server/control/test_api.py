@@ -133,6 +133,7 @@ async def test_the_tree_is_loaded_and_read_back(api: Api) -> None:
     assert found["/queue"] == znodes["/queue"]
     assert list((await api.get("/tree?path=/queue"))["znodes"]) == ["/queue"]
     assert "name" in (await api.get("/tree?format=text"))
+    assert await api.get("/tree?format=text&path=/queue") == "/queue  (container)\n"
 
 
 async def test_the_tree_is_compared(api: Api) -> None:
@@ -157,12 +158,21 @@ async def test_what_has_happened_is_told(api: Api) -> None:
     client = await api.client()
     await client.create("/a")
     await api.post("/notes", text="here")
+    [leak] = (await api.get("/leaks"))["leaks"]
+    assert "still connected" in leak
     entries = (await api.get("/history?op=create&kind=reply"))["entries"]
     assert [(entry["op"], entry["path"], entry["err"]) for entry in entries] == [("create", "/a", 0)]
     assert entries[0]["session"] == f"0x{client.session_id:016x}"
+    [last] = (await api.get("/history?kind=request,reply&limit=1"))["entries"]
+    assert (last["kind"], last["op"], last["name"]) == ("reply", "create", None)
+    assert (await api.get("/history?limit=0"))["entries"] == []
     assert "here" in await api.get("/timeline?limit=100")
-    [leak] = (await api.get("/leaks"))["leaks"]
-    assert "still connected" in leak
+    assert (await api.get("/timeline?format=json"))["timeline"] + "\n" == await api.get("/timeline")
+    await api.post("/names", name="worker", session=f"0x{client.session_id:x}")
+    await api.client()
+    assert (await api.get("/history?session=worker&op=create&limit=1"))["entries"][0]["name"] == "worker"
+    assert "| B" in await api.get("/timeline")
+    assert "| B" not in await api.get("/timeline?sessions=worker")
 
 
 async def test_clients_are_cut_off_and_let_in_again(api: Api) -> None:
