@@ -1,4 +1,4 @@
-"""What the arguments of the commands have in common."""
+"""Arguments that the commands share: types, the options of the server, checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every verb of ``pyzk`` needs: a client, a question before something is lost, words for errors."""
+"""The surroundings of every verb: a client, output, a question before something is lost, words for errors."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _Add = Callable[..., Any]
 
 @attrs.frozen
 class Verb:
-    """What ``pyzk`` can do.
+    """A verb of ``pyzk``.
 
     :ivar run: the module of :mod:`.verbs` and the function in it.
     :ivar add: declares the arguments, given ``add_argument``.

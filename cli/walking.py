@@ -65,7 +65,7 @@ class Walker:
     refused: list[str] = attrs.field(factory=list)
 
     def walk(self, top: str) -> aclosing[AsyncGenerator[Found, None]]:
-        """Every znode at and below a path. What goes meanwhile is left out.
+        """Every znode at and below a path. Znodes that are deleted meanwhile are left out.
 
             async with walker.walk("/app") as znodes:
                 async for found in znodes: ...

@@ -1,4 +1,4 @@
-"""Four-letter words, from the side of who asks (operator-surface.md section 1)."""
+"""Asking servers by four-letter words (operator-surface.md section 1)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..client import Host
 from .status import Failure, Status
 
 _PATIENCE = 10.0
-"""Seconds for an answer. Those of servers with many sessions are long."""
+"""Seconds for an answer: that of a server with many sessions is long."""
 _LONGEST = 64 * 2**20
 """Bytes of an answer that are read."""
 OURS = "-pyzk-"
-"""What the version of a pyzk-server has in it, and no other's (docs/pyzk.md)."""
+"""Part of the version of every pyzk-server, and of no other server (docs/pyzk.md)."""
 
 
 async def ask(host: Host, word: str, ssl_context: ssl.SSLContext | None = None) -> str:

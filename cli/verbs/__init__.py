@@ -1,1 +1,1 @@
-"""What ``pyzk`` does, verb by verb. Each is ``async def verb(context) -> exit status``."""
+"""The verbs of ``pyzk``. Each is ``async def verb(context) -> exit status``."""

@@ -72,12 +72,12 @@ def completion(options: argparse.Namespace) -> None:
 
 
 def _actions() -> dict[str, list[argparse.Action]]:
-    """What may be given behind each verb; before any, under the empty name."""
+    """The arguments of each verb; those before the verb under the empty name."""
     return {"": new_parser({})._actions} | {name: verb_parser(name)._actions for name in VERBS}
 
 
 def _words(actions: list[argparse.Action]) -> str:
-    """What may come behind a verb beside options, where that is one of a few words."""
+    """The words that a positional argument may be, where these are few."""
     choices = (action.choices for action in actions if action.choices and not action.option_strings)
     return " ".join(next(choices, ()))
 

@@ -56,7 +56,7 @@ class Node:
     """A znode of a tree that is read or written.
 
     :ivar path: below the top of the tree, which is ``/``.
-    :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
+    :ivar acl: None if it is not known: a new znode is then open to everybody, an existing one keeps its list.
     :ivar ttl: in seconds, of the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
     """
@@ -269,7 +269,7 @@ async def _side_by_side(
 
 
 def _differences(left: Node | None, right: Node | None) -> list[tuple[str, dict[str, Any]]]:
-    """What is different at one path, for people and for programs."""
+    """The differences at one path, for people and for programs."""
     if left is None or right is None:
         node = left or right
         assert node is not None
@@ -361,7 +361,7 @@ def _fields(node: Node) -> dict[str, Any]:
 
 
 _NO_NODE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadArgumentsError, Failure)
-"""What reading a line raises if it is none of ours."""
+"""Errors of a line that is no znode."""
 
 
 async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:

@@ -35,7 +35,7 @@ async def rm(context: Context) -> int:
 
 
 async def delete_tree(zk: ZooKeeper, top: str) -> None:
-    """Delete a znode and all below it. Who creates znodes there meanwhile makes it begin again.
+    """Delete a znode and all below it. If somebody creates znodes there meanwhile, it begins again.
 
     :raises NoNodeError: if there is nothing at the path.
     :raises NoAuthError: if something is left, as its children may not be listed or deleted.

@@ -103,7 +103,7 @@ async def find(context: Context) -> int:
 
 
 def _tests(options: argparse.Namespace) -> list[Callable[[Found], bool]]:
-    """What a znode has to be, all of it."""
+    """The tests that a znode has to pass, all of them."""
     now = time.time()
     tests: list[Callable[[Found], bool]] = []
     if options.name is not None:

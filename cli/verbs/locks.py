@@ -1,6 +1,7 @@
 """``locks``: who holds what, and who waits for whom.
 
-What a directory is says :mod:`...protocol.layouts`; this module reads what that needs, and prints the answer.
+:mod:`pyzk.protocol.layouts` recognises a directory; this module reads what is needed for that, and prints the
+answer.
 """
 
 from __future__ import annotations

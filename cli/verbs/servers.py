@@ -1,4 +1,4 @@
-"""``sessions`` and ``health``: what servers say of themselves."""
+"""``sessions`` and ``health``: the answers of servers to four-letter words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AGAIN = 0.5
 
 @attrs.define
 class Session:
-    """What the servers tell of a session.
+    """A session, as the servers describe it.
 
     :ivar client: its address; empty if it is connected to none of the servers that were asked.
     :ivar timeout: in ms; 0 if it is not known.
@@ -141,7 +141,7 @@ async def health(context: Context) -> int:
 
 
 async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, Any]:
-    """What a server says of itself."""
+    """The report of one server, by its answer to ``srvr``."""
     report: dict[str, Any] = {"server": str(host), "serves": False}
     try:
         told = words.fields(await words.ask(host, "srvr", ssl_context))

@@ -129,7 +129,7 @@ async def create(context: Context) -> int:
 
 
 def new_data(options: argparse.Namespace) -> bytes | None:
-    """What the arguments give as data; None if they give none.
+    """The data that the arguments give; None if they give none.
 
     :raises Failure: if there is more than one, or what is given cannot be read.
     """

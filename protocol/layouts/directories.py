@@ -1,4 +1,4 @@
-"""What a directory is: a lock, a semaphore, an election, a queue ... and who holds and who waits.
+"""Recognising directories: a lock, a semaphore, an election, a queue ... with holders and waiters.
 
 :func:`recognise` goes by the names of the children; where several recipes have the same names it also goes by
 what was read of the znodes. The first rule that matches decides:
@@ -44,7 +44,7 @@ from .waiting import LAST_SEQUENCE, Child, Contender, contenders
 
 
 class Shape(enum.StrEnum):
-    """What a directory is."""
+    """The kinds of directories."""
 
     LOCK = "lock"
     READ_WRITE_LOCK = "read-write lock"
@@ -66,7 +66,7 @@ class Directory:
 
 @attrs.frozen
 class Layout:
-    """What was recognised.
+    """A directory that was recognised.
 
     :ivar holders: who holds it now, first come first; the members of a group; who passed a double barrier.
     :ivar waiters: in the order in which they come.
@@ -100,7 +100,7 @@ _GATE = "-__lock__"
 _LONGEST_LIMIT = 10
 """Digits of the limit of a semaphore: an int32 has no more."""
 _READY = {"ready", "sentinel"}
-"""What lets the members of a double barrier pass, Curator's or kazoo's, and aiozk's."""
+"""The znode that lets the members of a double barrier pass: Curator's and kazoo's, and aiozk's."""
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:
 
 
 def _complaints(found: Iterable[Contender]) -> list[str]:
-    """What is wrong with contenders, whatever they contend for."""
+    """Faults of single contenders."""
     remarks = []
     for entry in found:
         if entry.session == 0:

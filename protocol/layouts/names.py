@@ -1,7 +1,8 @@
 """The names of znodes in the directories of known libraries (recipe-rules.md B.2.1, B.5 to B.10).
 
 The name of a contender ends in a marker and the number of ten digits that the server appends. The marker that
-comes last in the name decides (recipe-rules.md B.2.2). What matches no marker exactly is no contender.
+comes last in the name decides (recipe-rules.md B.2.2). A name that matches no marker exactly is not that of a
+contender.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import attrs
 
 
 class Library(enum.StrEnum):
-    """Whose names these are."""
+    """The libraries and programs whose names are known."""
 
     CURATOR = "Curator"
     """And our own contenders in their default naming, whose names are Curator's, byte for byte."""
@@ -55,7 +56,7 @@ class ContenderKind(enum.Enum):
 
     @property
     def role(self) -> str:
-        """What it contends for: ``lock``, ``read``, ``write``, ``latch``, ``lease`` or ``candidate``."""
+        """The purpose: ``lock``, ``read``, ``write``, ``latch``, ``lease`` or ``candidate``."""
         return self.name.partition("_")[2].lower()
 
 
@@ -95,7 +96,7 @@ class ContenderName:
 
     @property
     def library(self) -> Library:
-        """Whose name it is."""
+        """The library that gives such names."""
         match = _ATTEMPT.match(self.name)
         if match and match["go"] and self.kind is ContenderKind.CURATOR_LOCK:
             return Library.GO
@@ -186,7 +187,7 @@ BARRIER_MEMBERS = (
     Pattern(Library.KAZOO, _H32),
     Pattern(Library.AIOZK, rf"worker-{_H32}-{NUMBER}"),
 )
-"""Those inside a double barrier, or on their way into it or out of it (recipe-rules.md B.7)."""
+"""Members of a double barrier, also on their way into it or out of it (recipe-rules.md B.7)."""
 
 KAZOO_LEASE = Pattern(Library.KAZOO, _H32)
 """A lease of kazoo's semaphore (recipe-rules.md B.5)."""

@@ -3,11 +3,11 @@
 The rules, for contenders in the order of their numbers:
 
 1. A contender waits for those before it that *its own library* looks at (recipe-rules.md B.2.3), and for the
-   nearest of them last: that one is what :attr:`Contender.waits_for` names.
+   nearest of them last: :attr:`Contender.waits_for` names the nearest.
 2. Readers do not wait for readers; latches wait for latches alone, leases for nobody.
 3. A contender that waits for nobody holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
-4. What cannot be told from a name is decided so: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
+4. Where a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
    does and ``Lock`` does not; ``_c_<UUID>`` is Curator's, though ours is called so as well and looks at all.
 5. A reader whose session holds as the writer before it is that writer, on its way down (recipe-rules.md B.4).
 6. Curator compares texts and filters nothing: an unknown child whose name is less than the digits of a

@@ -6,12 +6,15 @@ those who hold, and ``b>a`` for each who waits and for whom (``b>`` if for nobod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyzk.protocol.layouts import Child, Directory, Layout, Library, Shape, parse, parts, recognise
+from pyzk.protocol.layouts.waiting import contenders, looks_at
 from pyzk.protocol.records import Stat
 
 PATH = "/app"
@@ -441,6 +444,48 @@ def test_names_say_whose_they_are() -> None:
     assert one is not None
     assert two is not None
     assert one.attempt == two.attempt == H[1]
+
+
+_NAMES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                lambda n: curator(0, number=n),
+                lambda n: curator(0, "-__READ__", n),
+                lambda n: curator(0, "-__WRIT__", n),
+                lambda n: curator(0, "-latch-", n),
+                lambda n: f"{H[0]}__lock__{n:010d}",
+                lambda n: f"{H[0]}__rlock__{n:010d}",
+                lambda n: f"z{n:032x}__lock__{n:010d}",
+                lambda n: f"_c_{H[0]}-lock-{n:010d}",
+                lambda n: f"lock-{H[0]}-{n:010d}",
+                lambda n: f"read-{H[0]}-{n:010d}",
+                WRITE_LOCK,
+                OFFER,
+            ]
+        ),
+        st.integers(0, 30),
+    ),
+    max_size=20,
+    unique_by=lambda pair: pair[1],
+)
+
+
+@given(_NAMES)
+def test_each_waits_for_the_nearest_one_that_it_looks_at(
+    pairs: list[tuple[Callable[[int], str], int]],
+) -> None:
+    names = [make(number) for make, number in pairs]
+    found, unknown = contenders(dict.fromkeys(names, Child()))
+    assert unknown == []
+    before: list[str] = []
+    for contender in found:
+        own = parse(contender.name)
+        assert own is not None
+        blocking = [name for name in before if (other := parse(name)) and other.kind in looks_at(own)]
+        assert contender.waits_for == (blocking[-1] if blocking else None)
+        before.append(contender.name)
+    assert len(before) == len(names)
 
 
 def test_a_thousand_contenders_take_no_time_squared() -> None:
