@@ -90,10 +90,12 @@ class Control:
         raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
 
     def find_any(self, given: str) -> int:
-        """Return the id of a session that may be over, given by its name or id.
+        """Return the id of a session, which may be over if it is given by its name or id.
 
-        :raises ValueError: if it is neither.
+        :raises ValueError: if there is none.
         """
+        for session in live_sessions(self.controls.running, given):
+            return session
         named = self.controls.running.names.session(given)
         return forms.read_session_id(given) if named is None else named
 

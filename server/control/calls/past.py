@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import forms
-from ..routes import Ask, Field, Route, answer_text
+from ..routes import ApiError, Ask, Field, Route, answer_text
 
 if TYPE_CHECKING:
     from ..api import Control
+
+
+_MOST_NOTED: Final = 10_000  # characters
 
 
 def _history(control: Control, ask: Ask) -> Any:
@@ -35,7 +38,10 @@ def _timeline(control: Control, ask: Ask) -> Any:
 
 
 def _note(control: Control, ask: Ask) -> Any:
-    control.controls.note(ask.values["text"])
+    text = ask.values["text"]
+    if len(text) > _MOST_NOTED:
+        raise ApiError(400, f"a note has at most {_MOST_NOTED:,} characters, not {len(text):,}")
+    control.controls.note(text)
     return {}
 
 

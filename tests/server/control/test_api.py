@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trio
@@ -16,6 +18,7 @@ from pyzk.protocol.records import OPEN_ACL, CreateRequest
 from pyzk.server import open_server
 from pyzk.server.control import openapi
 from pyzk.server.control.api import PREFIX, ROUTES
+from pyzk.server.control.routes import Route
 from pyzk.server.net.http import Request
 from pyzk.server.testing import EmbeddedServer
 from tests.server.control.client import Api
@@ -234,6 +237,43 @@ async def test_bad_requests_say_what_to_do(
 ) -> None:
     found, detail = await api.refused(method, path, **fields)
     assert (found, words in detail) == (status, True), detail
+
+
+JUNK: list[Any] = [
+    *("", "x", "/", "/a/../b", "\0", "ü", "0x", "-1", "owner-of:", "a" * 70_000, "[", "**", "\ud800"),
+    *(-1, 0, 1, 0.5, 1e300, float("inf"), float("nan"), 2**62, 2**70, 10**400, True, False, None),
+    *([], [1], [-1], ["x"], [[]], [{}], [None], [2**70], ["create"] * 1000),
+    *({}, {"x": 1}, {"/a": {}}, {"tickTime": {}}, {"/a": {"ttl_ms": -1}}, {"/a": {"ttl_ms": "x"}}),
+    *({"/a": {"owner": []}}, {"/a": {"kind": []}}, {"/a": {"data": {}}}),
+    *({"/a": {"acl": {}}}, {"/a": {"acl": [[]]}}, {"/a": {"acl": [{"scheme": "x", "id": "x", "perms": -1}]}}),
+]
+NEEDED: dict[str, Any] = {
+    "until": "request",
+    "timeout": 0,
+    "seconds": 1,
+    "keep_data": True,
+    "znodes": {},
+    "messages": [],
+    "text": "x",
+    "name": "x",
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_no_input_is_a_surprise(api: Api, route: Route) -> None:
+    """Whatever a field holds, the request is obeyed or refused in words."""
+    client = await api.client()
+    path = route.path.replace("{session}", str(client.session_id))
+    path = re.sub("{.*?}", "1", path)
+    base = {name: NEEDED[name] for name, field in route.fields.items() if field.required or name == "timeout"}
+    for name in [*route.fields, "unknown"]:
+        for value in JUNK:
+            if route.has_body:
+                await api.ask(route.method, path, **{**base, name: value})
+            else:
+                await api.ask(route.method, f"{path}?{name}={quote(str(value), errors='replace')}")
+    for given in ("", "x", "-1", "0x", "%00", "%FF", "owner-of:", "9" * 5000):
+        await api.ask(route.method, re.sub("{.*?}", given, route.path), **(base if route.has_body else {}))
 
 
 @pytest.mark.parametrize(
