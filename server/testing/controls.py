@@ -317,7 +317,7 @@ class Controls(ABC):
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
         if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time can be advanced by 0 to {_FURTHEST:,} seconds, not {seconds}")
+            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock
