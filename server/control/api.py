@@ -17,9 +17,10 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import messages, past, server, sessions, tree, waits
+from .calls import messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
+from .servers import Servers
 
 PREFIX: Final = "/api/v1"
 
@@ -28,18 +29,34 @@ class Control:
     """What one server's control API knows, beside the server.
 
     :param controls: the server in a test's hands.
+    :param servers: the others that were started from here, if it may start some.
+    :ivar faults: planned by requests, by number.
+    :ivar waiting: how many requests wait now.
+    :ivar injected: what the commands of :mod:`.controller_service` do to requests.
+    :ivar shut_down: whether one of these commands has shut the server down.
     """
 
-    def __init__(self, controls: Controls) -> None:
+    def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
         self.controls = controls
+        self.servers = servers
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
+        self.injected: dict[str, Fault] = {}
+        self.shut_down = False
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
         """A number that nothing else of this server has."""
         return next(self._numbers)
+
+    def reset(self) -> None:
+        """Make the server as a fresh one."""
+        self.controls.reset()
+        self.faults.clear()
+        self.injected.clear()
+        self.snapshots.clear()
+        self.shut_down = False
 
     async def answer(self, request: Request) -> Response:
         """Answer a request below :data:`PREFIX`, or for ``/openapi.json``."""
@@ -73,10 +90,12 @@ class Control:
         raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
 
     def find_any(self, given: str) -> int:
-        """Return the id of a session that may be over, given by its name or id.
+        """Return the id of a session, which may be over if it is given by its name or id.
 
-        :raises ValueError: if it is neither.
+        :raises ValueError: if there is none.
         """
+        for session in live_sessions(self.controls.running, given):
+            return session
         named = self.controls.running.names.session(given)
         return forms.read_session_id(given) if named is None else named
 
@@ -91,4 +110,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *messages.ROUTES,
     *tree.ROUTES,
     *past.ROUTES,
+    *servers.ROUTES,
 )

@@ -131,8 +131,9 @@ def address_form(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def entry_form(entry: Entry) -> JSON:
-    form = attrs.asdict(entry)
+def entry_form(entry: Entry, name: str | None) -> JSON:
+    """:param name: of its session."""
+    form = attrs.asdict(entry) | {"name": name}
     form["session"] = session_form(entry.session) if entry.session else None
     form["zxid"] = f"0x{entry.zxid:x}" if entry.zxid else None
     return form

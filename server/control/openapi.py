@@ -68,6 +68,8 @@ def _schema(field: Field) -> dict[str, Any]:
     kinds = [kind for kind in field.kind.split("|") if kind != "any"]
     if kinds:
         schema["type"] = kinds[0] if len(kinds) == 1 else kinds
+    if "array" in kinds:
+        schema["items"] = {} if field.items == "any" else {"type": field.items}
     if field.choices:
         schema["enum"] = list(field.choices)
     return schema

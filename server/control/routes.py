@@ -31,6 +31,8 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_SHOWN: Final = 100
+"""Characters of a wrong value in an answer."""
 _JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
 
@@ -54,23 +56,23 @@ class Field:
     :ivar help: what it means, with its unit.
     :ivar required: whether it must be given.
     :ivar choices: the values it may have, if not all.
+    :ivar items: the type of what is in it, if it may be an array.
     """
 
     kind: str
     help: str
     required: bool = False
     choices: tuple[str, ...] = ()
+    items: str = "any"
 
     def check(self, name: str, value: Any) -> Any:
         """The value; raises :class:`ApiError` 400 if it is not of the kind."""
-        types = [kind for each in self.kind.split("|") for kind in _TYPES.get(each, (object,))]
-        wrong = not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types)
-        if wrong and object not in types:
-            raise ApiError(
-                400, f"{name} is of type {self.kind.replace('|', ' or ')}, not {json.dumps(value)}"
-            )
+        if not _is(self.kind, value):
+            raise ApiError(400, f"{name} is of type {self.kind.replace('|', ' or ')}, not {_shown(value)}")
+        if isinstance(value, list) and not all(_is(self.items, item) for item in value):
+            raise ApiError(400, f"{name} holds items of type {self.items}, not {_shown(value)}")
         if self.choices and value not in self.choices:
-            raise ApiError(400, f"{name} is one of {', '.join(self.choices)}, not {json.dumps(value)}")
+            raise ApiError(400, f"{name} is one of {', '.join(self.choices)}, not {_shown(value)}")
         return value
 
     def read(self, name: str, text: str) -> Any:
@@ -82,6 +84,21 @@ class Field:
         except ValueError:
             value = text
         return self.check(name, value)
+
+
+def _is(kinds: str, value: Any) -> bool:
+    """Whether a value is of one of these types, and a number of 64 bits if it is whole."""
+    if kinds == "any":
+        return True
+    if isinstance(value, bool):
+        return "boolean" in kinds
+    types = tuple(each for kind in kinds.split("|") for each in _TYPES[kind])
+    return isinstance(value, types) and (not isinstance(value, int) or -(2**63) <= value < 2**63)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.."
 
 
 @attrs.frozen
@@ -168,6 +185,8 @@ def _body(request: Request) -> dict[str, Any]:
         raise ApiError(415, f"a request that changes something has the header content-type: {_JSON}")
     try:
         body = json.loads(request.body or b"{}")
+        if b"\\ud" in request.body.lower():  # half a character cannot be written anywhere
+            json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is no JSON: {error}") from None
     if not isinstance(body, dict):

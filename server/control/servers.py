@@ -9,9 +9,12 @@ import attrs
 import trio
 
 from ..config import zoocfg
+from ..config.settings import Settings
+from ..core.failures import report
 from ..testing.clock import ClockMode
 from ..testing.controls import Controls
 from ..testing.host import HISTORY_LIMIT, Launch
+from .guard import is_loopback
 from .routes import ApiError
 
 _MOST: Final = 1000
@@ -20,61 +23,91 @@ _MOST: Final = 1000
 
 @attrs.frozen
 class Started:
-    """One server that was started here."""
+    """One server that was started here.
+
+    :ivar scope: ends it when cancelled.
+    :ivar stopped: set when its sockets are closed.
+    """
 
     controls: Controls
-    stop: trio.Event
+    scope: trio.CancelScope
     stopped: trio.Event
 
 
 class Servers:
-    """:param nursery: in which they run."""
+    """
+    :param nursery: in which they run.
+    :ivar running: by number.
+    """
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._last = 0
+        self._starting = 0
         self.running: dict[int, Started] = {}
 
     async def start(
         self, config: Mapping[str, Any], clock: ClockMode = "running", record: bool = True
     ) -> tuple[int, Controls]:
-        """Start a server on a port of the kernel's choosing.
+        """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
 
         :param config: keys of zoo.cfg with their values.
-        :raises ApiError: 400 for a key or value that is refused, 409 if there are too many servers.
+        :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
+            or the address cannot be had.
         """
-        if len(self.running) >= _MOST:
+        if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        try:
-            launch = Launch(clock, record, HISTORY_LIMIT, _settings(config))
-        except ValueError as error:
-            raise ApiError(400, str(error)) from None
-        started: Started = await self._nursery.start(self._run, launch)
+        launch = Launch(clock, record, HISTORY_LIMIT, _settings(config))
+        _check_addresses(launch.settings)
         self._last += 1
-        self.running[self._last] = started
-        return self._last, started.controls
-
-    async def _run(self, launch: Launch, *, task_status: trio.TaskStatus[Started]) -> None:
-        stop, stopped = trio.Event(), trio.Event()
+        number = self._last
+        self._starting += 1
         try:
-            async with launch.open() as controls:
-                task_status.started(Started(controls, stop, stopped))
-                await stop.wait()
+            await self._nursery.start(self._run, number, launch)
+        except OSError as error:
+            raise ApiError(409, f"the server cannot listen: {error}") from None
         finally:
+            self._starting -= 1
+        return number, self.running[number].controls
+
+    async def _run(self, number: int, launch: Launch, *, task_status: trio.TaskStatus[None]) -> None:
+        stopped = trio.Event()
+        try:
+            with trio.CancelScope() as scope:
+                async with launch.open() as controls:
+                    self.running[number] = Started(controls, scope, stopped)
+                    task_status.started()
+                    await trio.sleep_forever()
+        except Exception:
+            if number not in self.running:
+                raise  # it has not started: who asked for it is told
+            report("server %d, which the control API has started, is over", number)
+        finally:
+            self.running.pop(number, None)
             stopped.set()
 
     async def stop(self, number: int) -> None:
         """End one of them; returns when its sockets are closed."""
         started = self.running.pop(number)
-        started.stop.set()
+        started.scope.cancel()
         await started.stopped.wait()
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    text = "\n".join(f"{key}={_value(value)}" for key, value in config.items())
+    """:raises ValueError: for a key or value that zoo.cfg may not have."""
+    text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
     given = zoocfg.interpret(text, "config", port_given=True).given
     return {field: each.value for field, each in given.items()}
 
 
-def _value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).replace("\\", "\\\\")
+def _value(key: str, value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not isinstance(value, bool | int | float | str) or {"\n", "\r"} & {*key, *text}:
+        raise ApiError(400, f"config: {key!r} has one line of text, a number, or true or false")
+    return text.replace("\\", "\\\\")
+
+
+def _check_addresses(settings: Settings) -> None:
+    for host in (settings.host, settings.secure_host, settings.admin_host, settings.metrics_host):
+        if host is not None and not is_loopback(host):
+            raise ApiError(400, f"a server that is started here listens on loopback alone, not on {host}")

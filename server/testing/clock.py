@@ -40,7 +40,7 @@ class ServerClock:
             the timeout plus a tick, or use ``expire``.
         :param keep_alive: whether connected clients count as having sent their pings on time: then only the
             sessions of those that are gone, or paused, expire.
-        :raises ValueError: for a negative or infinite number.
+        :raises ValueError: for a negative number, or one of more than 30 years.
         """
         self._advance(seconds, keep_alive)
 

@@ -38,6 +38,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+_FURTHEST = 1_000_000_000
+"""Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
+
+
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
@@ -325,8 +329,8 @@ class Controls(ABC):
 
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"time can be advanced by a number of seconds of at least 0, not {seconds}")
+        if not 0 <= seconds <= _FURTHEST:
+            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock

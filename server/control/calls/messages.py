@@ -100,7 +100,7 @@ def _with_session(control: Control, ask: Ask) -> dict[str, Any]:
     return given
 
 
-_OP: Final = Field("string|array", "such as create, get_data, multi; or several")
+_OP: Final = Field("string|array", "such as create, get_data, multi; or several", items="string")
 _GLOB: Final = Field("string", "a glob; * is any text without a slash, ** any text")
 _SESSION: Final = Field("string", "only requests of this session")
 
@@ -154,7 +154,7 @@ ROUTES: Final = (
         "/held/release",
         _release,
         "Let held messages go on.",
-        {"messages": Field("array", "their numbers, in the order in which they go on; all, if not given")},
+        {"messages": Field("array", "their numbers, in the order to go on; else all", items="integer")},
         serves=("release",),
     ),
     Route(
@@ -162,7 +162,7 @@ ROUTES: Final = (
         "/held/lose",
         _lose,
         "Throw held messages away.",
-        {"messages": Field("array", "their numbers", required=True)},
+        {"messages": Field("array", "their numbers", required=True, items="integer")},
         serves=("lose",),
     ),
 )

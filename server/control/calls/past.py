@@ -5,25 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import forms
-from ..routes import Ask, Field, Route, answer_text
+from ..routes import ApiError, Ask, Field, Route, answer_text
 
 if TYPE_CHECKING:
     from ..api import Control
+
+
+_MOST_NOTED: Final = 10_000  # characters
 
 
 def _history(control: Control, ask: Ask) -> Any:
     given = dict(ask.values)
     if "session" in given:
         given["session"] = control.find_any(given["session"])
-    return {"entries": [forms.entry_form(entry) for entry in control.controls.history(**given)]}
+    if "kind" in given:
+        given["kind"] = given["kind"].split(",")
+    limit = given.pop("limit", None)
+    entries = control.controls.history(**given)
+    if limit is not None:
+        entries = entries[-limit:] if limit > 0 else []
+    names = control.controls.running.names
+    return {"entries": [forms.entry_form(entry, names[entry.session]) for entry in entries]}
 
 
 def _timeline(control: Control, ask: Ask) -> Any:
-    return answer_text(control.controls.format_timeline(**ask.values))
+    given = dict(ask.values)
+    kind = given.pop("format", "text")
+    if "sessions" in given:
+        given["sessions"] = [control.find_any(session) for session in given["sessions"].split(",")]
+    timeline = control.controls.format_timeline(**given)
+    return answer_text(timeline) if kind == "text" else {"timeline": timeline}
 
 
 def _note(control: Control, ask: Ask) -> Any:
-    control.controls.note(ask.values["text"])
+    text = ask.values["text"]
+    if len(text) > _MOST_NOTED:
+        raise ApiError(400, f"a note has at most {_MOST_NOTED:,} characters, not {len(text):,}")
+    control.controls.note(text)
     return {}
 
 
@@ -41,10 +59,11 @@ ROUTES: Final = (
         "What has happened, the oldest first.",
         {
             "session": Field("string", "an id or a name; the session may be over"),
-            "kind": Field("string", "such as request, reply, event, session, fault"),
+            "kind": Field("string", "such as request, reply, event, session, fault; several with commas"),
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),
             "since": _SINCE,
+            "limit": Field("integer", "at most so many entries, the last ones"),
         },
         serves=("history",),
     ),
@@ -54,6 +73,8 @@ ROUTES: Final = (
         _timeline,
         "The history as text, a column for each session.",
         {
+            "format": Field("string", "text if it is not given", choices=("text", "json")),
+            "sessions": Field("string", "ids or names with commas between, which get a column; all"),
             "pings": Field("boolean", "whether pings are shown"),
             "width": Field("integer", "in characters"),
             "limit": Field("integer", "at most so many lines, the last ones"),

@@ -31,9 +31,7 @@ def _restart(control: Control, ask: Ask) -> Any:
 
 
 def _reset(control: Control, ask: Ask) -> Any:
-    control.controls.reset()
-    control.faults.clear()
-    control.snapshots.clear()
+    control.reset()
     return {}
 
 

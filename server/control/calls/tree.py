@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ...testing import contents
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
 
@@ -17,9 +18,9 @@ _MAX_SNAPSHOTS: Final = 64
 
 def _dump(control: Control, ask: Ask) -> Any:
     path = ask.values.get("path", "/")
-    if ask.values.get("format") == "text":
-        return answer_text(control.controls.format_tree())
     nodes = control.controls.dump(path, form="nodes")
+    if ask.values.get("format") == "text":
+        return answer_text(contents.format_tree(nodes))
     return {"znodes": {path: forms.node_form(node) for path, node in nodes.items()}}
 
 
@@ -86,7 +87,10 @@ ROUTES: Final = (
         "/tree",
         _dump,
         "The znodes at and below a path.",
-        {"path": _PATH, "format": Field("string", "json or text", choices=("json", "text"))},
+        {
+            "path": _PATH,
+            "format": Field("string", "json if it is not given", choices=("json", "text")),
+        },
         serves=("dump", "format_tree"),
     ),
     Route(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trio
@@ -16,6 +18,7 @@ from pyzk.protocol.records import OPEN_ACL, CreateRequest
 from pyzk.server import open_server
 from pyzk.server.control import openapi
 from pyzk.server.control.api import PREFIX, ROUTES
+from pyzk.server.control.routes import Route
 from pyzk.server.net.http import Request
 from pyzk.server.testing import EmbeddedServer
 from tests.server.control.client import Api
@@ -133,6 +136,7 @@ async def test_the_tree_is_loaded_and_read_back(api: Api) -> None:
     assert found["/queue"] == znodes["/queue"]
     assert list((await api.get("/tree?path=/queue"))["znodes"]) == ["/queue"]
     assert "name" in (await api.get("/tree?format=text"))
+    assert await api.get("/tree?format=text&path=/queue") == "/queue  (container)\n"
 
 
 async def test_the_tree_is_compared(api: Api) -> None:
@@ -157,12 +161,21 @@ async def test_what_has_happened_is_told(api: Api) -> None:
     client = await api.client()
     await client.create("/a")
     await api.post("/notes", text="here")
+    [leak] = (await api.get("/leaks"))["leaks"]
+    assert "still connected" in leak
     entries = (await api.get("/history?op=create&kind=reply"))["entries"]
     assert [(entry["op"], entry["path"], entry["err"]) for entry in entries] == [("create", "/a", 0)]
     assert entries[0]["session"] == f"0x{client.session_id:016x}"
+    [last] = (await api.get("/history?kind=request,reply&limit=1"))["entries"]
+    assert (last["kind"], last["op"], last["name"]) == ("reply", "create", None)
+    assert (await api.get("/history?limit=0"))["entries"] == []
     assert "here" in await api.get("/timeline?limit=100")
-    [leak] = (await api.get("/leaks"))["leaks"]
-    assert "still connected" in leak
+    assert (await api.get("/timeline?format=json"))["timeline"] + "\n" == await api.get("/timeline")
+    await api.post("/names", name="worker", session=f"0x{client.session_id:x}")
+    await api.client()
+    assert (await api.get("/history?session=worker&op=create&limit=1"))["entries"][0]["name"] == "worker"
+    assert "| B" in await api.get("/timeline")
+    assert "| B" not in await api.get("/timeline?sessions=worker")
 
 
 async def test_clients_are_cut_off_and_let_in_again(api: Api) -> None:
@@ -200,6 +213,10 @@ async def test_the_server_says_where_it_is(api: Api) -> None:
         ("POST", "/clock/advance", {}, 400, "missing seconds"),
         ("POST", "/clock/advance", {"seconds": "1"}, 400, "number"),
         ("POST", "/clock/advance", {"seconds": True}, 400, "number"),
+        ("POST", "/clock/advance", {"seconds": 1e10}, 400, "at most 1,000,000,000 s"),
+        ("POST", "/faults", {"op": [1]}, 400, "items of type string"),
+        ("POST", "/notes", {"text": "x" * 10_001}, 400, "10,000"),
+        ("POST", "/notes", {"text": "\ud800"}, 400, "JSON"),
         ("POST", "/clock/advance", {"second": 1}, 400, "unknown second"),
         ("POST", "/faults", {"op": "nonsense"}, 400, "nonsense"),
         ("POST", "/faults", {"action": "explode"}, 400, "disconnect"),
@@ -224,6 +241,43 @@ async def test_bad_requests_say_what_to_do(
 ) -> None:
     found, detail = await api.refused(method, path, **fields)
     assert (found, words in detail) == (status, True), detail
+
+
+JUNK: list[Any] = [
+    *("", "x", "/", "/a/../b", "\0", "ü", "0x", "-1", "owner-of:", "a" * 70_000, "[", "**", "\ud800"),
+    *(-1, 0, 1, 0.5, 1e300, float("inf"), float("nan"), 2**62, 2**70, 10**400, True, False, None),
+    *([], [1], [-1], ["x"], [[]], [{}], [None], [2**70], ["create"] * 1000),
+    *({}, {"x": 1}, {"/a": {}}, {"tickTime": {}}, {"/a": {"ttl_ms": -1}}, {"/a": {"ttl_ms": "x"}}),
+    *({"/a": {"owner": []}}, {"/a": {"kind": []}}, {"/a": {"data": {}}}),
+    *({"/a": {"acl": {}}}, {"/a": {"acl": [[]]}}, {"/a": {"acl": [{"scheme": "x", "id": "x", "perms": -1}]}}),
+]
+NEEDED: dict[str, Any] = {
+    "until": "request",
+    "timeout": 0,
+    "seconds": 1,
+    "keep_data": True,
+    "znodes": {},
+    "messages": [],
+    "text": "x",
+    "name": "x",
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_no_input_is_a_surprise(api: Api, route: Route) -> None:
+    """Whatever a field holds, the request is obeyed or refused in words."""
+    client = await api.client()
+    path = route.path.replace("{session}", str(client.session_id))
+    path = re.sub("{.*?}", "1", path)
+    base = {name: NEEDED[name] for name, field in route.fields.items() if field.required or name == "timeout"}
+    for name in [*route.fields, "unknown"]:
+        for value in JUNK:
+            if route.has_body:
+                await api.ask(route.method, path, **{**base, name: value})
+            else:
+                await api.ask(route.method, f"{path}?{name}={quote(str(value), errors='replace')}")
+    for given in ("", "x", "-1", "0x", "%00", "%FF", "owner-of:", "9" * 5000):
+        await api.ask(route.method, re.sub("{.*?}", given, route.path), **(base if route.has_body else {}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""Other servers in the same process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...testing.clock import CLOCK_MODES
+from ...testing.controls import Controls
+from ..routes import ApiError, Ask, Field, Route, look_up
+
+if TYPE_CHECKING:
+    from ..api import Control
+    from ..servers import Servers
+
+
+def _known(control: Control) -> Servers:
+    if control.servers is None:
+        raise ApiError(409, "this server starts no others; ask the one that has started it")
+    return control.servers
+
+
+def _form(number: int, controls: Controls) -> Any:
+    hosts = controls.hosts
+    return {"server": number, "hosts": hosts, "port": controls.port, "url": f"http://{hosts}/"}
+
+
+def _servers(control: Control, ask: Ask) -> Any:
+    running = _known(control).running
+    return {"servers": [_form(number, started.controls) for number, started in running.items()]}
+
+
+def _server(control: Control, ask: Ask) -> Any:
+    number, started = look_up(_known(control).running, ask.values["server"], "server")
+    return _form(number, started.controls)
+
+
+async def _new_server(control: Control, ask: Ask) -> Any:
+    return _form(*await _known(control).start(**{"config": {}, **ask.values}))
+
+
+async def _delete_server(control: Control, ask: Ask) -> Any:
+    servers = _known(control)
+    number, _ = look_up(servers.running, ask.values["server"], "server")
+    await servers.stop(number)
+    return {}
+
+
+ROUTES: Final = (
+    Route("GET", "/servers", _servers, "The servers that were started here."),
+    Route(
+        "POST",
+        "/servers",
+        _new_server,
+        "Start a fresh server in the same process: its own port, tree, clock and faults.",
+        {
+            "config": Field("object", "keys of zoo.cfg; without clientPort the kernel chooses"),
+            "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
+            "record": Field("boolean", "whether the history is recorded; true if it is not given"),
+        },
+    ),
+    Route("GET", "/servers/{server}", _server, "Where one of them is."),
+    Route("DELETE", "/servers/{server}", _delete_server, "End it; its sockets are closed."),
+)

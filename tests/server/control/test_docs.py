@@ -1,0 +1,62 @@
+"""The examples of docs/http.md, in their order, as curl would send them."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import trio
+
+from pyzk.protocol.constants import CreateMode
+from pyzk.server.control import controller_service
+from pyzk.server.control.api import ROUTES
+from pyzk.server.control.guard import check_control, check_page
+from pyzk.server.control.servers import Servers
+from pyzk.server.net.http import Request
+from tests.server.control.client import Api
+
+PAGE = Path(__file__).parents[3] / "docs" / "http.md"
+
+
+def requests() -> Iterator[Request]:
+    curl = argparse.ArgumentParser()
+    curl.add_argument("--json")
+    curl.add_argument("-X", dest="method")
+    curl.add_argument("url")
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("curl "):
+            given = curl.parse_args(shlex.split(line)[1:])
+            url = urlsplit(given.url)
+            headers = {"host": url.netloc, "user-agent": "curl/8.5.0", "accept": "*/*"}
+            if given.json is not None:
+                headers["content-type"] = "application/json"
+            method = given.method or ("GET" if given.json is None else "POST")
+            target = f"{url.path}?{url.query}" if url.query else url.path
+            yield Request(method, target, headers, (given.json or "").encode())
+
+
+async def test_the_examples(api: Api) -> None:
+    async with trio.open_nursery() as nursery:
+        api.control.servers = Servers(nursery)
+        found = list(requests())
+        for request in found:
+            check_page(request, ["127.0.0.1"])
+            check_control(request, ["127.0.0.1"], None)
+            is_command = request.path.startswith(controller_service.PREFIX)
+            with trio.fail_after(5):
+                response = await (
+                    controller_service.answer(api.control, request)
+                    if is_command
+                    else api.control.answer(request)
+                )
+            assert response.status == 200, (request, response.body)
+            if request.path.endswith("/names"):
+                client = await api.client()
+                await client.create("/locks")
+                await client.create("/locks/1", flags=CreateMode.EPHEMERAL)
+        nursery.cancel_scope.cancel()
+    groups = {route.path.split("/")[1] for route in ROUTES} - {"connections"}
+    assert {request.path.split("/")[3] for request in found if "/api/" in request.path} == groups

@@ -1,0 +1,140 @@
+"""A fresh server for each test, inside one process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+from collections.abc import AsyncIterator
+from time import process_time
+from typing import Any
+
+import pytest
+import trio
+
+from pyzk.server import open_server
+from pyzk.server.control.servers import Servers
+from tests.server.control.client import Api
+from tests.support.wire import StreamClient
+
+MANY = 200
+MOST_SECONDS = 0.002
+"""The median of starting a server, by the process's CPU time: the machine may be busy."""
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with open_server(clock="frozen") as server, trio.open_nursery() as nursery:
+        api = Api(server)
+        api.control.servers = Servers(nursery)
+        yield api
+        nursery.cancel_scope.cancel()
+
+
+async def client_of(server: dict[str, Any]) -> StreamClient:
+    stream = await trio.open_tcp_stream("127.0.0.1", server["port"])
+    return await StreamClient(stream).connect()
+
+
+async def test_servers_come_and_go(api: Api) -> None:
+    first = await api.post("/servers", config={"tickTime": 100}, clock="frozen", record=False)
+    second = await api.post("/servers")
+    assert first["hosts"] == f"127.0.0.1:{first['port']}"
+    assert first["url"] == f"http://{first['hosts']}/"
+    assert (await api.get("/servers"))["servers"] == [first, second]
+    assert await api.get(f"/servers/{first['server']}") == first
+    client = await client_of(first)
+    await client.create("/a")
+    assert [each.controls.dump() for each in api.control.servers.running.values()] == [{"/a": b""}, {}]  # type: ignore[union-attr]
+    started = api.control.servers.running[first["server"]].controls  # type: ignore[union-attr]
+    assert started.clock.frozen
+    assert started.running.recorder is None
+    assert started.running.service.settings.tick_time == 100
+    assert (await api.ask("DELETE", f"/servers/{first['server']}"))[0] == 200
+    with pytest.raises(OSError, match=r"refused|failed"):
+        await client_of(first)
+    assert (await api.refused("DELETE", f"/servers/{first['server']}"))[0] == 404
+    await client.stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"config": {"nonsense": 1, "tickTime": "x"}}, "tickTime"),
+        ({"config": {"clientPortAddress": "0.0.0.0"}}, "loopback"),
+        ({"config": {"clientPortAddress": "example.org"}}, "loopback"),
+        ({"config": {"tickTime": "100\nclientPortAddress=0.0.0.0"}}, "one line"),
+        ({"config": {"a\nclientPortAddress": "0.0.0.0"}}, "one line"),
+        ({"config": {"tickTime": None}}, "one line"),
+        ({"config": {"tickTime": [1]}}, "one line"),
+        ({"clock": "slow"}, "frozen"),
+    ],
+)
+async def test_bad_servers_are_refused(api: Api, fields: dict[str, Any], words: str) -> None:
+    status, detail = await api.refused("POST", "/servers", **fields)
+    assert (status, words in detail) == (400, True), detail
+    assert await api.get("/servers") == {"servers": []}
+
+
+async def test_a_port_that_is_taken(api: Api) -> None:
+    taken = (await api.post("/servers"))["port"]
+    status, detail = await api.refused("POST", "/servers", config={"clientPort": taken})
+    assert (status, str(taken) in detail) == (409, True), detail
+    assert len((await api.get("/servers"))["servers"]) == 1
+
+
+async def test_a_server_that_fails_takes_no_other_with_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch, tracebacks: list[str]
+) -> None:
+    number = (await api.post("/servers"))["server"]
+    await api.post("/servers")
+    started = api.control.servers.running[number]  # type: ignore[union-attr]
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(started.controls.running.clock, "sleep_until", fail)
+    started.controls.running.clock.wake()
+    with trio.fail_after(5):
+        await started.stopped.wait()
+    assert any("server 1" in report for report in tracebacks)
+    assert [each["server"] for each in (await api.get("/servers"))["servers"]] == [number + 1]
+
+
+async def test_a_server_that_starts_no_others() -> None:
+    async with open_server() as server:
+        assert (await Api(server).refused("POST", "/servers"))[0] == 409
+
+
+async def test_many_at_once_leave_nothing_behind(api: Api) -> None:
+    await api.post("/servers")
+    open_before, threads_before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    found: list[dict[str, Any]] = []
+
+    async def start() -> None:
+        found.append(await api.post("/servers", clock="frozen"))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(MANY):
+            nursery.start_soon(start)
+    assert len({server["port"] for server in found}) == MANY
+    clients = [await client_of(server) for server in found]
+    for client in clients:
+        assert (await client.create("/a")).err == 0
+    for client in clients:
+        await client.stream.aclose()
+    async with trio.open_nursery() as nursery:
+        for server in found:
+            nursery.start_soon(api.ask, "DELETE", f"/servers/{server['server']}")
+    assert len((await api.get("/servers"))["servers"]) == 1
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (open_before, threads_before)
+
+
+async def test_a_server_starts_in_two_ms(api: Api) -> None:
+    times = []
+    for _ in range(50):
+        before = process_time()
+        number = (await api.post("/servers", clock="frozen"))["server"]
+        times.append(process_time() - before)
+        await api.ask("DELETE", f"/servers/{number}")
+    assert statistics.median(times) <= MOST_SECONDS
