@@ -254,7 +254,10 @@ class Server:
             from .control.port import Port
             from .net.http import HttpServer
 
-            self._http = HttpServer(Port(self).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY)
+            assert self._nursery is not None
+            self._http = HttpServer(
+                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY
+            )
         await self._http.serve(stream, peer, received)
 
     def _admin_task(self, listener: socket.socket) -> Task:

@@ -3,6 +3,7 @@
 =====================  =====================================================================================
 ``/``                  what there is
 ``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
+``/command/...``       the commands of ZooKeeper's ControllerService (:mod:`.controller_service`)
 ``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
 ``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
 =====================  =====================================================================================
@@ -15,22 +16,30 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import trio
+
 from ...protocol.version import __version__
 from ..monitoring import admin
 from ..net.http import Request, Response
+from . import controller_service
 from .api import PREFIX, Control
 from .guard import check_control, check_page
 from .routes import ApiError, answer_text, problem
+from .servers import Servers
 
 if TYPE_CHECKING:
     from ..serve import Server
 
 
 class Port:
-    """Answers on the ports of one server."""
+    """Answers on the ports of one server.
 
-    def __init__(self, server: Server) -> None:
+    :param nursery: that of the server, in which the servers run that are started from here.
+    """
+
+    def __init__(self, server: Server, nursery: trio.Nursery) -> None:
         self._server = server
+        self._servers = Servers(nursery)
         self._control: Control | None = None
 
     async def answer(self, request: Request) -> Response:
@@ -48,6 +57,9 @@ class Port:
         if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
             check_control(request, self._hosts(), settings.control_token)
             return await self._for_control().answer(request)
+        if path.startswith(controller_service.PREFIX):
+            check_control(request, self._hosts(), settings.control_token)
+            return await controller_service.answer(self._for_control(), request)
         service, now = self._server.service, self._server.clock.now()
         if path == settings.admin_url or path.startswith(f"{settings.admin_url}/"):
             response = admin.answer(request, service, now)
@@ -68,7 +80,7 @@ class Port:
                 from ..testing.host import take_over
 
                 self._server.controls = take_over(self._server)
-            self._control = Control(self._server.controls)
+            self._control = Control(self._server.controls, self._servers)
         return self._control
 
     def _hosts(self) -> list[str]:

@@ -36,6 +36,7 @@ def served(monkeypatch):
         secure_address=None,
         admin_address=None,
         metrics_address=None,
+        url="http://127.0.0.1:2181/",
         error=None,
         at_start=[],
         when_ready=[signal.SIGTERM],
@@ -127,7 +128,7 @@ def test_the_file_is_warned_about_once_on_stderr(served, tmp_path, capsys):
     (tmp_path / "zoo.cfg").write_text("dataDir=/data\ninitLimit=5\nmade.up=1\n")
     assert cli.main(["--config", str(tmp_path / "zoo.cfg")]) == 0
     out, err = capsys.readouterr()
-    assert out == "pyzk-server is ready at 127.0.0.1:2181\n"
+    assert out == "pyzk-server is ready at 127.0.0.1:2181\nHTTP at http://127.0.0.1:2181/\n"
     assert err.count("\n") == 1
     assert "WARNING" in err
 
@@ -282,7 +283,7 @@ def test_an_interrupt_before_signals_are_listened_for(monkeypatch, capsys):
     ],
 )
 def test_the_readiness_line(served, capsys, address, others, line):
-    vars(served).update(address=address, **others)
+    vars(served).update(address=address, url=None, **others)
     assert cli.main([]) == 0
     assert capsys.readouterr().out == f"pyzk-server is ready at {line}\n"
 

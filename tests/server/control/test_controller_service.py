@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL, CreateRequest
 from pyzk.server import open_server
 from pyzk.server.control import controller_service
-from pyzk.server.net.http import Request, Response, serve_http
+from pyzk.server.net.http import Request
 from tests.server.control.client import Api
 from tests.support import jvm
 from tests.support.needs import need
@@ -167,25 +166,11 @@ async def test_zookeepers_own_client() -> None:
         "SHUTDOWN": True,
         "PING=again": False,
     }
-    async with open_server() as server, trio.open_nursery() as nursery:
-        api = Api(server)
-        await api.client()
-
-        def answer(request: Request) -> Response:
-            try:
-                controller_service.answer(api.control, request).send(None)
-            except StopIteration as end:
-                response: Response = end.value
-                return response
-            raise AssertionError("it waits")
-
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            unread = server.running.service.unread
-            nursery.start_soon(serve_http, listener, answer, 30.0, unread)
-            line = jvm.java(str(SOURCE), str(listener.getsockname()[1]), *commands, jars=JARS)
-            run = partial(subprocess.run, capture_output=True, text=True, timeout=60, check=False)
-            result = await trio.to_thread.run_sync(run, line)
-            nursery.cancel_scope.cancel()
+    async with open_server() as server:
+        await Api(server).client()
+        line = jvm.java(str(SOURCE), str(server.port), *commands, jars=JARS)
+        run = partial(subprocess.run, capture_output=True, text=True, timeout=60, check=False)
+        result = await trio.to_thread.run_sync(run, line)
     assert result.stdout.split() == [str(obeyed).lower() for obeyed in commands.values()], result.stderr
     assert server.sessions() == []
     assert sorted(api.control.injected) == ["delay", "fail", "silence"]

@@ -202,7 +202,7 @@ def test_the_embedded_server_answers_too() -> None:
         return await ask(server, "POST", "/api/v1/clock/advance", JSON, b'{"seconds": 60}')
 
     with EmbeddedServer(clock="frozen") as server:
-        assert trio.run(main, server) == (200, '{"seconds": 60.0}\n')
+        assert trio.run(main, server) == (200, '{"seconds": 60.0, "frozen": true}\n')
         assert server.clock.now() == 60.0
 
 

@@ -254,6 +254,7 @@ print(*sorted(set(sys.modules) - before))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline().split()[4].rpartition(":")[2])
+        assert server.stdout.readline().startswith("HTTP at ")
         with ExitStack() as stack:
             for word in FOUR_LETTER_WORDS:
                 ask(stack.enter_context(connect(port)), word + bytes(8))
