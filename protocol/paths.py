@@ -32,11 +32,6 @@ def validate_path(path: str) -> None:
         validate_name(name, path)
 
 
-def parent_of(path: str) -> str:
-    """Everything before the last slash: ``""``, another name of the root, for a top-level znode."""
-    return path[: path.rindex("/")]
-
-
 def join(parent: str, name: str) -> str:
     """The path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare name."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"

@@ -10,16 +10,16 @@ directories, hands them in, and takes the answer out.
 
 from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
 from .names import ContenderKind, ContenderName, Library, in_order, parse
-from .waiting import Child, Contender
+from .waiting import Child, Participant
 
 __all__ = [
     "Child",
-    "Contender",
     "ContenderKind",
     "ContenderName",
     "Directory",
     "Layout",
     "Library",
+    "Participant",
     "Shape",
     "in_order",
     "may_be_lock",

@@ -3,7 +3,7 @@
 The rules, for contenders in the order of their numbers:
 
 1. A contender waits for those before it that *its own library* looks at (recipe-rules.md B.2.3), and for the
-   nearest of them last: :attr:`Contender.waits_for` names the nearest.
+   nearest of them last: :attr:`Participant.waits_for` names the nearest.
 2. Readers do not wait for readers; latches wait for latches alone, leases for nobody.
 3. A contender that waits for nobody holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
@@ -41,7 +41,7 @@ class Child:
 
 
 @attrs.frozen
-class Contender:
+class Participant:
     """A holder, a waiter, or a member of something.
 
     :ivar names: of its znodes; two where it has a name for Curator and a name for kazoo.
@@ -122,11 +122,11 @@ def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
             return _LOOKS_AT[name.kind]
 
 
-def contenders(children: Mapping[str, Child]) -> tuple[list[Contender], list[str]]:
+def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[str]]:
     """The contenders among the children, first come first, and the names that no known library uses."""
     names, unknown = in_order(children)
-    found: list[Contender] = []
-    nearest: dict[ContenderKind, tuple[ContenderName, Contender]] = {}  # by kind: the last one so far
+    found: list[Participant] = []
+    nearest: dict[ContenderKind, tuple[ContenderName, Participant]] = {}  # by kind: the last one so far
     for group in _by_sequence(_by_contender(names)):
         arrived = [_contender(own, children, unknown, nearest) for own in group]
         found += arrived
@@ -155,13 +155,13 @@ def _contender(
     own: Sequence[ContenderName],
     children: Mapping[str, Child],
     unknown: Sequence[str],
-    nearest: Mapping[ContenderKind, tuple[ContenderName, Contender]],
-) -> Contender:
+    nearest: Mapping[ContenderKind, tuple[ContenderName, Participant]],
+) -> Participant:
     seen = looks_at(next((name for name in own if name.library is Library.PYZK), own[0]))
     before = [
         found for kind, found in nearest.items() if kind in seen and found[0].sequence < own[0].sequence
     ]
-    contender = Contender(
+    contender = Participant(
         names=tuple(name.name for name in own),
         role=own[0].kind.role,
         library=Library.PYZK if any(name.library is Library.PYZK for name in own) else own[0].library,

@@ -35,9 +35,9 @@ MAX_IDENTITIES_SIZE = 2**16
 and each ``auth`` entry of an ACL stores all."""
 
 _ADMIN = Perms.ADMIN.value
-_SHORT = 8
+_UNINDEXED = 8
 """ACLs of up to so many entries are searched entry by entry: up to there an index is no faster."""
-_KNOWN = 2**20
+_MAX_REMEMBERED = 2**20
 """The bytes of ACLs that are remembered, so that znodes with equal ACLs share one object."""
 _ENTRY_SIZE = 200
 _ENTRY_ON_THE_WIRE = 20
@@ -141,12 +141,12 @@ class AccessControl:
         stored = self._known.get((asked, mine))
         if stored is None:
             fixed = self._resolve(asked, mine, path)
-            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _SHORT else fixed
+            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _UNINDEXED else fixed
             size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
-            if self._known_size + size > _KNOWN:
+            if self._known_size + size > _MAX_REMEMBERED:
                 self._known.clear()
                 self._known_size = 0
-            if size <= _KNOWN:
+            if size <= _MAX_REMEMBERED:
                 self._known[asked, mine] = stored
                 self._known_size += size
         return stored
