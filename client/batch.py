@@ -29,7 +29,7 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
 
 @attrs.frozen
 class _Batch(Operation[list[Any]]):
-    """What a transaction and a batch of reads have in common (wire.md section 10).
+    """The base of a transaction and of a batch of reads (wire.md section 10).
 
     :cvar members: the op codes that it may contain.
     """

@@ -87,7 +87,7 @@ _REARM_CHUNK = 128 * 1024
 _REARM_HEADER = 64
 """Bytes. More than what a request that arms watches again has besides its paths."""
 _FRAMES_AT_ONCE = 1000
-"""How many frames are taken out of the buffer together. It bounds a list, nothing else."""
+"""Frames that are taken out of the buffer together; it bounds the size of a list."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
@@ -98,7 +98,7 @@ _REPORTED = (EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.
 
 
 class Phase(enum.Enum):
-    """What a connection is doing; see above."""
+    """The phases of a connection; see above."""
 
     HANDSHAKE = enum.auto()
     AUTHENTICATING = enum.auto()
@@ -154,12 +154,12 @@ class Connection:
 
     @property
     def over(self) -> bool:
-        """Whether this connection is of no more use."""
+        """True if this connection is over."""
         return self.phase in _OVER
 
     @property
     def has_data_to_send(self) -> bool:
-        """Whether :meth:`data_to_send` would return any bytes."""
+        """True if :meth:`data_to_send` would return any bytes."""
         waiting = self._session.outbox or self._proof_unsent
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
@@ -247,7 +247,7 @@ class Connection:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to call :meth:`handle_timer`; infinity for never."""
+        """Return the time at which to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
             session = self._session
             deadline = min(self._silence_deadline, session.acknowledgement_due, self._ping_due)
@@ -258,24 +258,24 @@ class Connection:
 
     @property
     def _silence_deadline(self) -> float:
-        """When the server has been silent for too long."""
+        """The time at which the server has been silent for too long."""
         return self._last_received + self._session.timeout * _SILENCE_LIMIT
 
     @property
     def _ping_due(self) -> float:
-        """When to send a ping; infinity while one is on its way."""
+        """The time at which to send a ping; infinity while one is on its way."""
         if self._ping_wanted or self._ping_sent_at is not None:
             return math.inf
         return self._last_sent + self._session.timeout * _PING_AFTER
 
     @property
     def _proof_wanted(self) -> bool:
-        """Whether no ``sync`` for the lease is on its way."""
+        """True if no ``sync`` for the lease is on its way."""
         return self._proof is None or self._proof.settled
 
     @property
     def _proof_due(self) -> float:
-        """When to send a ``sync`` for the lease; infinity while one is on its way."""
+        """The time at which to send a ``sync`` for the lease; infinity while one is on its way."""
         if not self._proof_wanted:
             return math.inf
         session = self._session
@@ -283,7 +283,8 @@ class Connection:
 
     @property
     def _proof_overdue(self) -> float:
-        """When the server has been silent for too long with a ``sync`` for the lease unanswered."""
+        """The time at which the server has been silent for too long with a ``sync`` for the lease
+        unanswered."""
         if self._proof_wanted:
             return math.inf
         return max(self._proof_asked_at, self._last_received) + self._session.timeout * PROOF_LIMIT

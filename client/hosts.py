@@ -1,4 +1,4 @@
-"""Where the servers are: the connect string, the order in which they are tried, and the pauses between."""
+"""The servers: the connect string, the order in which they are tried, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _parse_host(text: str) -> Host:
 
 
 class HostCycle:
-    """Which server to try next, and after how many seconds (wire.md section 16). The rules:
+    """Choose the server to try next, and the seconds to wait before (wire.md section 16). The rules:
 
     * The servers are shuffled once and tried in turn. So, when a server dies, its clients spread over the
       others.
@@ -102,7 +102,7 @@ class HostCycle:
 
     @property
     def starts_round(self) -> bool:
-        """Whether the next server is the first of a round."""
+        """True if the next server is the first of a round."""
         return not self._left
 
     def update(self, hosts: Iterable[Host]) -> None:

@@ -1,8 +1,8 @@
 """Until when the session cannot have ended: the lease. Pure arithmetic: no I/O and no clock.
 
-Who ends a session. The leader of the ensemble, and nobody else: when it has heard nothing of the session for
-the session timeout ``T``. A new leader gives every session the full timeout that it was created with, from
-the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
+The end of a session. Only the leader of the ensemble ends a session: when it has heard nothing of the session
+for the session timeout ``T``. A new leader gives every session the full timeout that it was created with,
+from the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
 follower it hears through that follower: the leader pings its followers every half tick, and each follower
 answers with a *report*, the sessions that it has heard of since its last report.
 
@@ -21,7 +21,7 @@ which a message was sent that the present server had answered by the time ``a``,
 brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
 
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
-``REPORTED`` is longer than half a tick, so the leader has put a ping into that stream after ``a`` and
+``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and
 before the answer. The follower had heard our message by ``a``. So its report of that ping names our
 session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
 of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
@@ -99,7 +99,7 @@ class Lease:
 
     @property
     def kept(self) -> bool:
-        """Whether the client is to keep the lease from ending."""
+        """True if the client is to keep the lease from ending."""
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object]) -> None:

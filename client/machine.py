@@ -45,7 +45,7 @@ from .session_data import Credential, SessionData
 
 
 class SessionState(enum.Enum):
-    """What the client knows of its session."""
+    """The state of the session, as the client knows it."""
 
     CONNECTING = "there is no session yet"
     CONNECTED = "requests are being served"
@@ -80,7 +80,7 @@ class SessionMachine:
 
     @property
     def accepting(self) -> bool:
-        """Whether requests can be submitted."""
+        """True if requests can be submitted."""
         return self._close_request is None and self.state in _OPEN
 
     # --- what the user asks ------------------------------------------------------------------------------
@@ -162,12 +162,13 @@ class SessionMachine:
 
     @property
     def should_close(self) -> bool:
-        """Whether there is no connection, or one that is of no more use."""
+        """True if there is no connection, or one that is over."""
         return self._connection is None or self._connection.over
 
     @property
     def connected_since(self) -> float:
-        """When the present connection began to serve, in the caller's time; infinity if it does not serve."""
+        """The time at which the present connection began to serve, in the caller's time; infinity if it does
+        not serve."""
         return self._connection.ready_since if self._connection is not None else math.inf
 
     def connect_failed(self, reason: str) -> None:
@@ -180,7 +181,7 @@ class SessionMachine:
 
     @property
     def has_data_to_send(self) -> bool:
-        """Whether :meth:`data_to_send` would return any bytes."""
+        """True if :meth:`data_to_send` would return any bytes."""
         return self._connection is not None and self._connection.has_data_to_send
 
     def data_to_send(self, now: float) -> bytes:
@@ -252,7 +253,7 @@ class SessionMachine:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to call :meth:`handle_timer`, in the caller's time; infinity for never."""
+        """Return the time at which to call :meth:`handle_timer`, in the caller's time; infinity for never."""
         deadline = self._connection.next_deadline() if self._connection is not None else math.inf
         if self.state is not SessionState.CONNECTED:
             first = self._first_waiting()
@@ -312,5 +313,5 @@ class SessionMachine:
 
 
 def _is_overdue(request: Request[Any], now: float) -> bool:
-    """Whether a request has waited for a connection as long as it may."""
+    """Return whether a request has waited for a connection as long as it may."""
     return request.give_up_at is not None and now >= request.give_up_at

@@ -77,7 +77,7 @@ def _bytes(data: bytes | None) -> bytes | None:
 
 
 NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
-"""What an encoder raises for an argument of a wrong type or out of range."""
+"""The errors that an encoder raises for an argument of a wrong type or out of range."""
 
 
 @cache

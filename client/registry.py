@@ -1,4 +1,4 @@
-"""Who watches what: the client's half of the watches, without I/O.
+"""The registry of watches: the client's half of them, without I/O.
 
 The server keeps one watch for each connection, path and kind, however many local users it has. This registry
 shares the watch between its users, hands out the events, arms the watches again after a reconnect, and has
@@ -123,7 +123,7 @@ class WatchRegistry:
         self.events = 0
 
     def __len__(self) -> int:
-        """How many local watches are armed."""
+        """Count the local watches that are armed."""
         return sum(len(watchers) for entry in self._paths.values() for watchers in entry.users.values())
 
     # --- users come and go -------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class WatchRegistry:
                 return
 
     def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
-        """Have the server remove what nobody needs any more, now that a user has gone.
+        """Have the server remove the watches that no user needs any more, after one has gone.
 
         :param asked: whether the server may have armed a watch for this user.
         """

@@ -9,7 +9,7 @@ from .machine import SessionMachine, SessionState
 
 
 class Session:
-    """What is known of the session. Times are those of ``trio.current_time()``, in seconds.
+    """The state of the session, for users. Times are those of ``trio.current_time()``, in seconds.
 
     :ivar expired: set when the present session, that of this ``generation``, has ended.
     """

@@ -1,4 +1,4 @@
-"""What outlives a connection: the state that one connection of a session leaves to the next."""
+"""The state that one connection of a session hands on to the next one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _unique(credentials: Iterable[Credential]) -> list[Credential]:
 
 @attrs.define(on_setattr=attrs.setters.NO_OP)  # without this, a converter makes every assignment slow
 class SessionData:
-    """What one connection of a session leaves to the next. Times are in seconds.
+    """The state that outlives a connection. Times are in seconds.
 
     :ivar wanted_timeout: the session timeout to ask for; the server has the last word.
     :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
@@ -100,5 +100,6 @@ class SessionData:
 
     @property
     def acknowledgement_due(self) -> float:
-        """When the connection is given up if no server has answered a later message, in the caller's time."""
+        """The time at which the connection is given up if no server has answered a later message, in the
+        caller's time."""
         return self.lease.acknowledged + self.timeout

@@ -14,7 +14,7 @@ from .operations import client_path, server_path
 from .registry import WatchRegistry
 
 _LONGEST_BACKLOG = 4 * 2**20
-"""How many characters the paths of unread events may have together: a bound for what a slow reader costs."""
+"""Characters that the paths of unread events may have together: a bound for the memory of a slow reader."""
 
 
 class Watch:

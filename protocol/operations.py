@@ -119,7 +119,7 @@ def with_flags(flags: Flags) -> frozenset[int]:
 
 
 CLIENTS = with_flags(Flags.ALONE)
-"""What the engine answers to."""
+"""The op codes that the engine answers."""
 WRITES = with_flags(Flags.TAKES_ZXID)
 CREDENTIALS = with_flags(Flags.CREDENTIALS)
 PING: int = OpCode.PING.value

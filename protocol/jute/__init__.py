@@ -2,8 +2,9 @@
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` turns it into an attrs
 class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`), as attrs itself
-makes methods. What a boolean, a null or a malformed string means is written once, here and in :mod:`.values`.
-Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last field are ignored.
+makes methods. The meaning of a boolean, a null or a malformed string is written once, here and in
+:mod:`.values`. Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last
+field are ignored.
 
 From this declaration::
 

@@ -38,7 +38,7 @@ R1 = TypeVar("R1", bound=Record)
 _FIXED = {"boolean": "B", "int": "i", "long": "q"}
 _ELEMENTS = {"ustring": read_string, "text": read_text}
 _TOO_SHORT = IndexError, struct.error
-"""What reading behind the end of the message raises."""
+"""The errors of reading behind the end of the message."""
 
 
 @dataclass_transform(field_specifiers=(attrs.field,))
@@ -302,7 +302,7 @@ class ReaderSource(Source):
 
 
 def _ends_with_string(fields: list[Field]) -> bool:
-    """Whether nothing is unpacked behind the last slice, which may therefore be too short."""
+    """Return whether nothing is unpacked behind the last slice, which may therefore be too short."""
     if not fields:
         return False
     _, kind, argument = fields[-1]

@@ -1,4 +1,4 @@
-"""What a record is declared with: the types of jute, and the base of every record."""
+"""The types of jute, with which records are declared, and the base of every record."""
 
 from __future__ import annotations
 

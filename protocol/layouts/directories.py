@@ -104,24 +104,21 @@ _READY = {"ready", "sentinel"}
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The other directories that must be read to know what this one is.
-
-    They may not exist.
-    """
+    """Return the other directories that must be read to recognise this one; they need not exist."""
     present = set(names)
     if {"locks", "leases"} <= present:
         return join(path, "locks"), join(path, "leases")
     if present and present <= {"entries", "taken"}:
         return join(path, "entries"), join(path, "taken")
-    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # nobody may hold a lease at the moment
+    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # there may be no lease at the moment
         return (path + _GATE,)
     return ()
 
 
 def may_be_lock(names: Iterable[str]) -> bool:
-    """Whether somebody may hold or wait for something in a directory, by the names of its children alone.
+    """Return whether a directory may be a lock or the like, by the names of its children alone.
 
-    It saves reading the others: groups and queues are among those, and what has no children.
+    This saves reading all other directories, among them groups, queues, and znodes without children.
     """
     present = set(names)
     return (
@@ -168,13 +165,14 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
 
 
 def _is_created_by(waiter: Participant, lease: Participant) -> bool:
-    """Whether the first one at the gate has created a lease after it came there."""
+    """Return whether the first one at the gate has created a lease after it came there."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
 def _at_gate(gate: Directory | None) -> tuple[Participant, ...]:
-    """The contenders for a lease: the first waits for the lease itself, each other one for the one before."""
+    """Return the contenders for a lease: the first waits for the lease itself, each other one for the one
+    before."""
     return tuple(contenders(gate.children)[0]) if gate else ()
 
 
@@ -241,7 +239,8 @@ _STRANGERS = (
 
 
 def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:
-    """Whether several hold what one may hold. A writer that became a reader is one, with two znodes."""
+    """Return whether several contenders hold a lock for one. A writer that became a reader is one, with two
+    znodes."""
     if all(entry.shared for entry in holders):
         return False
     return len({entry.session or entry.sequence for entry in holders}) > 1

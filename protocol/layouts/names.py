@@ -51,7 +51,7 @@ class ContenderKind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """Whether this is a reader: only writers wait for readers."""
+        """True if this is a reader: only writers wait for readers."""
         return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
     @property

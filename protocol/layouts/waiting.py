@@ -1,11 +1,11 @@
-"""Who waits for whom in a directory of contenders.
+"""The order of the contenders in a directory, and which waits for which.
 
 The rules, for contenders in the order of their numbers:
 
 1. A contender waits for those before it that *its own library* looks at (recipe-rules.md B.2.3), and for the
    nearest of them last: :attr:`Participant.waits_for` names the nearest.
-2. Readers do not wait for readers; latches wait for latches alone, leases for nobody.
-3. A contender that waits for nobody holds. Libraries that do not look at each other hold at the same time,
+2. Readers do not wait for readers; latches wait for latches alone, leases for none.
+3. A contender that waits for none holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
 4. Where a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
    does and ``Lock`` does not; ``_c_<UUID>`` is Curator's, though ours is called so as well and looks at all.

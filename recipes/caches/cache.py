@@ -143,7 +143,7 @@ class Cache(Running):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the cache has been synced, and the connection has not been lost since."""
+        """True if the cache has been synced, and the connection has not been lost since."""
         return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
@@ -244,7 +244,7 @@ class Cache(Running):
         self._wakeup.set()
 
     def _covers(self, path: str) -> bool:
-        """Whether the znode at a path, below the root of the cache, is cached if it is there."""
+        """Return whether the znode at a path, below the root of the cache, is cached if it is there."""
         if path == self.path:
             return True
         at = self.path.rstrip("/")
@@ -258,7 +258,7 @@ class Cache(Running):
         return True
 
     def _has_children(self, path: str) -> bool:
-        """Whether children of a cached znode are cached."""
+        """Return whether children of a cached znode are cached."""
         if self._depth is None:
             return True
         below = path[len(self.path.rstrip("/")) :] if path != self.path else ""

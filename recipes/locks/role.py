@@ -80,7 +80,7 @@ class Role:
         return names
 
     def waits_for(self, earlier: ContenderName) -> bool:
-        """Whether ours wait for a contender that stands before them."""
+        """Return whether ours wait for a contender that stands before them."""
         return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
 
     def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:

@@ -73,7 +73,7 @@ class _Turn:
 
     @property
     def unsettled(self) -> bool:
-        """Whether the deletion of the leftover is still to be done."""
+        """True if the deletion of the leftover is still to be done."""
         return self.leftover is not None and not self.leftover.done.is_set()
 
     def pass_on(self) -> None:

@@ -99,7 +99,7 @@ MakeHold = Callable[[Bound, str], Hold]
 
 
 def _in_doubt(request: Pending[Any] | None) -> bool:
-    """Whether a request may have been carried out, and its reply is missing."""
+    """Return whether a request may have been carried out, and its reply is missing."""
     if request is None or not request.sent:
         return False
     return not request.settled or isinstance(request.error, UNANSWERED)

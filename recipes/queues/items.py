@@ -82,7 +82,7 @@ class Position(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the server has no numbers left after this one (recipe-rules.md 0.4)."""
+        """True if the server has no numbers left after this one (recipe-rules.md 0.4)."""
         return self.number < 0 or self.number >= _LAST_NUMBER
 
 

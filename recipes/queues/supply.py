@@ -120,7 +120,7 @@ class Supply:
 
     @property
     def _current(self) -> bool:
-        """Whether the list is watched, and nothing has changed since."""
+        """True if the list is watched, and nothing has changed since."""
         watches = self._watches
         return bool(watches) and not self._stale.is_set() and all(watch.event is None for watch in watches)
 

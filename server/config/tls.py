@@ -213,7 +213,8 @@ def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
 
 
 def _is_suite(name: str) -> bool:
-    """Whether OpenSSL has this very suite; its list language has words for groups of them, and commands."""
+    """Return whether OpenSSL has this very suite; its list language has words for groups of them, and
+    commands."""
     scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         scratch.set_ciphers(name)

@@ -92,7 +92,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether the last backslash stands for itself: an even number of them escape each other."""
+    """Return whether the last backslash stands for itself: an even number of them escape each other."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
@@ -412,7 +412,7 @@ class _Reader:
 
 
 def _is_digest(text: str) -> bool:
-    """Whether a value has the form of user:digest, for any digest."""
+    """Return whether a value has the form of user:digest, for any digest."""
     user, _, digest = text.partition(":")
     try:
         return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)

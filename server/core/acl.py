@@ -267,7 +267,7 @@ _SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid}
 
 
 def _matches(scheme: str, who: str, wanted: str) -> bool:
-    """Whether an identity is one that an ACL's id speaks of."""
+    """Return whether an identity is one that an ACL's id speaks of."""
     if who == wanted:
         return True
     if scheme != "ip":

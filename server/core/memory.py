@@ -82,12 +82,12 @@ class Reserve:
         self._tell()
 
     def is_still_short(self) -> bool:
-        """Whether memory is short, looked at again if the system has some to give. What was freed otherwise
-        is found at the next tick, because to look for it takes ms."""
+        """Return whether memory is short, looked at again if the system has some to give. What was freed
+        otherwise is found at the next tick, because to look for it takes ms."""
         return self.look() if _map(_ENOUGH) is not None else self.short
 
     def has_room(self) -> bool:
-        """Whether there is room for a new connection."""
+        """Return whether there is room for a new connection."""
         if not self.short:
             return True
         self._tell()
@@ -124,13 +124,13 @@ class Reserve:
             self._block = _map(_RESERVE)
 
     def _room(self, size: int) -> bool:
-        """Whether ``size`` bytes are to be had, from the system or out of what was freed."""
+        """Return whether ``size`` bytes are to be had, from the system or out of what was freed."""
         return _map(size) is not None or _take(size) or self._was_freed(size)
 
     def _was_freed(self, size: int) -> bool:
-        """Whether so much was freed since there was no room. What lay between other objects does not go back
-        to the system, but the next ones fit there; so objects are counted, each with the average size of all
-        that have come since the start."""
+        """Return whether so much was freed since there was no room. What lay between other objects does not
+        go back to the system, but the next ones fit there; so objects are counted, each with the average size
+        of all that have come since the start."""
         objects = sys.getallocatedblocks()
         if self._full_at is None or objects > self._full_at:
             self._full_at = objects
@@ -155,7 +155,7 @@ def _map(size: int) -> mmap.mmap | None:
 
 
 def _take(size: int) -> bool:
-    """Whether malloc has ``size`` bytes in pieces, because large objects were freed."""
+    """Return whether malloc has ``size`` bytes in pieces, because large objects were freed."""
     try:
         pieces = [bytes(_PIECE) for _ in range(size // _PIECE)]
     except MemoryError:

@@ -49,15 +49,15 @@ class Reaper:
         self._deleted = 0  # how many of them were handed out
 
     def next_deadline(self) -> int:
-        """When :meth:`due` has something to do; :data:`.sessions.NEVER` while there is no container and no
-        TTL znode."""
+        """Return the time at which :meth:`due` has something to do; :data:`.sessions.NEVER` while there is no
+        container and no TTL znode."""
         if not self._queue and not self._unseen:
             return self.next_check if self._has_candidates() else NEVER
         return min(self._next_deletion if self._queue else NEVER, self._next_look if self._unseen else NEVER)
 
     @property
     def _next_deletion(self) -> int:
-        """When the limit per minute allows the next one, rounded up."""
+        """The time at which the limit per minute allows the next one, rounded up."""
         return self._since - (-self._deleted * _MINUTE // self._per_minute)
 
     def _start_deletions(self, now: int) -> None:

@@ -110,7 +110,7 @@ class SessionTracker:
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
     def next_deadline(self) -> int:
-        """When the next session expires; :data:`NEVER` if there is none."""
+        """Return the time at which the next session expires; :data:`NEVER` if there is none."""
         buckets = self._buckets
         while buckets:
             deadline: int

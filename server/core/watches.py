@@ -197,7 +197,7 @@ class WatchManager(Generic[W]):
     # --- asking and removing -----------------------------------------------------------------------------
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """Whether there is such a watch, as checkWatches asks."""
+        """Return whether there is such a watch, as checkWatches asks."""
         data, child = _CHECKS[kind]
         return bool(
             self._data.get(path, {}).get(watcher, 0) & data
@@ -260,7 +260,7 @@ class WatchManager(Generic[W]):
 
     @property
     def unswept(self) -> bool:
-        """Whether :meth:`sweep` has something to do."""
+        """True if :meth:`sweep` has something to do."""
         return bool(self._over)
 
     def sweep(self) -> None:
@@ -300,7 +300,7 @@ class WatchManager(Generic[W]):
             yield len(watchers), paths, entries
 
     def sees_data(self, path: str, watcher: W) -> bool:
-        """Whether this watcher has an entry in the data registry."""
+        """Return whether this watcher has an entry in the data registry."""
         return watcher in self._data.get(path, ())
 
     def paths_of(self, watcher: W) -> list[str]:

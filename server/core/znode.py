@@ -113,7 +113,7 @@ class Znode:
 
     @property
     def children_created(self) -> int:
-        """How many children were ever created; see :class:`Children`. The wire's cversion is another
+        """The number of children were ever created; see :class:`Children`. The wire's cversion is another
         number."""
         return 0 if self.children is None else self.children.created
 

@@ -28,7 +28,7 @@ REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) b
 
 
 def limit() -> int:
-    """How many the process may have."""
+    """Count the process may have."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 

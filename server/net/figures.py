@@ -91,12 +91,12 @@ class Figures:
 
     @property
     def received(self) -> int:
-        """How many frames have come."""
+        """The number of frames have come."""
         return self.at_once + self._delayed.count + self._more_received
 
     @property
     def sent(self) -> int:
-        """How many frames were sent."""
+        """The number of frames were sent."""
         return self.at_once + self._delayed.count + self._more_sent
 
     @property
@@ -116,7 +116,7 @@ class Figures:
 
     @property
     def last_response(self) -> float:
-        """When the last request was answered, in seconds of the monotonic clock."""
+        """The time at which the last request was answered, in seconds of the monotonic clock."""
         return self.last[4]
 
     @property

@@ -191,14 +191,16 @@ class Service:
         return sum(connection.outstanding for connection in self.connections)
 
     def idle_deadline(self, connection: Connection) -> float:
-        """When this connection is closed if nothing arrives (seconds, monotonic), rounded up."""
+        """Return the time at which this connection is closed if nothing arrives (seconds, monotonic), rounded
+        up."""
         if connection in self._no_session_yet:
             return self._no_session_yet[connection]
         timeout = connection.session.timeout / 1000 if connection.session else 0.0
         return ((connection.figures.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do, in seconds of the monotonic clock; infinity if never.
+        """Return the time at which :meth:`advance` has something to do, in seconds of the monotonic clock;
+        infinity if never.
 
         This may be in the past: the last call has left something over.
         """

@@ -190,7 +190,7 @@ class EmbeddedServer(Controls):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process is a fork of the one in which the server runs."""
+        """True if this process is a fork of the one in which the server runs."""
         return self._process not in (0, os.getpid())
 
     @property

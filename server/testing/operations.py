@@ -105,11 +105,11 @@ class Selection:
         return cls(op_codes(op), None if path is None else glob(path), session)
 
     def has_request(self, session: int, op: int, frame: bytes) -> bool:
-        """Whether a request of this session is meant."""
+        """Return whether a request of this session is meant."""
         return op in self.ops and self.has_paths(session, lambda: paths_in(op, frame))
 
     def has_paths(self, session: int, paths: Callable[[], Iterable[str]]) -> bool:
-        """Whether a message of this session about one of these paths is meant."""
+        """Return whether a message of this session about one of these paths is meant."""
         if self.session not in (None, session):
             return False
         pattern = self.pattern

@@ -123,7 +123,7 @@ def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
 
 
 def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
-    """Whether the line before or after the entry says the same."""
+    """Return whether the line before or after the entry says the same."""
     if entry.kind == "connection":
         return entry.text.startswith(_IMPLIED)
     return entry.op == "close_session" and id(entry) in answers and not answers[id(entry)].err
