@@ -20,7 +20,7 @@ OPTIONS: Final = frozenset(
         "keyStore.passwordPath",
         "keyStore.type",
         "trustStore.location",
-        "trustStore.password",  # nothing in a PEM file of certificates is encrypted: needed by nobody
+        "trustStore.password",  # never needed: nothing in a PEM file of certificates is encrypted
         "trustStore.passwordPath",
         "trustStore.type",
         "clientAuth",

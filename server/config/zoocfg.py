@@ -172,10 +172,11 @@ def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyTyp
 
 @attrs.frozen
 class Configuration:
-    """What a file says.
+    """The contents of a file.
 
     :ivar given: values by field of :class:`Settings`, for :func:`build`.
-    :ivar warnings: lines for the log: one about all keys without effect, and others of the like.
+    :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
+        probably a mistake.
     """
 
     given: Mapping[str, Given]
@@ -183,14 +184,17 @@ class Configuration:
 
 
 def read(path: str, *, port_given: bool = False) -> Configuration:
-    """What a file says; see :func:`interpret`. Raises :class:`ConfigError`, for an unreadable file too."""
+    """Read a file; see :func:`interpret`.
+
+    :raises ConfigError: the file cannot be read, or its text cannot be honoured.
+    """
     return interpret(_text_of(path), path, port_given=port_given)
 
 
 def interpret(text: str, name: str = "zoo.cfg", *, port_given: bool = False) -> Configuration:
-    """What the text of a file says.
+    """Interpret the text of a file.
 
-    :param name: what errors and the warning call the file.
+    :param name: the name of the file in errors and warnings.
     :param port_given: the port comes from elsewhere, and the file need not have one.
     :raises ConfigError: the text cannot be honoured.
     """

@@ -23,7 +23,7 @@ from .tree import DataTree
 from .znode import Znode
 
 _AT_ONCE = 1000
-"""How many znodes are looked at in one go."""
+"""Znodes that are looked at in one go, which takes 2 ms."""
 _REST = 10
 """ms between one go and the next."""
 _MINUTE = 60_000
@@ -49,7 +49,7 @@ class Reaper:
         self._deleted = 0  # how many of them were handed out
 
     def next_deadline(self) -> int:
-        """Return the time at which :meth:`due` has something to do; :data:`.sessions.NEVER` while there is no
+        """Return the time at which :meth:`due` is to be called; :data:`.sessions.NEVER` while there is no
         container and no TTL znode."""
         if not self._queue and not self._unseen:
             return self.next_check if self._has_candidates() else NEVER

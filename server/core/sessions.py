@@ -133,7 +133,7 @@ class RandomPool:
         self._left = b""
 
     def take(self, size: int) -> bytes:
-        """Return ``size`` bytes that nobody else gets."""
+        """Return ``size`` bytes that no other caller gets."""
         if len(self._left) < size:
             self._left = os.urandom(max(1024, size))
         taken, self._left = self._left[:size], self._left[size:]

@@ -1,8 +1,8 @@
 """The commands of the admin server (operator-surface.md section 2.4): what each answers.
 
 :data:`COMMANDS` is the table of contents. A command is a function that gets an :class:`Ask` and returns what
-the JSON object of the answer holds, under the names of the real server. What makes no sense for one process
-in memory has the value that the real server shows when it is idle. A list or object that may be long is an
+the JSON object of the answer holds, under the names of the real server. A figure without a meaning for one
+process in memory has the value that the real server shows when idle. A list or object that may be long is an
 iterator, or :class:`.jackson.Rows`: it is read while other clients are served.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Data: TypeAlias = dict[str, Any]
-"""What a command answers; see above."""
+"""The answer of a command; see above."""
 
 
 class CommandRefused(Exception):
@@ -99,7 +99,7 @@ def _initial_configuration(ask: Ask) -> Data:
 
 
 def _system_properties(ask: Ask) -> Data:
-    """What a Java process has as properties; here the settings that have a key, and the unknown keys."""
+    """The properties of a Java process; here the settings that have a key, and the unknown keys."""
     settings = ask.service.settings
     known = {key: getattr(settings, field) for field, key in KEY_OF.items()}
     found = {key: _text(value) for key, value in known.items() if value is not None}
@@ -246,7 +246,11 @@ def _shed_connections(ask: Ask) -> Data:
     chosen = [c for c in ask.service.connections if random.random() * 100 < percentage]
     for connection in chosen:
         connection.abort("shed by an operator; its client may come back")
-    logger.info("shed %d connections (%d%%)", len(chosen), percentage)
+    logger.info(
+        "an operator shed %d %% of the connections: %d are closed, and their clients may reconnect",
+        percentage,
+        len(chosen),
+    )
     return {"connections_shed": len(chosen), "percentage_requested": percentage}
 
 

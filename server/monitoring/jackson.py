@@ -1,7 +1,7 @@
 """JSON as the admin server's printer lays it out (operator-surface.md section 2.3), bit by bit.
 
 The printer is Jackson's default one: objects have a line for each entry, lists stand in one line, and blanks
-are where it puts them. What is long is an iterator, so that other clients are served while it is printed.
+are where it puts them. A long value is an iterator, so that other clients are served while it is printed.
 """
 
 from __future__ import annotations

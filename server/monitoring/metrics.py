@@ -1,7 +1,7 @@
 """The numbers of ``mntr`` (operator-surface.md section 3), under the names and in the forms of release 3.9.
 
-What a single process in memory has no use for (quorum, disk, JVM) is there as a constant zero, because
-monitoring templates ask for it.
+Figures without a meaning for a single process in memory (quorum, disk, JVM) are there as a constant zero,
+because monitoring templates ask for them.
 """
 
 from __future__ import annotations

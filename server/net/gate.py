@@ -52,7 +52,7 @@ class Gate:
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
         """Requests are about to be handled; this comes before they count as a sign of life.
 
-        :param frames: headers and records. What an earlier turn has left over is shown again.
+        :param frames: headers and records. Requests that an earlier turn has left over are shown again.
         :returns: the requests that are handled now; the gate has taken the others.
         """
         return frames

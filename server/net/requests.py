@@ -27,8 +27,9 @@ behind them: events come before the reply that could reveal the change.
 sent, all figures and all session deadlines.
 
 **Limits.** A turn ends after 32 requests or after a slice of time, and no request is handled while more than
-256 KiB of output wait. A client that floods, asks for much, or does not read delays nobody but itself, and
-the server holds a bounded amount of memory for it. What was not done waits in ``frames`` for the next turn.
+256 KiB of output wait. A client that floods, asks for much, or does not read delays only itself, and the
+server holds a bounded amount of memory for it. Requests that were not handled wait in ``frames`` for the next
+turn.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 
 MAX_REQUESTS = 32
-"""How many requests of one connection are handled in one turn."""
+"""Requests of one connection that are handled in one turn."""
 HIGH_WATER = 256 * 1024
 """No further request is handled while more than this many bytes of output wait to be taken."""
 
@@ -65,7 +66,7 @@ _FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _SPECIAL = CREDENTIALS | {PING}
 _SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
-"""After these a turn looks at the time, which itself costs 10 % of a small request. What others cost is
+"""After these a turn looks at the time, which itself costs 10 % of a small request. The cost of all others is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
 _SHORT_WAY = CLIENTS - IN_STEPS - {PING, CLOSE_SESSION}
