@@ -220,13 +220,13 @@ class Connection:
             self.end(f"the server broke the protocol: {error}")
         except Exception as error:
             logger.exception(
-                "Closing the connection: the client failed to handle what the server sent. "
+                "Closing the connection: the client failed to handle data of the server.  "
                 "Please report this as a bug of the client."
             )
-            self.end(f"an unexpected error while handling what the server sent: {error!r}")
+            self.end(f"an unexpected error while handling data of the server: {error!r}")
 
     def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
-        """The connection is over. Of several reasons the first counts."""
+        """End the connection. Of several reasons the first counts."""
         if not self.over:
             self.phase = phase
             self.reason = reason

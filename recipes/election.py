@@ -28,7 +28,7 @@ from .locks.options import ElectionOptions
 from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""Which candidates ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
+"""The candidates that ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
 LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election (``<32 hex digits>__lock__<number>``)."""
 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}

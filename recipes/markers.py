@@ -115,6 +115,5 @@ class Markers:
 
 
 def _is_abandoned(marker: Stat, value: Stat) -> bool:
-    """Return whether a marker is old. The last write of the value, which was just now, tells the server's
-    time."""
+    """Return whether a marker is old, by the server's time: that of the write of the value just now."""
     return value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER

@@ -56,7 +56,7 @@ connection to other requests."""
 
 
 class _Stage(enum.Enum):
-    """How far a cache has come. See the diagram at the top."""
+    """The states of a cache. See the diagram at the top."""
 
     LOST = "events may be missing; nothing is read before the sync is done"
     DUE = "the next walk may begin"

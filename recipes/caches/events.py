@@ -45,7 +45,7 @@ class CachedNode:
     stat: Stat
 
     def same_as(self, other: CachedNode) -> bool:
-        """Return whether it is the same znode, and was not written in between. The version cannot tell: it
+        """Return whether the other is the same znode, without a write in between. The version cannot tell: it
         starts again when a znode is deleted and created again (recipe-rules.md trap E-43)."""
         return self.replaces(other) is False and self.stat.mzxid == other.stat.mzxid
 

@@ -1,4 +1,4 @@
-"""What can be acquired: one grant, or several together."""
+"""Acquiring: one grant, or several together."""
 
 from __future__ import annotations
 

@@ -210,14 +210,24 @@ class _Attempt:
         contest, role = self.contest, self.contest.role
         count = len(contenders) + len(unknown)
         if unknown:
-            contest.warn("unknown", "Ignoring %s below %s: no contender's name", unknown[0], contest.path)
+            contest.warn(
+                "unknown",
+                "Ignoring %s below %s: it is not the name of a contender. Delete it, or use another path.",
+                unknown[0],
+                contest.path,
+            )
         if count > _MANY:
-            contest.warn("many", "%d contenders at %s: lists get slow and large", count, contest.path)
+            contest.warn(
+                "many",
+                "%d contenders at %s make its lists large and slow. Use several paths.",
+                count,
+                contest.path,
+            )
         unseen_by = role.unseen_by(contenders)
         if unseen_by is not None:
             contest.warn(
                 "unseen",
-                'The contender %s at %s does not see ours, named for %s: use layout="both"',
+                'The contender %s at %s does not see ours, which are named for %s. Use layout="both".',
                 unseen_by,
                 contest.path,
                 role.layout,

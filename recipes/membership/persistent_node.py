@@ -41,7 +41,7 @@ from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
-"""What to do if another owner has a znode at the path: wait until it is gone, delete it, or raise
+"""The reaction to a znode of another owner at the path: wait until it is gone, delete it, or raise
 :class:`NodeExistsError`."""
 
 

@@ -59,7 +59,7 @@ class Item:
 
 
 class UndecidedItem(AmbiguousResult):
-    """An item may have been taken by this call or by another consumer; nobody can know. If you handle the
+    """An item was taken by this call or by another consumer; it cannot be known which. If you handle the
     item, it is handled at least once; if you drop it, at most once.
 
     :ivar item: the item.
@@ -88,7 +88,7 @@ class Position(NamedTuple):
 
 @attrs.frozen
 class ItemLayout:
-    """How the items of one kind of queue are stored. A name is prefix, middle and number.
+    """The storage of the items of one kind of queue. A name is prefix, middle and number.
 
     :ivar prefix: the beginning of every name.
     :ivar middle: a regular expression for the middle of the name. It may have a group ``rank``, an integer to
@@ -141,7 +141,7 @@ class ItemLayout:
 
 @attrs.frozen
 class QueueLocation:
-    """Where the znodes of a queue are, and how they are created.
+    """The paths of the znodes of a queue, and the options of their creation.
 
     :ivar items: the directory of the items.
     :ivar claims: the directory of the claims; None in a queue without claims.

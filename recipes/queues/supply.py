@@ -209,5 +209,5 @@ class Supply:
         if recognised > _MANY_ITEMS and not self._warned_of_many:
             self._warned_of_many = True
             logger.warning(
-                "%s holds %d items, and listing them is expensive; use several queues.", items, recognised
+                "%s holds %d items, and listing them is expensive. Use several queues.", items, recognised
             )

@@ -355,7 +355,7 @@ class Controls(ABC):
     ) -> int:
         """Hold messages back from now on, as a slow network does, until they are released or lost.
 
-        What comes behind a held request or reply of the same connection waits with it, pings excepted:
+        Later messages of the same connection wait behind a held request or reply, pings excepted:
         clients count on that order. Messages of a connection that ends are gone.
 
         :param kind: ``"request"``: it has not arrived yet. ``"reply"``: the request was handled, the reply is

@@ -79,7 +79,7 @@ def _as_settings(given: Mapping[str, Any]) -> Settings:
 
 @attrs.frozen
 class Launch:
-    """What a server is started with."""
+    """The arguments with which a server is started."""
 
     clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
     record: bool
@@ -114,7 +114,7 @@ class Launch:
                     failure = error  # the body's own is not to come out as a group
                 nursery.cancel_scope.cancel()
         except* OSError as group:
-            # the address cannot be had: nothing else here raises it, and the body's is put aside
+            # the address cannot be bound: nothing else here raises it, and the body's is put aside
             if failure is None and len(group.exceptions) == 1:
                 failure = group.exceptions[0]
             else:

@@ -88,10 +88,10 @@ def glob(pattern: str) -> re.Pattern[str]:
 
 @attrs.frozen
 class Selection:
-    """Which messages a fault or a hold is meant for.
+    """The messages that a fault or a hold is meant for.
 
     :ivar ops: op codes.
-    :ivar pattern: what a path must match; None for any message.
+    :ivar pattern: a path of the message must match it; None for any message.
     :ivar session: a session's id; None for any.
     """
 
