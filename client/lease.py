@@ -42,7 +42,7 @@ Faults, one at a time:
 * A leader is cut off from its followers, or goes on after a stop in which it was replaced: it still answers
   each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
   tick after the stop.
-  The new leader began later than ``syncLimit`` ticks after the cut (less half a tick), and waits for ``T``,
+  The new leader began later than ``syncLimit`` ticks after the cut (less 0.5 ticks), and waits for ``T``,
   at least 2 ticks, from there. So the client is disconnected before the session can end, and attaches to
   the new leader.
 

@@ -134,8 +134,8 @@ def _ancestors(path: str, base: str) -> Iterator[str]:
 
 
 def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
-    """Return every znode below ``base``, by path in sorted order. The server's own are left out, and so is the
-    root as long as it holds no data."""
+    """Return every znode below ``base``, by path in sorted order. The server's own are left out, and so is
+    the root as long as it holds no data."""
     found: dict[str, Node] = {}
     top = tree.nodes.get(base)
     if top is None:

@@ -7,8 +7,8 @@
     second_client = factories.zk_client()           # another session on the same zk_server
     shared_server = factories.zk_server(scope="module")
 
-A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and closes
-its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
+A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and
+closes its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
 """
 
 from __future__ import annotations

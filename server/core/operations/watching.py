@@ -3,7 +3,7 @@
 * They take no zxid, and check neither the znode nor its ACL: the ACL decides when an event is told.
 * A client that has a new connection sends its watches again, with the last zxid that it has seen. A one-shot
   watch that has missed its change fires at once; any other watch is armed.
-* The server tells nobody of a watch that was removed: the client library makes that event itself.
+* The server sends no event for a watch that was removed: the client library makes that event itself.
 * Re-arming takes steps (:mod:`.long`), because one client may have very many watches.
 """
 
