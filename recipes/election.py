@@ -104,7 +104,7 @@ class LeaderElection:
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
         """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates
-        at a time. Raises what :meth:`.Lock.acquire` raises.
+        at a time. It raises the errors of :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
         :raises LockRevoked: with ``on_revoke="cancel"``.
@@ -118,7 +118,7 @@ class LeaderElection:
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
         """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
         from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
-        Raises what :meth:`lead` and ``lead(term)`` raise, but nothing when we were deposed."""
+        It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
         while True:
             term = None
             try:

@@ -255,7 +255,10 @@ class Hold:
         self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """Do what :meth:`check` does, but by what is known already."""
+        """Do as :meth:`check` does, without a look at the clock or the session.
+
+        :raises LockLost: the hold was found to be lost; or :meth:`lose` was called with another error.
+        """
         if self._error is not None:
             raise self._error
 

@@ -64,7 +64,11 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
-    """The entries of a file by key. ``name`` is what errors call the file; raises :class:`ConfigError`."""
+    """Parse the text of a file into its entries, by key.
+
+    :param name: the name of the file in errors.
+    :raises ConfigError: an escape is malformed.
+    """
     entries = {}
     for number, line in _logical_lines(text):
         match = _ENTRY.fullmatch(line)
@@ -92,7 +96,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _goes_on(line: str) -> bool:
-    """Return whether the last backslash stands for itself: an even number of them escape each other."""
+    """Return whether the next line continues this one: it ends with an odd number of backslashes."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 

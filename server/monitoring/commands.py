@@ -63,7 +63,7 @@ class Command:
     """A row of the table.
 
     :ivar names: the primary one, then the aliases, with blanks between.
-    :ivar run: what carries it out; it may raise :class:`CommandRefused`.
+    :ivar run: carries the command out; it may raise :class:`CommandRefused`.
     :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
     :ivar changes: it changes something although its method is GET.
     """

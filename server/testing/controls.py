@@ -236,7 +236,8 @@ class Controls(ABC):
 
         :param session: cut off one client only, without its noticing: the connection that serves this session
             is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
-            is over. Raises :class:`UnknownSessionError`.
+            is over.
+        :raises UnknownSessionError: there is no such session.
         """
         if session is None:
             self.running.enter("pause")

@@ -30,7 +30,9 @@ def name_of(op: int) -> str:
 def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
     """Return the op codes meant by one or several words; None is everything but pings.
 
-    Underscores and capitals do not matter. Raises :class:`ValueError` for a word that is no operation.
+    Underscores and capitals do not matter.
+
+    :raises ValueError: a word names no operation.
     """
     if op is None:
         return ALL_BUT_PING
@@ -39,7 +41,10 @@ def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
 
 
 def operation_name(word: str) -> str:
-    """Return the name of an operation as this package writes it."""
+    """Return the name of an operation as this package writes it.
+
+    :raises ValueError: the word names no operation, or one that does not pass the engine.
+    """
     key = word.replace("_", "").lower()
     if key in _BY_WORD:
         return _BY_WORD[key]

@@ -48,6 +48,10 @@ def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -
 
 
 def check_watches(engine: Engine, client: Client, request: records.CheckWatchesFields) -> bytes:
+    """Check that the connection has a watch.
+
+    :raises NoWatcherError: it has none of this kind at the path.
+    """
     path, number = request
     kind = _watcher_type(number)
     if path is None or not engine.watches.has(path, client, kind):

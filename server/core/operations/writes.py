@@ -19,6 +19,8 @@ check_reaping  node; children; kind
 ============== =============================================================================================
 
 Before "node", set_data and check hold a path that is not in the tree to the full rules.
+
+Each resolver raises the :class:`~pyzk.protocol.errors.ZooKeeperError` of the first check that fails.
 """
 
 from __future__ import annotations
