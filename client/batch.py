@@ -78,7 +78,7 @@ class _Batch(Operation[list[Any]]):
         raise NotImplementedError
 
     def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
-        """The result of an operation that succeeded."""
+        """Return the result of an operation that succeeded."""
         response: Any = result.response
         kind = type(response)
         if kind in _CREATED and isinstance(operation, Create):

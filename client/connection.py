@@ -166,7 +166,8 @@ class Connection:
     # --- bytes -------------------------------------------------------------------------------------------
 
     def data_to_send(self, now: float) -> bytes:
-        """The bytes to write now: about 64 KiB of requests, or one larger one. Ask again after writing."""
+        """Return the bytes to write now: about 64 KiB of requests, or one larger one. Ask again after
+        writing."""
         parts, self._control = self._control, []
         if self.phase is Phase.READY:
             if self._ping_wanted:
@@ -232,7 +233,7 @@ class Connection:
             self.reason = reason
 
     def _oversized(self, error: FrameLengthError) -> None:
-        """The server announces a frame above the limit."""
+        """End the connection: the server announces a frame above the limit."""
         if self.phase is Phase.HANDSHAKE or error.length < 0:
             self.end(f"the peer does not speak ZooKeeper's protocol: {error}")
             return
@@ -330,7 +331,7 @@ class Connection:
         self._control.append(frame(RequestHeader(xid, opcode).encode() + body))
 
     def _handshake(self, payload: bytes, now: float) -> None:
-        """The answer to the ConnectRequest (wire.md section 4.3)."""
+        """Take the answer to the ConnectRequest (wire.md section 4.3)."""
         if len(payload) < _CONNECT_RESPONSE_SIZE:
             raise _ViolationError(f"an answer of {len(payload)} bytes to the handshake")
         session = self._session
@@ -358,7 +359,7 @@ class Connection:
             self._serve(now)
 
     def _authenticated(self, code: int, now: float) -> None:
-        """The answer to one of the credentials that this connection began with."""
+        """Take the answer to one of the credentials that this connection began with."""
         credential = self._authenticating.popleft()
         if code:
             self.end(f"the server refused the {credential.scheme} credential", Phase.REFUSED)
@@ -366,8 +367,8 @@ class Connection:
             self._serve(now)
 
     def _serve(self, now: float) -> None:
-        """The session and its identities are restored. Arm the watches again, before any request: the server
-        compares them with what has changed since ``last_zxid``."""
+        """Begin to serve: the session and its identities are restored. Arm the watches again, before any
+        request: the server compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
         self.ready_since = self._last_sent = self._last_received = self._proof_asked_at = now
         session = self._session
@@ -418,7 +419,7 @@ class Connection:
                 session.lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
-        """A frame with one of the reserved xids (wire.md section 5)."""
+        """Take a frame with one of the reserved xids (wire.md section 5)."""
         session = self._session
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
@@ -445,8 +446,9 @@ class Connection:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
     def _overtaking_reply(self, xid: int, code: int) -> None:
-        """A reply that is not for the oldest request. The server's connection layer answers authentication
-        and refuses requests at once, ahead of earlier requests (wire.md section 7); all else is a violation.
+        """Take a reply that is not for the oldest request. The server's connection layer answers
+        authentication and refuses requests at once, ahead of earlier requests (wire.md section 7); all else
+        is a violation.
         """
         request = next((r for r in self.in_flight if r.xid == xid), None)
         if request is None or (xid != AUTH_XID and code not in _REFUSALS):

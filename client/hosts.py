@@ -120,7 +120,8 @@ class HostCycle:
         self._order = deque(order)
 
     def next(self) -> tuple[Host, float]:
-        """The next server, and how many seconds to wait before it is tried. The first is tried at once."""
+        """Return the next server, and how many seconds to wait before it is tried. The first is tried at
+        once."""
         pause = 0.0
         if self.starts_round:
             pause = self._rng.uniform(0, self._pause)
@@ -132,6 +133,6 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """A connection has proved good: the next failure counts as the first."""
+        """Note that a connection has proved good: the next failure counts as the first."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0

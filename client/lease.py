@@ -116,7 +116,7 @@ class Lease:
     # --- what is known -----------------------------------------------------------------------------------
 
     def attached(self, sent: float, now: float, timeout: float) -> None:
-        """A handshake has succeeded.
+        """Note that a handshake has succeeded.
 
         A shorter timeout than before counts at once, even if it moves the deadline back. A longer one never
         counts: a new leader uses the timeout with which the session was created, and a late report of the
@@ -133,7 +133,7 @@ class Lease:
         self._plan()
 
     def answered(self, sent: float, now: float) -> None:
-        """The present server has answered a message that was sent at the time ``sent``."""
+        """Note that the present server has answered a message that was sent at the time ``sent``."""
         if sent > self.acknowledged:
             self.acknowledged = sent
         answered = self._answered
@@ -144,7 +144,7 @@ class Lease:
             self._plan()
 
     def prove(self, sent: float) -> None:
-        """The leader has answered a message that was sent at the time ``sent``."""
+        """Note that the leader has answered a message that was sent at the time ``sent``."""
         if sent > self._proved:
             self._proved = sent
         answered, reported = self._answered, sent - REPORTED * self.timeout
@@ -155,11 +155,12 @@ class Lease:
         self._plan()
 
     def disconnected(self) -> None:
-        """The connection is gone. Its answers prove nothing about the reports of the next server."""
+        """Note that the connection is gone. Its answers prove nothing about the reports of the next
+        server."""
         self._answered.clear()
 
     def ended(self) -> None:
-        """The session has ended: the next one begins without a lease."""
+        """Note that the session has ended: the next one begins without a lease."""
         self._answered.clear()
         self.timeout = math.inf
         self.acknowledged = self._proved = -math.inf

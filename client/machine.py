@@ -172,11 +172,12 @@ class SessionMachine:
         return self._connection.ready_since if self._connection is not None else math.inf
 
     def connect_failed(self, reason: str) -> None:
-        """No connection could be opened. Requests that fail for lack of a connection name the reason."""
+        """Note that no connection could be opened. Requests that fail for lack of a connection name the
+        reason."""
         self.reason = reason
 
     def connection_made(self, now: float) -> None:
-        """A connection is open."""
+        """Note that a connection is open."""
         self._connection = Connection(self.data, now, probing=self._probing)
 
     @property
@@ -185,7 +186,7 @@ class SessionMachine:
         return self._connection is not None and self._connection.has_data_to_send
 
     def data_to_send(self, now: float) -> bytes:
-        """The bytes to write now. Ask again after writing them."""
+        """Return the bytes to write now. Ask again after writing them."""
         return self._connection.data_to_send(now) if self._connection is not None else b""
 
     def receive_data(self, data: bytes, now: float) -> None:
@@ -207,7 +208,7 @@ class SessionMachine:
             self._finish(SessionState.CLOSED, self.fatal)
 
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
-        """The connection is gone.
+        """Note that the connection is gone.
 
         :param reason: why, unless the connection itself knows the reason.
         """
@@ -273,7 +274,7 @@ class SessionMachine:
             request.fail(ConnectionLossError(request.path, message, sent=request.sent))
 
     def _first_waiting(self) -> Request[Any] | None:
-        """The first request of the queue. It is also the first whose time to give up comes."""
+        """Return the first request of the queue. It is also the first whose time to give up comes."""
         outbox = self.data.outbox
         while outbox and outbox[0].settled:
             outbox.popleft()

@@ -230,14 +230,14 @@ class WatchRegistry:
     # --- the life of the session -------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """The connection is lost, and the server has forgotten all its watches."""
+        """Note that the connection is lost, and the server has forgotten all its watches."""
         for path, entry in list(self._paths.items()):
             entry.superfluous = entry.recursive = False
             if not entry.uses(WatchKind):
                 del self._paths[path]
 
     def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:
-        """The requests that arm all watches again.
+        """Yield the requests that arm all watches again.
 
         :param relative_zxid: the server reports changes of one-shot watches since this zxid.
         :param limit: the largest number of bytes of paths in one request; a longer path has its own request.
@@ -274,7 +274,7 @@ class WatchRegistry:
         return Rearm(OpCode.SET_WATCHES2, record, watchers)
 
     def expired(self) -> None:
-        """The session has expired: one-shot watches end, lasting ones wait for the next session."""
+        """Note that the session has expired: one-shot watches end, lasting ones wait for the next session."""
         for path, entry in list(self._paths.items()):
             ended = [watcher for kind in _ONE_SHOT for watcher in entry.users.pop(kind, ())]
             for watcher in ended:

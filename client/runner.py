@@ -215,7 +215,7 @@ class Runner:
 
 
 def _describe(error: BaseException) -> str:
-    """The cause, in the words of the operating system or the TLS library."""
+    """Return the cause, in the words of the operating system or the TLS library."""
     while True:
         if isinstance(error, BaseExceptionGroup):  # an error for each address of a host
             error = error.exceptions[0]

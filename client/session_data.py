@@ -33,7 +33,7 @@ class Credential:
     auth: bytes = attrs.field(repr=False, converter=_to_bytes)
 
     def packet(self) -> bytes:
-        """The body of the request that adds the identity (wire.md section 12.1)."""
+        """Return the body of the request that adds the identity (wire.md section 12.1)."""
         return AuthPacket(0, self.scheme, self.auth).encode()
 
 
@@ -89,7 +89,8 @@ class SessionData:
     xid: int = 0
 
     def next_xid(self) -> int:
-        """The number of the next request: from 1 up, and again from 1 after the largest int of 32 bits."""
+        """Return the number of the next request: from 1 up, and again from 1 after the largest int of 32
+        bits."""
         self.xid = self.xid + 1 if self.xid < INT_MAX else 1
         return self.xid
 

@@ -154,7 +154,7 @@ class WatchStream:
 
 
 def localised(event: Event, watched: str, prefix: str) -> Event:
-    """An event of the registry, which has the server's paths, with the client's."""
+    """Return an event with the client's path in place of the server's."""
     if isinstance(event, Missed):
         return Missed(watched, event.reason)
     return WatchEvent(event.type, client_path(prefix, event.path), event.zxid) if prefix else event

@@ -110,7 +110,7 @@ class OpCode(IntEnum):
 
 
 def with_flags(flags: Flags) -> frozenset[int]:
-    """The op codes that have any of these flags.
+    """Return the op codes that have any of these flags.
 
     They are plain ints, because every request is looked up in such sets: to hash or compare a member of an
     enum takes ten times as long.

@@ -52,7 +52,7 @@ class Markers:
         self._sweep_at = -math.inf
 
     def new(self) -> Create:
-        """The operation that creates a marker of a unique name."""
+        """Return the operation that creates a marker of a unique name."""
         return Create(paths.join(self.path, str(uuid.uuid4())), acl=self._acl)
 
     async def may_be_swept(self, since: int) -> bool:

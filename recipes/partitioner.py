@@ -146,8 +146,8 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def _settled(self) -> AsyncIterator[list[Member]]:
-        """A block that begins when the members have stayed the same for a while, and we are one of them. The
-        block is cancelled when they change.
+        """Open a block that begins when the members have stayed the same for a while, and we are one of them.
+        The block is cancelled when they change.
 
         :raises Rebalance: they have changed.
         """

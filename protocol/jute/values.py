@@ -27,7 +27,8 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences (CESU-8)."""
+    """Encode as UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences
+    (CESU-8)."""
     try:
         data = text.encode()
     except UnicodeEncodeError:

@@ -247,7 +247,7 @@ def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:
 
 
 def _complaints(found: Iterable[Participant]) -> list[str]:
-    """Faults of single contenders."""
+    """Describe the faults of single contenders."""
     remarks = []
     for entry in found:
         if entry.session == 0:
@@ -348,7 +348,7 @@ def _group(path: str, directories: Directories) -> Layout | None:
 def _members(
     directory: Directory, library: Library | None, role: str, *, but: Iterable[str] = ()
 ) -> tuple[Participant, ...]:
-    """The children as equals, in the order in which they were created where that is known."""
+    """Return the children as equals, in the order in which they were created where that is known."""
     left_out = frozenset(but)
     found = sorted(
         (child.stat.czxid if child.stat else 0, name, child)

@@ -112,7 +112,7 @@ _COMPARES_TEXT = frozenset(
 
 
 def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
-    """The kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
+    """Return the kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
     match name.library:
         case Library.PYZK:
             return frozenset(kind for kind in _ALL if not (kind.shared and name.kind.shared))
@@ -123,7 +123,8 @@ def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
 
 
 def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[str]]:
-    """The contenders among the children, first come first, and the names that no known library uses."""
+    """Return the contenders among the children, first come first, and the names that no known library
+    uses."""
     names, unknown = in_order(children)
     found: list[Participant] = []
     nearest: dict[ContenderKind, tuple[ContenderName, Participant]] = {}  # by kind: the last one so far
@@ -137,7 +138,7 @@ def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[s
 
 
 def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
-    """The names of each contender, in the order of their first; ours may have two."""
+    """Return the names of each contender, in the order of their first; ours may have two."""
     names = list(names)
     ours = {name.attempt for name in names if name.library is Library.PYZK}
     grouped: dict[str, list[ContenderName]] = {}

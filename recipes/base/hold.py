@@ -215,7 +215,7 @@ class Hold:
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:
-        """A block that relies on the hold (recipe-rules.md D.0, exit rules).
+        """Open a block that relies on the hold (recipe-rules.md D.0, exit rules).
 
         :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
             calls raised because this session had expired.

@@ -128,7 +128,7 @@ class Cache(Running):
         return MappingProxyType(self._nodes)
 
     def __getitem__(self, path: str) -> CachedNode:
-        """The cached znode at a path.
+        """Return the cached znode at a path.
 
         :raises KeyError: there is none.
         """
@@ -138,7 +138,7 @@ class Cache(Running):
         return path in self._nodes
 
     def children(self, path: str) -> list[str]:
-        """The names of the cached children of a znode, sorted."""
+        """Return the names of the cached children of a znode, sorted."""
         return sorted(self._names.get(path, ()))
 
     @property
@@ -288,7 +288,7 @@ class Cache(Running):
                 self._end_of_lists()
 
     def _end_of_lists(self) -> None:
-        """No list is left. The walk is done if every cached path was read."""
+        """Note that no list is left. The walk is done if every cached path was read."""
         unseen, self._unseen = self._unseen, set()
         for path in unseen:
             self._mark(path, True)

@@ -186,7 +186,7 @@ class _Attempt:
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
-        """The last of the contenders that stand before ours and that ours has to wait for."""
+        """Return the last of the contenders that stand before ours and that ours has to wait for."""
         contest = self.contest
         contenders, unknown = in_order(names)
         self._warn_about(contenders, unknown)

@@ -136,8 +136,8 @@ class Grant:
         await self.hold.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
-        """A block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when the
-        lock may have been lost.
+        """Open a block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when
+        the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """

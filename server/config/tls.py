@@ -48,7 +48,7 @@ class TlsError(ValueError):
 
 
 def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
-    """The context of the secure port.
+    """Make the context of the secure port.
 
     :param options: values by key, of :data:`OPTIONS`; an empty one counts as absent.
     :raises TlsError: a file that cannot be read or is not PEM, a wrong password, an unknown value.
@@ -240,8 +240,8 @@ _RDN = {
 
 
 def subject_text(certificate: dict[str, Any]) -> str:
-    """The subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text: the
-    identity of scheme x509."""
+    """Write the subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text:
+    the identity of scheme x509."""
     parts = []
     for rdn in reversed(certificate.get("subject", ())):
         pairs = []
@@ -252,7 +252,7 @@ def subject_text(certificate: dict[str, Any]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value the way Java's X500Principal.getName() escapes it."""
+    """Escape a value as Java's X500Principal.getName() does."""
     inner = value.strip(" ")
     if not inner:
         return "\\ " * len(value)

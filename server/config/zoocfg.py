@@ -150,7 +150,7 @@ class Given:
 
 
 def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """The settings that some given values make.
+    """Make the settings from some given values.
 
     :param given: by field of :class:`Settings`.
     :param names: what errors call a field that is not given; without it, its key in zoo.cfg.
@@ -312,7 +312,8 @@ class _Reader:
     # --- keys that mean something together ---
 
     def _read_servers(self) -> None:
-        """One server.N is a standalone server, more are an ensemble (operator-surface.md section 4.4)."""
+        """Refuse an ensemble: one server.N is a standalone server, more are an ensemble (operator-surface.md
+        section 4.4)."""
         servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
         if dynamic := self.entries.get("dynamicConfigFile"):
             try:

@@ -78,7 +78,7 @@ class AccessControl:
         raise AuthFailedError(message=f"the auth scheme {scheme!r:.50} is unknown or refused what was sent")
 
     def certificate_identities(self, subject: str) -> list[Id]:
-        """The identities of a TLS client, given its certificate's subject as RFC 2253 text."""
+        """Return the identities of a TLS client, given its certificate's subject as RFC 2253 text."""
         identities = [Id("x509", subject)]
         if self._x509_super is not None and subject == self._x509_super:
             identities.append(Id("super", subject))
@@ -115,7 +115,7 @@ class AccessControl:
         return False
 
     def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
-        """The answer of :meth:`allows` for an ACL with an index."""
+        """Answer as :meth:`allows`, for an ACL with an index."""
         return bool(acl.granted("world", "anyone") & perm) or any(
             acl.granted(identity.scheme, identity.id or "") & perm
             for identity in identities

@@ -75,7 +75,7 @@ class Reaper:
         self.next_check += self._interval * (1 + (now - self.next_check) // self._interval)
 
     def due(self, now: int, wall_time: int) -> Iterator[str]:
-        """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
+        """Yield the paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
         if not self._queue and not self._unseen and self.next_check <= now:
             self._skip_to(now)  # first: after a failure it is not tried again before its time
             self._next_look = now

@@ -104,8 +104,8 @@ class SessionTracker:
             bucket.pop(session.id, None)
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
-        """The sessions whose deadline has come, the earliest first, or the first ``most`` of them. They stay
-        until removed."""
+        """Return the sessions whose deadline has come, the earliest first, or the first ``most`` of them.
+        They stay until removed."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 

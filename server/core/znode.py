@@ -182,7 +182,7 @@ class OwnedZnode(Znode):
 
 
 def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
-    """A znode and all below it.
+    """Copy a znode and all below it.
 
     :param without: sessions whose ephemerals are left out.
     """
@@ -203,7 +203,7 @@ def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
 
 
 def _twin(original: T) -> T:
-    """A znode with the very same attributes, or a znode's children without the children themselves."""
+    """Copy a znode with all its attributes, or a znode's children without the children themselves."""
     cls = type(original)
     twin = cls.__new__(cls)
     for name in _attributes(cls.__mro__):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
-    """The answer to one request, given the monotonic time in seconds."""
+    """Answer one request, given the monotonic time in seconds."""
     url = service.settings.admin_url.rstrip("/")
     path = request.path
     if path != url and not path.startswith(f"{url}/"):

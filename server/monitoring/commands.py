@@ -99,7 +99,7 @@ def _initial_configuration(ask: Ask) -> Data:
 
 
 def _system_properties(ask: Ask) -> Data:
-    """The properties of a Java process; here the settings that have a key, and the unknown keys."""
+    """Return the properties of a Java process; here the settings that have a key, and the unknown keys."""
     settings = ask.service.settings
     known = {key: getattr(settings, field) for field, key in KEY_OF.items()}
     found = {key: _text(value) for key, value in known.items() if value is not None}
@@ -269,7 +269,7 @@ def _dump(ask: Ask) -> Data:
 
 
 def _watches(ask: Ask) -> Data:
-    """The paths that each session watches, those of child watches apart (section 1.3)."""
+    """Return the paths that each session watches, those of child watches apart (section 1.3)."""
     watches = ask.service.engine.watches
 
     def rows() -> Iterator[tuple[object, Any]]:
@@ -286,7 +286,7 @@ def _watches(ask: Ask) -> Data:
 
 
 def _watches_by_path(ask: Ask) -> Data:
-    """The sessions that watch each path."""
+    """Return the sessions that watch each path."""
     watches = ask.service.engine.watches.data_by_path()
     rows = ((path if told else None, [each.session_id for each in told]) for path, told in watches)
     return {"path_to_session_ids": Rows(rows)}

@@ -28,7 +28,8 @@ _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def pieces(value: Any, indent: str = "") -> Iterator[str]:
-    """The text of a value in pieces. A dict or :class:`Rows` is an object, a list or an iterator a list."""
+    """Yield the text of a value in pieces. A dict or :class:`Rows` is an object, a list or an iterator a
+    list."""
     if isinstance(value, dict):
         value = Rows(iter(value.items()))
     if isinstance(value, Rows):

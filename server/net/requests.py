@@ -222,8 +222,8 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
 
 
 def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
-    """Every request keeps the session alive, but those that only carry credentials (semantics.md section
-    12.4)."""
+    """Keep the session alive, as every request does but those that only carry credentials (semantics.md
+    section 12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):
         connection.engine.sessions.touch(session, now)
 

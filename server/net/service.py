@@ -245,7 +245,7 @@ class Service:
 
 
 def milliseconds(seconds: float) -> int:
-    """A time as the core counts it, rounded down to whole ms.
+    """Convert seconds to the core's ms, rounded down.
 
     A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
     may be that far off, and the deadline must have come then.
@@ -254,7 +254,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def java_address(host: str) -> str:
-    """A literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
+    """Write a literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

@@ -209,7 +209,7 @@ def _connected(hosts: str, timeout: float, options: dict[str, Any]) -> Iterator[
 
 @contextmanager
 def _own_chroot(hosts: str, timeout: float) -> Iterator[str]:
-    """A fresh znode on a server that others use too."""
+    """Open a fresh znode on a server that others use too."""
     name = f"/pytest-{uuid.uuid4().hex}"
     with _connected(hosts, timeout, {}) as admin:
         admin.create(name)

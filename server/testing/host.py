@@ -57,7 +57,7 @@ def open_server(
     history_limit: int = HISTORY_LIMIT,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
-    """A server in the caller's trio run, as an async context manager that yields its controls.
+    """Run a server in the caller's trio run: an async context manager that yields its controls.
 
     It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
     port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
