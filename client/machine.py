@@ -7,7 +7,7 @@ asks when to come back:
     machine.receive_data(data, now)           bytes came in
     machine.data_to_send(now) -> bytes        bytes to write, in this order; empty if there are none
     machine.next_deadline() -> float          call handle_timer(now) at this time at the latest
-    machine.should_close -> bool              the connection is of no more use: close it, then
+    machine.should_close -> bool              the connection is over: close it, then
     machine.connection_lost(now, reason)      the connection is gone
 
 The rules:

@@ -5,7 +5,7 @@ The rules:
 * The candidates are the contenders of a lock at the path. The holder of the lock is the leader.
 * Ours wait for the candidates of every layout. Curator and kazoo see the candidates of their own layout only
   (recipe-rules.md B.2.3), so all candidates on a path should have one layout.
-* A leader is deposed when its session ends or may have ended, or when somebody deletes its znode.
+* A leader is deposed when its session ends or may have ended, or when its znode is deleted.
 * Observers read the list and the first candidate, and create no znode.
 """
 

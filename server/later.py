@@ -40,7 +40,7 @@ class _Later(ModuleType):
 
 
 def import_later(*names: str) -> None:
-    """Have these modules imported at their first use, whoever imports them from now on.
+    """Have these modules imported at their first use, by any later import.
 
     To be called before other modules are imported; modules that are imported already stay as they are.
     """

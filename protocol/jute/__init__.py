@@ -13,7 +13,7 @@ From this declaration::
         path: UString
         watch: Boolean
 
-the compiler makes these functions; ``pack_i`` and the like are methods of a :class:`struct.Struct`::
+the compiler makes these functions; ``pack_i`` and others are methods of a :class:`struct.Struct`::
 
     def encode(self):
         path = self.path

@@ -116,7 +116,8 @@ def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def may_be_lock(names: Iterable[str]) -> bool:
-    """Return whether a directory may be a lock or the like, by the names of its children alone.
+    """Return whether a directory may be a lock, an election or a semaphore, by the names of its children
+    alone.
 
     This saves reading all other directories, among them groups, queues, and znodes without children.
     """
@@ -235,7 +236,7 @@ _STRANGERS = (
     "{} hold it at the same time: {} do not look at each other."
     ' Use one library for all, or pyzk with layout="both".'
 )
-"""This is wrong where a contender with Curator's names is one of ours: ours look at all and wait."""
+"""The remark is wrong where a contender with Curator's names is ours: ours look at all others and wait."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:

@@ -47,7 +47,7 @@ class Grant:
     :ivar requeues: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
-    :ivar revoked: set when somebody has asked for the lock back (:func:`.lock.revoke`).
+    :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
     """
 
     token: int

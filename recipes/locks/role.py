@@ -8,7 +8,7 @@ The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of 
 * Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
   that they hold the lock.
 * Ours look for the markers of all libraries, and wait for all of them.
-* With ``layout="both"`` one of ours creates two znodes in one transaction, so that Curator and kazoo both
+* With ``layout="both"`` our contender creates two znodes in one transaction, so that Curator and kazoo both
   wait for it.
 """
 
@@ -39,7 +39,7 @@ DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, Contend
 
 
 class Purpose(enum.Enum):
-    """The thing that one of ours contends for; the value is the kind for Curator and the kind for kazoo."""
+    """The thing that our contender contends for; the value is the kind for Curator and the kind for kazoo."""
 
     LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
     READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)

@@ -1,4 +1,5 @@
-"""A lock that is a single znode: whoever creates the znode has the lock (recipe-rules.md A.1, S3-a and S4-a).
+"""A lock that is a single znode: the client that creates the znode has the lock (recipe-rules.md A.1, S3-a
+and S4-a).
 
 The rules:
 

@@ -132,8 +132,8 @@ class ItemQueue:
         block raises an error or is cancelled, the item is free again, at its old position.
 
         The item is handled at least once, and exactly once if no claim is lost. A claim is lost when the
-        session may have ended, or somebody has deleted the claim or the item: then the block is cancelled,
-        and another consumer may get the item.
+        session may have ended, or another client has deleted the claim or the item: then the block is
+        cancelled, and another consumer may get the item.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
         :raises LockLost: the claim was lost. If the error comes at the end of the block, the item may be gone

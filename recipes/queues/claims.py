@@ -373,7 +373,7 @@ class Removal:
     async def _was_deleted(self) -> bool:
         """Find out, in the same session, whether a deletion without a reply was carried out.
 
-        :raises LockLost: somebody else has deleted the claim.
+        :raises LockLost: another client has deleted the claim.
         :raises UndecidedItem: the item is gone, and there was no claim to tell who has taken it.
         """
         if self.claim is not None and await self.claim.is_mine():

@@ -31,7 +31,7 @@ OPTIONS: Final = frozenset(
 )
 """The keys that :func:`server_context` reads."""
 
-# By name: whoever only asks for OPTIONS should not have to load ssl (see later.py).
+# By name: a module that only asks for OPTIONS need not load ssl (see later.py).
 _CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
 _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
@@ -140,7 +140,8 @@ _CONVERT_JKS = (
 
 
 def _check_pem(options: Mapping[str, str], store: str) -> None:
-    """Refuse a store that is not PEM, whatever its type or its name say, with a way to make it so."""
+    """Refuse a store that is not PEM, whatever its type or its name say, with the command that converts
+    it."""
     key = f"{store}.location"
     location = options[key]
     content = _read(key, location)

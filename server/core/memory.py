@@ -1,4 +1,4 @@
-"""Lack of memory: what the server does when the system gives it no more (``ulimit -v`` and the like).
+"""Lack of memory: the reserve, and the work that goes on when the system gives no more (``ulimit -v``).
 
 A process without memory can do nothing properly, and a :class:`MemoryError` inside trio ends it. So:
 
@@ -8,7 +8,7 @@ A process without memory can do nothing properly, and a :class:`MemoryError` ins
   for the use of what goes on: reads, deletes, the end of sessions and connections.
 * While memory is short, a request that would make the server grow ends its own connection
   (:mod:`.operations.growth`), and a new connection is refused unless 50 % of the reserve is free. Clients
-  that do not read are disconnected, those who hold most first.
+  that do not read are disconnected, those that hold most output first.
 * Once there is room again for the reserve and as much beside it, all goes on as before.
 
 A request costs no more by all this unless memory is short.

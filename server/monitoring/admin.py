@@ -7,7 +7,7 @@ checks, in this order:
    (TRACE: 403).
 2. No web page from elsewhere may have made it: else 403 (:func:`..net.http.web_page_behind`).
 3. The command exists: else an answer that says so, with status 200.
-4. A guarded command needs credentials: the super user's, or those of somebody whom the ACL of ``/`` gives
+4. A guarded command needs credentials: the super user's, or those of an identity that the ACL of ``/`` gives
    every permission by name: else 401 or 403.
 5. Its method is that of the command: else 500.
 

@@ -47,7 +47,7 @@ class Gate:
         """Note that a connection has its session: a new one, or one ``resumed``."""
 
     def refused(self, connection: Connection, session_id: int) -> None:
-        """Note that a client has asked in vain for a session."""
+        """Note that a client was refused the session that it asked for."""
 
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
         """Requests are about to be handled; this comes before they count as a sign of life.

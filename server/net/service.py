@@ -54,7 +54,7 @@ class Service:
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
-    :ivar address: where plain clients connect, once somebody listens for this service.
+    :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.

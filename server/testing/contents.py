@@ -272,7 +272,7 @@ class _Loader:
         return False
 
     def fail(self) -> None:
-        """Do nothing, likewise."""
+        """Do nothing: there is no connection to end."""
 
 
 def load(engine: Engine, nodes: Flat, now: int) -> None:

@@ -90,7 +90,7 @@ class Launch:
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
         """Run the server inside the ``async with``.
 
-        :param ended: called at once when the server has closed its sockets, for whatever reason.
+        :param ended: called at once when the server has closed its sockets, for any reason.
         """
 
         async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:

@@ -48,7 +48,7 @@ def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
-    """Refuse it, whatever the request says: one server has no members to change (semantics.md section 4.7).
+    """Refuse any reconfig: one server has no members to change (semantics.md section 4.7).
 
     :raises ReconfigDisabledError: always, but for
     :raises UnimplementedError: if ``reconfigEnabled`` is set.
