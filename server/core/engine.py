@@ -109,8 +109,8 @@ class Engine:
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect
-        # without end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
+        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
+        # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
         # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
