@@ -171,12 +171,8 @@ class Partitioner(Running):
         members = await self._party.describe(names, {})
         foreign = set(names) - members.keys()
         if foreign:
-            self._warn(
-                "foreign",
-                "Ignoring %s below %s: it is not the name of a member. Delete it, or use another path.",
-                min(foreign),
-                self._party.path,
-            )
+            text = "Ignoring %s below %s: it is not the name of a member. Delete it, or use another path."
+            self._warn("foreign", text, min(foreign), self._party.path)
         return list(members.values())
 
     async def _items(self, members: list[Member]) -> list[str]:

@@ -147,14 +147,10 @@ class Engine:
             for session in self.sessions.due(deadline, _EXPIRED):
                 try:
                     self.expire(session, self._now)
-                    logger.info(
-                        "session 0x%x has expired: no request or ping for %d ms", session.id, session.timeout
-                    )
+                    text = "session 0x%x has expired: no request or ping for %d ms"
+                    logger.info(text, session.id, session.timeout)
                 except Exception:
-                    report(
-                        "session 0x%x has expired, but some of its ephemerals and watches remain",
-                        session.id,
-                    )
+                    report("session 0x%x has expired, but some of its ephemerals may remain", session.id)
                 if is_over():
                     return
             try:
@@ -246,11 +242,7 @@ class Engine:
                 try:
                     self._delete(path)
                 except Exception:  # other ephemerals may hold locks that clients wait for
-                    report(
-                        "session 0x%x is over, but its znode %s remains, or some watchers were not told",
-                        session.id,
-                        path,
-                    )
+                    report("session 0x%x is over; %s remains, or not all were told", session.id, path)
             if self.on_txn is not None:
                 self.record(CloseSession(paths, expired), session.id)
         finally:

@@ -21,14 +21,7 @@ def report(message: str, *values: object) -> None:
     with suppress(Exception):
         if isinstance(sys.exception(), MemoryError) and reserve.is_held:
             reserve.ran_out()
-            logger.warning(
-                f"{message}; memory ran out",
-                *values,
-                stacklevel=2,
-            )
+            logger.warning(f"{message}; memory ran out", *values, stacklevel=2)
         else:
-            logger.exception(
-                f"{message}; this is a bug of the server: please report it",
-                *values,
-                stacklevel=2,
-            )
+            message += "; this is a bug of the server: please report it"
+            logger.exception(message, *values, stacklevel=2)

@@ -188,10 +188,7 @@ class Quotas:
                 raise QuotaExceededError(
                     path, f"the quota of {quota.path} allows {limit} {what}, not {wanted}"
                 )
-            self._warn_once(
-                quota,
-                f"the quota of {{}} is exceeded: {wanted} {what}, {limit} allowed",
-            )
+            self._warn_once(quota, f"the quota of {{}} is exceeded: {wanted} {what}, {limit} allowed")
 
     def limits(self, prefix: str) -> _Numbers | None:
         """Return the numbers in the limits znode of one of ``prefixes``, by key; -1 or missing is

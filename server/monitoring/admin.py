@@ -59,13 +59,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
     if command is None:
         return _json(200, name, {}, f"Unknown command: {name}")
     if command.guarded and (refused := _unauthorized(request, service)):
-        logger.warning(
-            "the admin command %s was refused to %s: %s; it needs the credentials of super, or of an "
-            "identity with all permissions on /",
-            name,
-            request.peer,
-            refused[1],
-        )
+        text = "the admin command %s was refused to %s: %s; it needs all permissions on /, or super"
+        logger.warning(text, name, request.peer, refused[1])
         return _json(refused[0], name, {}, refused[1])
     if command.method != request.method.replace("HEAD", "GET"):
         return plain(500)  # as the real server, which finds no result to show

@@ -246,11 +246,8 @@ def _shed_connections(ask: Ask) -> Data:
     chosen = [c for c in ask.service.connections if random.random() * 100 < percentage]
     for connection in chosen:
         connection.abort("shed by an operator; its client may come back")
-    logger.info(
-        "an operator shed %d %% of the connections: %d are closed, and their clients may reconnect",
-        percentage,
-        len(chosen),
-    )
+    text = "an operator shed %d %% of the connections: %d are closed, and their clients may reconnect"
+    logger.info(text, percentage, len(chosen))
     return {"connections_shed": len(chosen), "percentage_requested": percentage}
 
 
