@@ -8,7 +8,7 @@ last request of a session.
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
 it asks again, so that one whole request arrives alone. It does nothing but call the engine, encode the reply
 and count, and gives the reply to the transport directly instead of queueing it. It is taken only where every
-other step of the long way would do nothing:
+other part of the long way would do nothing:
 
 * The connection has a ``fast_session``: the handshake is done, no input is left over, the connection is open,
   and the settings ask for no check of each request.

@@ -1,4 +1,4 @@
-"""The steps of writes: the first failing check decides (semantics.md section 4)."""
+"""The resolvers of writes: the first failing check decides (semantics.md section 4)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def bench() -> Bench:
 
 
 def code_of(call: Callable[[], object]) -> int:
-    """The error code of a step, 0 if it succeeds."""
+    """The error code of a resolver, 0 if it succeeds."""
     try:
         call()
     except ZooKeeperError as error:
