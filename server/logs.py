@@ -194,9 +194,9 @@ class DescriptorHandler(logging.Handler):
             self._lost += 1
 
     def _tell(self) -> None:
-        """Add a line about the lost ones, once half of the room is free again."""
+        """Add a line about the lost ones, once 50 % of the room is free again."""
         if self._lost and len(self._waiting) <= _WAITING // 2:
-            message = f"{self._lost:,} lines were lost here: what reads this log is too slow"
+            message = f"{self._lost:,} lines were lost here: the reader of this log is too slow"
             record = logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None)
             self._waiting += f"{self.format(record)}\n".encode()
             self._lost = 0

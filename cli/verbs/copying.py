@@ -35,7 +35,7 @@ from ...client import (
     ZooKeeper,
 )
 from ...protocol.errors import BadArgumentsError
-from ...protocol.paths import join, parent_of, validate_path
+from ...protocol.paths import join, parent, validate_path
 from ..arguments import wrong
 from ..context import Context, split_location
 from ..parser import PROG
@@ -198,7 +198,7 @@ async def _put(
     if overwrite:
         await context.ask(zk, f"replace what there is at and below {top}")
     if top != "/":
-        await zk.ensure_path(parent_of(top) or "/")
+        await zk.ensure_path(parent(top))
 
     async def settle(node: Node, pending: Pending[tuple[str, Stat]]) -> None:
         try:

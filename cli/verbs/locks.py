@@ -14,9 +14,9 @@ from typing import Any
 from ...client import GetData, NoAuthError, NoNodeError, ZooKeeper
 from ...protocol.layouts import (
     Child,
-    Contender,
     Directory,
     Layout,
+    Participant,
     Shape,
     in_order,
     may_be_lock,
@@ -123,7 +123,7 @@ def _text(path: str, layout: Layout) -> str:
     return "\n".join([*lines, ""])
 
 
-def _rows(layout: Layout, everybody: list[Contender]) -> Iterable[tuple[str, ...]]:
+def _rows(layout: Layout, everybody: list[Participant]) -> Iterable[tuple[str, ...]]:
     now = time.time()
     numbers = {name: str(i) for i, entry in enumerate(everybody, 1) for name in entry.names}
     yield "", "STATE", "AS", "LIBRARY", "SESSION", "AGE", "DATA"
@@ -141,7 +141,7 @@ def _rows(layout: Layout, everybody: list[Contender]) -> Iterable[tuple[str, ...
         )
 
 
-def _state(layout: Layout, entry: Contender, numbers: dict[str, str]) -> str:
+def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
     if layout.shape is Shape.GROUP:
         return "member"
     if entry in layout.holders:
@@ -167,7 +167,7 @@ def _fields(path: str, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Contender) -> dict[str, Any]:
+def _entry(entry: Participant) -> dict[str, Any]:
     stat = entry.child.stat
     return {
         "nodes": entry.names,

@@ -37,7 +37,7 @@ class Control:
     """
 
     def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
-        self.controls = controls
+        self.controls: Controls = controls
         self.servers = servers
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}

@@ -147,12 +147,16 @@ def _reset(control: Control, _: int | None) -> None:
     control.controls.accept_connections()
 
 
+def _refuse_connections(control: Control, _: int | None) -> None:
+    control.controls.refuse_connections()
+
+
 _ACTIONS: Final[dict[str, tuple[_Act, bool]]] = {
     "PING": (lambda control, _: None, False),
     "SHUTDOWN": (_shut_down, False),
     "CLOSECONNECTION": (_close_connection, True),
     "EXPIRESESSION": (_expire_session, True),
-    "REJECTCONNECTIONS": (lambda control, _: control.controls.refuse_connections(), False),
+    "REJECTCONNECTIONS": (_refuse_connections, False),
     "ADDDELAY": (_add_delay, True),
     "FAILREQUESTS": (_fail_requests, True),
     "NORESPONSE": (_no_response, True),

@@ -76,6 +76,7 @@ class Port:
     def _for_control(self) -> Control:
         """From the first request on the history is recorded, if it was not before."""
         if self._control is None:
+            self._server.service.is_controlled = True
             if self._server.controls is None:
                 from ..testing.host import take_over
 

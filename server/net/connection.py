@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
+_FIRST_BYTES = 4
+"""Bytes that tell a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
 _STMK_SIZE = 12  # bytes: the only word with an argument, a long
 
@@ -59,6 +61,7 @@ class Connection:
     :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
     :ivar speaks_http: the client speaks HTTP, so this connection is over; ``input`` holds what it has sent.
+    :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
@@ -94,6 +97,7 @@ class Connection:
         self.session_over = False
         self.aborted = False
         self.speaks_http = False
+        self.unwelcome = False
         self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
@@ -134,6 +138,8 @@ class Connection:
 
     def proceed(self, now: float) -> None:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
+        if self.session is None and self._turns_away():
+            return
         if self.frozen:
             return
         try:
@@ -163,8 +169,10 @@ class Connection:
     @property
     def may_read(self) -> bool:
         """Whether more input is welcome."""
-        return not (
-            self.more or self.frames or self.frozen or self.close_expected or self.waiting > HIGH_WATER
+        if self.more or self.frames or self.close_expected or self.waiting > HIGH_WATER:
+            return False
+        return not self.frozen or (
+            self.session is None and self.service.is_controlled and len(self.input) < _FIRST_BYTES
         )
 
     @property
@@ -296,15 +304,24 @@ class Connection:
 
     # --- the handshake -----------------------------------------------------------------------------------
 
+    def _turns_away(self) -> bool:
+        """Close a connection whose first bytes are HTTP, or that is refused because they are not.
+
+        Control over HTTP must get through while a test freezes or refuses all connections.
+        """
+        if self.service.serves_http and not self.close_expected and len(self.input) >= _FIRST_BYTES:
+            if self.input.peek(_FIRST_BYTES) in HTTP_METHODS:
+                self.speaks_http = True
+                self._close("it speaks HTTP")
+            elif self.unwelcome:
+                self._close("connections are refused for now")
+        return self.close_expected
+
     def _shake_hands(self, now: float) -> bool:
         """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
         payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
-            word = self.input.peek(4)
-            if word in HTTP_METHODS and self.service.serves_http:
-                self.speaks_http = True
-                self._close("it speaks HTTP")
-                return False
+            word = self.input.peek(_FIRST_BYTES)
             if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
                 if word != _STMK or len(self.input) >= _STMK_SIZE:
                     self._answer_word(word, now)

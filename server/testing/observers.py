@@ -18,8 +18,8 @@ from ..net.connection import Connection
 from ..net.service import java_address
 from .operations import Selection
 
-_NAME = re.compile(r"[A-Za-z_][\w.-]{0,31}", re.ASCII)
-"""No number and no address; at most as wide as the narrowest column of a timeline."""
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,23}", re.ASCII)
+"""No number and no address; shorter than the narrowest column of a timeline."""
 _ADDRESS = re.compile(r"\[(?P<v6>[^]]*)\](:(?P<port6>\d+))?|(?P<v4>[^:]*):(?P<port4>\d+)|(?P<host>.*)")
 _MOST_EXPECTED = 1000
 _MOST_NAMED = 10_000
@@ -164,6 +164,6 @@ class SessionNames(Observer):
 def _check(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "a session's name is a letter and up to 31 letters, digits, dots, dashes or underscores, "
+            "a session's name is a letter and up to 23 letters, digits, dots, dashes or underscores, "
             f"not {name!r}"
         )

@@ -173,4 +173,3 @@ async def test_zookeepers_own_client() -> None:
         result = await trio.to_thread.run_sync(run, line)
     assert result.stdout.split() == [str(obeyed).lower() for obeyed in commands.values()], result.stderr
     assert server.sessions() == []
-    assert sorted(api.control.injected) == ["delay", "fail", "silence"]

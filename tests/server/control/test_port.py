@@ -231,3 +231,29 @@ trio.run(main)
 def test_nothing_of_it_is_loaded_before_somebody_speaks_http() -> None:
     done: Any = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("shut", "opened"),
+    [("/server/pause", "/server/resume"), ("/connections/refuse", "/connections/accept")],
+)
+async def test_control_gets_through_where_clients_do_not(server: Controls, shut: str, opened: str) -> None:
+    assert (await ask(server, "POST", f"/api/v1{shut}", JSON, b"{}"))[0] == 200
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    client = StreamClient(stream)
+    with trio.move_on_after(0.05), pytest.raises(ClosedError):
+        await client.connect()
+    assert server.sessions() == []
+    assert (await ask(server, "POST", f"/api/v1{opened}", JSON, b"{}", pieces=1))[0] == 200
+    other = await trio.open_tcp_stream("127.0.0.1", server.port)
+    assert (await (await StreamClient(other).connect()).create("/a")).err == 0
+    await other.aclose()
+    await stream.aclose()
+
+
+async def test_control_survives_what_ends_all_connections(server: Controls) -> None:
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    for target, body in (("/connections/disconnect", b"{}"), ("/server/restart", b'{"keep_data": false}')):
+        assert (await ask(server, "POST", f"/api/v1{target}", JSON, body, stream=stream))[0] == 200
+    assert (await ask(server, "POST", "/api/v1/reset", JSON, b"{}", stream=stream))[0] == 200
+    await stream.aclose()

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from benchmarks import wire
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import SetDataRequest
-from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped
+from pyzk.server.testing import EmbeddedServer, ServerDied, ServerStopped, UnknownSessionError
 
 from ...support.waiting import wait_until
 
@@ -329,3 +329,23 @@ def test_nothing_is_left_behind(connect: Callable[..., KazooClient]) -> None:
     assert set(threading.enumerate()) <= threads  # those of others, such as trio's, may end meanwhile
     assert open_files() <= files
     assert grown < 50_000, f"{grown:,} bytes grew in {CYCLES} cycles"
+
+
+def test_a_name_and_a_fresh_start(server: EmbeddedServer, connect: Callable[..., KazooClient]) -> None:
+    server.name_session("worker")
+    client = connect(server)
+    client.create("/a", ephemeral=True)
+    server.clock.freeze()
+    assert server.clock.frozen
+    assert "| worker" in server.format_timeline()
+    server.name_session("boss", client)
+    assert "| boss" in server.format_timeline()
+    with pytest.raises(UnknownSessionError):
+        server.name_session("nobody", 7)
+    lost = client.client_id[0]
+    server.reset()
+    assert server.dump() == {}
+    assert not server.clock.frozen
+    assert server.clock.now() < 10
+    wait_until(lambda: [info.id for info in server.sessions()] not in ([], [lost]), 10)
+    assert "boss" not in server.format_timeline()
