@@ -11,6 +11,7 @@ import gc
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .config.settings import Settings
     from .config.zoocfg import Given
     from .serve import Server
+    from .testing.trace import Trace
 
 
 PROG: Final = "pyzk-server"
@@ -39,6 +41,9 @@ _FLAGS: Final = {
     "min_session_timeout": "--min-session-timeout",
     "max_session_timeout": "--max-session-timeout",
 }
+
+
+_TRACE_FORMATS: Final = ("text", "json")
 
 
 class _Refusal(Exception):
@@ -66,8 +71,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
+    trace = parser.add_argument_group(
+        "trace", "A line for each request, reply, event, session and fault, on standard output."
+    )
+    add = trace.add_argument
+    add("--trace", action="store_true", help="print the trace; so do the other flags of this group")
+    add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
+    add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
+    add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
+    add("--trace-file", metavar="FILE", help="append to this file instead")
+    add = parser.add_argument
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser
+
+
+def _session_id(text: str) -> int:
+    return int(text, 0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,14 +140,38 @@ def _run(arguments: argparse.Namespace) -> None:
 
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
+    trace = _trace(arguments)
     _spare_the_collector()
     with reserve.held():
-        refused = trio.run(_serve, settings)
+        refused = trio.run(_serve, settings, trace)
     logs.flush(at_end=True)
+    if trace is not None:
+        trace.close()
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
+
+
+def _trace(arguments: argparse.Namespace) -> Trace | None:
+    """The trace that is asked for.
+
+    :raises _Refusal: if it cannot be had.
+    """
+    given = {name: value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace"}
+    if not any(value for value in given.values()):
+        return None
+    from .testing.trace import Selection, Trace
+
+    try:
+        selection = Selection.of(arguments.trace_op, arguments.trace_path, arguments.trace_session)
+    except ValueError as error:
+        raise _Refusal(f"--trace-op: {error}") from None
+    try:
+        return Trace.to(arguments.trace_file, selection, arguments.trace_format or "text")
+    except OSError as error:
+        where = arguments.trace_file or "standard output"
+        raise _Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
 
 
 def _say(text: str) -> None:
@@ -155,9 +199,10 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
-async def _serve(settings: Settings) -> Exception | None:
+async def _serve(settings: Settings, trace: Trace | None) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
+    :param trace: shows what the server does.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -177,6 +222,8 @@ async def _serve(settings: Settings) -> Exception | None:
             await trio.sleep(_FLUSH)
             try:
                 logs.flush()
+                if trace is not None:
+                    trace.flush()
             except Exception:
                 report("lines of the log may be missing; what reads standard error must go on reading")
 
@@ -187,7 +234,8 @@ async def _serve(settings: Settings) -> Exception | None:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
                 try:
-                    server = await nursery.start(serve, settings)
+                    start = serve if trace is None else partial(serve, prepare=trace.attach)
+                    server = await nursery.start(start, settings)
                 except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:

@@ -118,6 +118,7 @@ class Engine:
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
+        self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
         self.time = epoch
@@ -288,6 +289,8 @@ class Engine:
                 return self.zxid, 0, _LENGTH(len(path)) + path + body
             return self.zxid, 0, body
         except ZooKeeperError as error:
+            if self.on_refusal is not None:
+                self.on_refusal(error)
             if consumes:
                 self.record(Refused(error.code), client.session_id)
             return self.zxid, error.code, b""
@@ -311,6 +314,8 @@ class Engine:
         except StopIteration as end:
             return self.zxid, 0, end.value
         except ZooKeeperError as error:
+            if self.on_refusal is not None:
+                self.on_refusal(error)
             return self.zxid, error.code, b""
         except RefusedRead as refusal:
             return self.zxid, refusal.code, refusal.body

@@ -75,7 +75,7 @@ class Running:
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
-        before.on_txn = None
+        before.on_txn = before.on_refusal = None
         self.service.engine = engine
         if self.recorder is not None:
             self.recorder.attach(engine)

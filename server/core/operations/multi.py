@@ -69,6 +69,8 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
+        if engine.on_refusal is not None:
+            engine.on_refusal(error)
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(steps), len(results), error.code)
     tree.commit()

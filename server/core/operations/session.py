@@ -43,4 +43,6 @@ def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
 def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
     """Refuse it, without a look at the request: a standalone server has no configuration to change
     (semantics.md section 4.7)."""
-    raise UnimplementedError if engine.settings.reconfig_enabled else ReconfigDisabledError
+    if engine.settings.reconfig_enabled:
+        raise UnimplementedError(message="a single server has nothing to reconfigure")
+    raise ReconfigDisabledError(message="reconfigEnabled is false")
