@@ -74,6 +74,9 @@ class Client(Hashable, Protocol):
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
 
+    def reject(self, reason: str) -> None:
+        """Do the same because of what the client has sent, which is logged as a warning."""
+
     def fail(self) -> None:
         """End the connection because of the exception that is being handled; raises nothing."""
 
@@ -199,11 +202,11 @@ class Engine:
             logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
-            if found is None or not found.check_password(request.passwd):
-                logger.info(
-                    "session 0x%x is refused: it has expired or was closed, or the password is wrong",
-                    request.sessionId,
-                )
+            if found is None:
+                logger.info("session 0x%x is refused: it has expired or was closed", request.sessionId)
+                return None
+            if not found.check_password(request.passwd):
+                logger.warning("session 0x%x is refused: the password is wrong", request.sessionId)
                 return None
             session = found
             before = self._served.get(session.id)
