@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
-        epilog="Flags win over the file. Nothing is stored: a restarted server is empty.",
+        epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
+        " Flags win over these, and these over the file. Nothing is stored: a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -69,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
     trace = parser.add_argument_group(
@@ -120,12 +124,10 @@ def _run(arguments: argparse.Namespace) -> None:
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
     given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
+    if arguments.no_expiry:
+        given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
     try:
-        if arguments.config is not None:
-            file = zoocfg.read(arguments.config, port_given="port" in given)
-            for warning in file.warnings:
-                logger.warning("%s", warning)
-            given = {**file.given, **given}
+        given = {**_configuration(arguments, "port" in given), **given}
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
@@ -151,6 +153,29 @@ def _run(arguments: argparse.Namespace) -> None:
         raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
+
+
+def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[str, Given]:
+    """What the file, the environment and ``--set`` say, by field of Settings.
+
+    :raises ConfigError: if that cannot be honoured.
+    """
+    from .config import zoocfg
+
+    beside, warnings = zoocfg.from_environment(os.environ)
+    beside += zoocfg.from_flags(arguments.set)
+    given: Mapping[str, Given] = {}
+    if arguments.config is not None:
+        found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
+    elif beside:
+        found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
+    else:
+        found = None
+    if found is not None:
+        given, warnings = found.given, [*warnings, *found.warnings]
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return given
 
 
 def _trace(arguments: argparse.Namespace) -> Trace | None:

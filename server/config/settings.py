@@ -105,6 +105,7 @@ class Settings:
     tick_time: int = _number(2000, 1)  # tickTime
     min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
     max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+    expire_connected: bool = True  # no key, but --no-expiry: a debugger may have stopped the client
 
     # limits
     max_client_connections: int = _number(60, 0)  # maxClientCnxns; 0: none

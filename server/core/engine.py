@@ -146,6 +146,9 @@ class Engine:
         while (deadline := self._next_due()) <= now:
             self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
             for session in self.sessions.due(deadline, _EXPIRED):
+                if session.id in self._served and not self.settings.expire_connected:
+                    self.sessions.touch(session, self._now)
+                    continue
                 try:
                     self.expire(session, self._now)
                     logger.info(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from pyzk.protocol import records as r
+from pyzk.protocol.constants import CreateMode
+from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 
 from ..support.wire import WireClient
@@ -85,3 +90,52 @@ def test_the_trace_goes_to_a_file_for_its_owner(tmp_path: Path) -> None:
 )
 def test_a_trace_that_cannot_be_had(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert words in refusal(capsys, *flags)
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def conf(address: tuple[str, int]) -> dict[str, str]:
+    """The answer to ``conf``."""
+    with WireClient(address) as client:
+        client.send_bytes(b"conf")
+        return dict(line.split("=", 1) for line in client.receive_rest().decode().splitlines() if "=" in line)
+
+
+def test_keys_come_from_flags_the_environment_and_the_file_in_this_order(tmp_path: Path) -> None:
+    (tmp_path / "zoo.cfg").write_text("clientPort=1\ntickTime=10\nmaxClientCnxns=10\nminSessionTimeout=10\n")
+    variables = {"PYZK_MAX_CLIENT_CNXNS": "20", "PYZK_TICK_TIME": "20", "PYZK_CLIENT_PORT": "2"}
+    flags = ["--config", str(tmp_path / "zoo.cfg"), "--set", "tickTime=30", "--set", "maxSessionTimeout=99"]
+    with command(*flags, env=os.environ | variables) as (address, _):
+        found = conf(address)
+    assert (found["tickTime"], found["maxClientCnxns"], found["minSessionTimeout"]) == ("30", "20", "10")
+    assert found["maxSessionTimeout"] == "99"
+    assert found["clientPort"] == str(address[1])
+
+
+def test_keys_need_no_file() -> None:
+    env = os.environ | {"PYZK_EXTENDED_TYPES_ENABLED": "true"}
+    with command("--set", "maxCnxns=7", env=env) as (address, _), WireClient(address) as client:
+        client.connect()
+        ttl = r.CreateTTLRequest("/t", b"", r.OPEN_ACL, CreateMode.PERSISTENT_WITH_TTL, 1000)
+        assert client.request(OpCode.CREATE_TTL, ttl).err == 0
+
+
+def test_a_key_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "--set", "ticktime=1") == (
+        "pyzk-server: --set: there is no key 'ticktime'; perhaps tickTime\n"
+    )
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-expiry"]])
+def test_without_expiry_a_silent_client_keeps_its_session_while_it_is_connected(flags: list[str]) -> None:
+    times = ["--tick-time", "20", "--min-session-timeout", "20"]
+    with command(*times, *flags) as (address, _), WireClient(address) as client, WireClient(address) as other:
+        client.connect(timeout=40)
+        other.connect(timeout=400)
+        client.request(OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, CreateMode.EPHEMERAL))
+        time.sleep(0.3)
+        assert (other.exists("/e").err == 0) is bool(flags)
+        client.drop()
+        time.sleep(0.3)
+        assert other.exists("/e").err == -101
