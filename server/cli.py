@@ -10,7 +10,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -71,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
+    add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -143,12 +145,25 @@ def _run(arguments: argparse.Namespace) -> None:
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
     trace = _trace(arguments)
+    servers: list[Server] = []
+    load = _loading(arguments.load)
+
+    def prepare(server: Server) -> None:
+        servers.append(server)
+        load(server)
+        if trace is not None:
+            trace.attach(server)
+
+    _check_place(arguments.save)
+    plain = trace is arguments.load is arguments.save is None
     _spare_the_collector()
     with reserve.held():
-        refused = trio.run(_serve, settings, trace)
+        refused = trio.run(_serve, settings, trace, None if plain else prepare)
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
+    if arguments.save is not None and refused is None:
+        _save(servers[0], arguments.save)
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:
@@ -199,6 +214,47 @@ def _trace(arguments: argparse.Namespace) -> Trace | None:
         raise _Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
 
 
+def _loading(path: str | None) -> Callable[[Server], None]:
+    """What loads a file into a server.
+
+    :raises _Refusal: if the file cannot be read.
+    """
+    if path is None:
+        return lambda server: None
+    from . import dumps
+
+    try:
+        nodes = dumps.read(path)
+    except dumps.DumpError as error:
+        raise _Refusal(f"--load: {error}") from None
+
+    def load(server: Server) -> None:
+        try:
+            dumps.load(server.service.engine, nodes, path)
+        except dumps.DumpError as error:
+            raise _Refusal(f"--load: {error}") from None
+
+    return load
+
+
+def _check_place(path: str | None) -> None:
+    """Refuse a place where nothing could be saved at the end."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise _Refusal(f"--save: cannot write {path}; name a file in a directory that can be written to")
+
+
+def _save(server: Server, path: str) -> None:
+    from . import dumps
+
+    try:
+        dumps.save(server.service.engine.tree, path)
+    except dumps.DumpError as error:
+        raise _Refusal(f"--save: {error}") from None
+
+
 def _say(text: str) -> None:
     """Write to standard output at once.
 
@@ -224,10 +280,13 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
-async def _serve(settings: Settings, trace: Trace | None) -> Exception | None:
+async def _serve(
+    settings: Settings, trace: Trace | None, prepare: Callable[[Server], None] | None
+) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
-    :param trace: shows what the server does.
+    :param trace: is flushed now and then.
+    :param prepare: called with the server before it listens.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -259,9 +318,9 @@ async def _serve(settings: Settings, trace: Trace | None) -> Exception | None:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
                 try:
-                    start = serve if trace is None else partial(serve, prepare=trace.attach)
+                    start = serve if prepare is None else partial(serve, prepare=prepare)
                     server = await nursery.start(start, settings)
-                except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
+                except* (OSError, UnicodeError, _Refusal) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
                     try:

@@ -139,3 +139,73 @@ def test_without_expiry_a_silent_client_keeps_its_session_while_it_is_connected(
         client.drop()
         time.sleep(0.3)
         assert other.exists("/e").err == -101
+
+
+# --- the tree in a file -----------------------------------------------------------------------------------
+
+
+def test_what_one_server_saves_another_one_loads(tmp_path: Path) -> None:
+    file = tmp_path / "tree.jsonl"
+    acl = (r.ACL(1, r.Id("digest", "ann:x")), r.ACL(31, r.Id("world", "anyone")))
+    types = ["--set", "extendedTypesEnabled=true", "--save", str(file)]
+    with command(*types) as (address, _), WireClient(address) as client:
+        client.connect()
+        client.create("/a", b"\x00\xff")
+        client.create("/a/b", "größe".encode())
+        client.request(OpCode.CREATE, r.CreateRequest("/a/acl", None, acl, 0))
+        client.request(OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, CreateMode.EPHEMERAL))
+        client.request(OpCode.CREATE_CONTAINER, r.CreateRequest("/c", b"", r.OPEN_ACL, CreateMode.CONTAINER))
+        ttl = r.CreateTTLRequest("/t", b"", r.OPEN_ACL, CreateMode.PERSISTENT_WITH_TTL, 90_500)
+        client.request(OpCode.CREATE_TTL, ttl)
+        client.set("/", b"top")
+    saved = file.read_text()
+    lines = {line.pop("path"): line for line in map(json.loads, saved.splitlines())}
+    assert lines.pop("/e")["kind"] == "ephemeral"
+    assert lines == {
+        "/": {"data": "top"},
+        "/a": {"hex": "00ff"},
+        "/a/acl": {
+            "data": None,
+            "acl": [
+                {"scheme": "digest", "id": "ann:x", "perms": "r"},
+                {"scheme": "world", "id": "anyone", "perms": "cdrwa"},
+            ],
+        },
+        "/a/b": {"data": "größe"},
+        "/c": {"data": "", "kind": "container"},
+        "/t": {"data": "", "kind": "ttl", "ttl": 90.5},
+    }
+    assert file.stat().st_mode & 0o777 == 0o600
+    with command(*types, "--load", str(file)) as (address, _), WireClient(address) as client:
+        client.connect()
+        assert client.exists("/e").err == -101
+    assert file.read_text() == "".join(line for line in saved.splitlines(True) if '"/e"' not in line)
+    assert [path.name for path in tmp_path.iterdir()] == ["tree.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "tree: No such file or directory"),
+        ("{", "tree, line 1: "),
+        ('{"path": "/a", "data": ""}\n{"path": "/b/c", "data": ""}', "The znode does not exist: /b/c"),
+        ('{"path": "/t", "data": "", "kind": "ttl", "ttl": 1}', "TTL znodes need extendedTypesEnabled=true"),
+        ('{"path": "/t", "data": "\udc80"}', "is not text in UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded(
+    tmp_path: Path, text: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "tree"
+    if text is not None:
+        file.write_text(text, errors="surrogateescape")
+    message = refusal(capsys, "--port", "0", "--load", str(file), "--save", str(file))
+    assert message.startswith("pyzk-server: --load: ")
+    assert words in message
+    assert not file.exists() or file.read_bytes() == (text or "").encode(errors="surrogateescape")
+
+
+def test_a_place_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (tmp_path, tmp_path / "nowhere" / "tree"):
+        message = refusal(capsys, "--port", "0", "--save", str(path))
+        assert message.startswith(f"pyzk-server: --save: cannot write {path}")
