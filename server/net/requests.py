@@ -149,7 +149,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     plain, slow = _PLAIN, _SLOW
     if engine.watches.watchers:
         plain, slow = _PLAIN_IF_WATCHED, _SLOW_IF_WATCHED
-    if service.has_request_checks:
+    if service.has_request_checks or service.gate is not None:
         plain = _NONE_PLAIN
     clock, end = service.stopwatch, connection.start_turn()
     figures, stats = connection.figures, engine.stats
@@ -185,10 +185,9 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
         except struct.error:
             connection.refuse(f"a request of {len(payload)} bytes is shorter than its header of 8")
             break
-        if connection.close_expected:
+        if not is_plain and connection.close_expected:
             break
-        size = 16 + len(body)
-        if size not in sizes:
+        if size != (size := 16 + len(body)) and size not in sizes:
             stats.new_response_size(size)
         output.append(_REPLY(size, xid, zxid, err))
         output.append(body)
