@@ -44,6 +44,8 @@ _FLAGS: Final = {
 }
 
 
+_TLS_PORT: Final = 2281
+"""The usual port for clients over TLS."""
 _TRACE_FORMATS: Final = ("text", "json")
 
 
@@ -71,6 +73,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add(
+        "--tls",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="TLS with certificates that are made on the spot",
+    )
+    add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
@@ -130,6 +140,7 @@ def _run(arguments: argparse.Namespace) -> None:
         given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
     try:
         given = {**_configuration(arguments, "port" in given), **given}
+        given |= _certificates(arguments, given)
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
@@ -191,6 +202,56 @@ def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[s
     for warning in warnings:
         logger.warning("%s", warning)
     return given
+
+
+def _certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
+    """What ``--tls`` asks for, by field of Settings.
+
+    :raises ConfigError: if that cannot be had.
+    """
+    if arguments.tls is None:
+        if arguments.tls_port is not None:
+            raise _Refusal("--tls-port is for --tls, or use the key secureClientPort")
+        return {}
+    from pathlib import Path
+
+    from . import certificates
+    from .config import zoocfg
+    from .config.tls import TlsError
+
+    if "secure_port" in given:
+        raise _Refusal(f"--tls: there is a certificate already, for {given['secure_port']}; drop one of them")
+    directory = Path(arguments.tls or _temporary())
+    host = given.get("host")
+    try:
+        context = certificates.make(directory, str(host.value) if host else "localhost")
+    except certificates.NotInstalled:
+        raise _Refusal("--tls needs more: pip install 'pyzk-server[tls]'") from None
+    except OSError as error:
+        raise _Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
+    except TlsError as error:
+        raise _Refusal(f"--tls: {error}; delete {directory}, and it is made anew") from None
+    logger.info(
+        "TLS: clients trust this server by %s; %s is a certificate for a client, the identity x509:%s",
+        directory / certificates.CA,
+        directory / certificates.CLIENT,
+        certificates.IDENTITY,
+    )
+    port = arguments.tls_port
+    if port is None:
+        port = 0 if arguments.port == 0 else _TLS_PORT
+    return {"secure_port": zoocfg.Given(port, "--tls-port"), "ssl_context": zoocfg.Given(context, "--tls")}
+
+
+def _temporary() -> str:
+    """A directory that goes with this process."""
+    import atexit
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="pyzk-server-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _trace(arguments: argparse.Namespace) -> Trace | None:

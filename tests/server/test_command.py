@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.wire import hello, request
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import OpCode
@@ -209,3 +212,56 @@ def test_a_place_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.Captu
     for path in (tmp_path, tmp_path / "nowhere" / "tree"):
         message = refusal(capsys, "--port", "0", "--save", str(path))
         assert message.startswith(f"pyzk-server: --save: cannot write {path}")
+
+
+# --- TLS --------------------------------------------------------------------------------------------------
+
+
+def test_certificates_are_made_on_the_spot_and_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    kept: dict[str, bytes] = {}
+    for _ in range(2):
+        with command("--tls", str(folder)) as (address, _process):
+            context = ssl.create_default_context(cafile=folder / "ca.pem")
+            for shown in (False, True):
+                if shown:
+                    context.load_cert_chain(folder / "client.pem")
+                port = secure_port(address)
+                with (
+                    socket.create_connection(("127.0.0.1", port)) as plain,
+                    context.wrap_socket(plain, server_hostname="localhost") as secure,
+                ):
+                    secure.sendall(hello(10_000) + request(OpCode.WHO_AM_I, b"", 1))
+                    answer = b""
+                    while len(answer) < 41 + 4 + 16 + 4:
+                        answer += secure.recv(10_000)
+                    assert (b"CN=client,OU=development,O=pyzk-server" in answer) is shown
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert sorted(files) == ["ca.pem", "client.pem", "server.pem"]
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
+        assert kept in ({}, files)
+        kept = files
+
+
+def secure_port(address: tuple[str, int]) -> int:
+    return int(conf(address)["secureClientPort"])
+
+
+def test_without_a_directory_the_certificates_go_with_the_server() -> None:
+    with command("--tls") as (_, process):
+        assert process.stderr is not None
+        (path,) = re.findall(r"trust this server by (\S+);", process.stderr.readline())
+        assert Path(path).exists()
+    assert not Path(path).parent.exists()
+
+
+def test_certificates_that_cannot_be_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    message = refusal(capsys, "--tls", str(tmp_path / "file"))
+    assert message.startswith(f"pyzk-server: --tls: cannot write to {tmp_path / 'file'}: ")
+    assert "--tls-port is for --tls" in refusal(capsys, "--tls-port", "1")
+    monkeypatch.setitem(sys.modules, "trustme", None)
+    message = refusal(capsys, "--tls", str(tmp_path / "new"))
+    assert message == "pyzk-server: --tls needs more: pip install 'pyzk-server[tls]'\n"
