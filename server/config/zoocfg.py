@@ -304,6 +304,7 @@ class _Reader:
         self._read_admin_server()
         self._read_metrics_provider()
         self._read_ports(port_given)
+        self._read_limits()
         self._read_doubtful_values()
         self.given["extra"] = Given(self.unknown, "unknown keys", self.name)
         if self.idle:
@@ -469,6 +470,11 @@ class _Reader:
                 self._refuse(self.entries[key], f"it needs {key.removesuffix('Address')} beside it")
         if "secure_port" in self.given and not port_given:
             self.warnings.append(f"{self.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
+
+    def _read_limits(self) -> None:
+        """A limit that is written down counts for this machine's own addresses too."""
+        if "max_client_connections" in self.given:
+            self.given["max_loopback_connections"] = self.given["max_client_connections"]
 
     def _read_doubtful_values(self) -> None:
         """Warn of values that the real server takes silently, although they do not do what they seem to."""

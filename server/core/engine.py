@@ -121,6 +121,7 @@ class Engine:
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
+        self.told_of_ttl = False  # whether the log says that TTL znodes are switched off
         self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now

@@ -143,7 +143,8 @@ class Service:
         """Why no further connection from this host is accepted; None if it is."""
         if self.refusing:
             return "connections are refused for now"
-        most, total = self.settings.max_client_connections, self.settings.max_connections
+        settings, total = self.settings, self.settings.max_connections
+        most = settings.max_loopback_connections if _is_loopback(host) else settings.max_client_connections
         if 0 < most <= self._per_host[host]:
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
@@ -248,6 +249,10 @@ def milliseconds(seconds: float) -> int:
     may be that far off, and the deadline must have come then.
     """
     return int(seconds * 1000 + 1e-6)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host == "0:0:0:0:0:0:0:1"
 
 
 def java_address(host: str) -> str:

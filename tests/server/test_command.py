@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_loaded(
     file = tmp_path / "tree"
     if text is not None:
         file.write_text(text, errors="surrogateescape")
-    message = refusal(capsys, "--port", "0", "--load", str(file), "--save", str(file))
+    message = refusal(capsys, "--port", "0", "--load", str(file), "--save", str(file)).splitlines()[-1]
     assert message.startswith("pyzk-server: --load: ")
     assert words in message
     assert not file.exists() or file.read_bytes() == (text or "").encode(errors="surrogateescape")

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from pyzk.protocol import records as r
+from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 
@@ -88,3 +89,11 @@ def check(caplog: pytest.LogCaptureFixture, reason: str, who: str = "127.0.0.1")
     assert reason in record.getMessage()
     assert who in record.getMessage()
     assert "s3cret" not in record.getMessage()
+
+
+def test_ttl_znodes_are_refused_with_the_setting_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    peer = World().connect()
+    body = r.CreateTTLRequest("/t", b"", r.OPEN_ACL, CreateMode.PERSISTENT_WITH_TTL, 1000)
+    for _ in range(3):
+        assert peer.request(OpCode.CREATE_TTL, body).err == -6
+    check(caplog, "extendedTypesEnabled=true switches them on", who="TTL znodes")
