@@ -1,4 +1,4 @@
-"""A ZooKeeper client for trio.
+"""A ZooKeeper client for trio::
 
 from pyzk.client import connect
 

@@ -1,4 +1,4 @@
-"""What the arguments of the client may be, and what the error says of a wrong one.
+"""The checks of the client's arguments, and the errors for wrong ones.
 
 Arguments are checked only where it costs no time: when a client is made, and when an operation could not be
 encoded. In both cases nothing has been sent.
@@ -127,7 +127,7 @@ _NOT_SHOWN = ("data", "credential", "auth", "resume")
 
 
 def complaint(arguments: dict[str, Any]) -> str | None:
-    """What is wrong with the first wrong argument; None if all are right."""
+    """Describe the first wrong argument; return None if all are right."""
     for name, value in arguments.items():
         test, expected = RULES[name]
         if not test(value):

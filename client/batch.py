@@ -29,7 +29,7 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
 
 @attrs.frozen
 class _Batch(Operation[list[Any]]):
-    """What a transaction and a batch of reads have in common (wire.md section 10).
+    """The base of a transaction and of a batch of reads (wire.md section 10).
 
     :cvar members: the op codes that it may contain.
     """
@@ -78,7 +78,7 @@ class _Batch(Operation[list[Any]]):
         raise NotImplementedError
 
     def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
-        """The result of an operation that succeeded."""
+        """Return the result of an operation that succeeded."""
         response: Any = result.response
         kind = type(response)
         if kind in _CREATED and isinstance(operation, Create):

@@ -87,7 +87,7 @@ _REARM_CHUNK = 128 * 1024
 _REARM_HEADER = 64
 """Bytes. More than what a request that arms watches again has besides its paths."""
 _FRAMES_AT_ONCE = 1000
-"""How many frames are taken out of the buffer together. It bounds a list, nothing else."""
+"""Frames that are taken out of the buffer together; it bounds the size of a list."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
@@ -98,7 +98,7 @@ _REPORTED = (EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.
 
 
 class Phase(enum.Enum):
-    """What a connection is doing; see above."""
+    """The phases of a connection; see above."""
 
     HANDSHAKE = enum.auto()
     AUTHENTICATING = enum.auto()
@@ -154,19 +154,20 @@ class Connection:
 
     @property
     def over(self) -> bool:
-        """Whether this connection is of no more use."""
+        """True if this connection is over."""
         return self.phase in _OVER
 
     @property
     def has_data_to_send(self) -> bool:
-        """Whether :meth:`data_to_send` would return any bytes."""
+        """True if :meth:`data_to_send` would return any bytes."""
         waiting = self._session.outbox or self._proof_unsent
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
 
     def data_to_send(self, now: float) -> bytes:
-        """The bytes to write now: about 64 KiB of requests, or one larger one. Ask again after writing."""
+        """Return the bytes to write now: about 64 KiB of requests, or one larger one. Ask again after
+        writing."""
         parts, self._control = self._control, []
         if self.phase is Phase.READY:
             if self._ping_wanted:
@@ -220,19 +221,19 @@ class Connection:
             self.end(f"the server broke the protocol: {error}")
         except Exception as error:
             logger.exception(
-                "Closing the connection: the client failed to handle what the server sent. "
+                "Closing the connection: the client failed to handle data of the server.  "
                 "Please report this as a bug of the client."
             )
-            self.end(f"an unexpected error while handling what the server sent: {error!r}")
+            self.end(f"an unexpected error while handling data of the server: {error!r}")
 
     def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
-        """The connection is over. Of several reasons the first counts."""
+        """End the connection. Of several reasons the first counts."""
         if not self.over:
             self.phase = phase
             self.reason = reason
 
     def _oversized(self, error: FrameLengthError) -> None:
-        """The server announces a frame above the limit."""
+        """End the connection: the server announces a frame above the limit."""
         if self.phase is Phase.HANDSHAKE or error.length < 0:
             self.end(f"the peer does not speak ZooKeeper's protocol: {error}")
             return
@@ -247,7 +248,7 @@ class Connection:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to call :meth:`handle_timer`; infinity for never."""
+        """Return the time at which to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
             session = self._session
             deadline = min(self._silence_deadline, session.acknowledgement_due, self._ping_due)
@@ -258,24 +259,24 @@ class Connection:
 
     @property
     def _silence_deadline(self) -> float:
-        """When the server has been silent for too long."""
+        """The time at which the server has been silent for too long."""
         return self._last_received + self._session.timeout * _SILENCE_LIMIT
 
     @property
     def _ping_due(self) -> float:
-        """When to send a ping; infinity while one is on its way."""
+        """The time at which to send a ping; infinity while one is on its way."""
         if self._ping_wanted or self._ping_sent_at is not None:
             return math.inf
         return self._last_sent + self._session.timeout * _PING_AFTER
 
     @property
     def _proof_wanted(self) -> bool:
-        """Whether no ``sync`` for the lease is on its way."""
+        """True if no ``sync`` for the lease is on its way."""
         return self._proof is None or self._proof.settled
 
     @property
     def _proof_due(self) -> float:
-        """When to send a ``sync`` for the lease; infinity while one is on its way."""
+        """The time at which to send a ``sync`` for the lease; infinity while one is on its way."""
         if not self._proof_wanted:
             return math.inf
         session = self._session
@@ -283,7 +284,8 @@ class Connection:
 
     @property
     def _proof_overdue(self) -> float:
-        """When the server has been silent for too long with a ``sync`` for the lease unanswered."""
+        """The time at which the server has been silent for too long with a ``sync`` for the lease
+        unanswered."""
         if self._proof_wanted:
             return math.inf
         return max(self._proof_asked_at, self._last_received) + self._session.timeout * PROOF_LIMIT
@@ -329,7 +331,7 @@ class Connection:
         self._control.append(frame(RequestHeader(xid, opcode).encode() + body))
 
     def _handshake(self, payload: bytes, now: float) -> None:
-        """The answer to the ConnectRequest (wire.md section 4.3)."""
+        """Take the answer to the ConnectRequest (wire.md section 4.3)."""
         if len(payload) < _CONNECT_RESPONSE_SIZE:
             raise _ViolationError(f"an answer of {len(payload)} bytes to the handshake")
         session = self._session
@@ -357,7 +359,7 @@ class Connection:
             self._serve(now)
 
     def _authenticated(self, code: int, now: float) -> None:
-        """The answer to one of the credentials that this connection began with."""
+        """Take the answer to one of the credentials that this connection began with."""
         credential = self._authenticating.popleft()
         if code:
             self.end(f"the server refused the {credential.scheme} credential", Phase.REFUSED)
@@ -365,8 +367,8 @@ class Connection:
             self._serve(now)
 
     def _serve(self, now: float) -> None:
-        """The session and its identities are restored. Arm the watches again, before any request: the server
-        compares them with what has changed since ``last_zxid``."""
+        """Begin to serve: the session and its identities are restored. Arm the watches again, before any
+        request: the server compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
         self.ready_since = self._last_sent = self._last_received = self._proof_asked_at = now
         session = self._session
@@ -417,7 +419,7 @@ class Connection:
                 session.lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
-        """A frame with one of the reserved xids (wire.md section 5)."""
+        """Take a frame with one of the reserved xids (wire.md section 5)."""
         session = self._session
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
@@ -444,8 +446,9 @@ class Connection:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
     def _overtaking_reply(self, xid: int, code: int) -> None:
-        """A reply that is not for the oldest request. The server's connection layer answers authentication
-        and refuses requests at once, ahead of earlier requests (wire.md section 7); all else is a violation.
+        """Take a reply that is not for the oldest request. The server's connection layer answers
+        authentication and refuses requests at once, ahead of earlier requests (wire.md section 7); all else
+        is a violation.
         """
         request = next((r for r in self.in_flight if r.xid == xid), None)
         if request is None or (xid != AUTH_XID and code not in _REFUSALS):

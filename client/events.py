@@ -1,4 +1,4 @@
-"""What a watch reports."""
+"""The events that a watch reports."""
 
 from __future__ import annotations
 

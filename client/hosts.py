@@ -1,4 +1,4 @@
-"""Where the servers are: the connect string, the order in which they are tried, and the pauses between."""
+"""The servers: the connect string, the order in which they are tried, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _parse_host(text: str) -> Host:
 
 
 class HostCycle:
-    """Which server to try next, and after how many seconds (wire.md section 16). The rules:
+    """Choose the server to try next, and the seconds to wait before (wire.md section 16). The rules:
 
     * The servers are shuffled once and tried in turn. So, when a server dies, its clients spread over the
       others.
@@ -102,7 +102,7 @@ class HostCycle:
 
     @property
     def starts_round(self) -> bool:
-        """Whether the next server is the first of a round."""
+        """True if the next server is the first of a round."""
         return not self._left
 
     def update(self, hosts: Iterable[Host]) -> None:
@@ -120,7 +120,8 @@ class HostCycle:
         self._order = deque(order)
 
     def next(self) -> tuple[Host, float]:
-        """The next server, and how many seconds to wait before it is tried. The first is tried at once."""
+        """Return the next server, and how many seconds to wait before it is tried. The first is tried at
+        once."""
         pause = 0.0
         if self.starts_round:
             pause = self._rng.uniform(0, self._pause)
@@ -132,6 +133,6 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """A connection has proved good: the next failure counts as the first."""
+        """Note that a connection has proved good: the next failure counts as the first."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0

@@ -148,7 +148,7 @@ class Janitor:
             pass
         except ZooKeeperError as error:
             job.error = error
-            logger.warning("could not delete %s or znodes below it: %s; delete them by hand", path, error)
+            logger.warning("Could not delete %s or znodes below it: %s. Delete them by hand.", path, error)
         finally:
             job.done.set()
             self._jobs -= 1

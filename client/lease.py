@@ -1,8 +1,8 @@
 """Until when the session cannot have ended: the lease. Pure arithmetic: no I/O and no clock.
 
-Who ends a session. The leader of the ensemble, and nobody else: when it has heard nothing of the session for
-the session timeout ``T``. A new leader gives every session the full timeout that it was created with, from
-the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
+The end of a session. Only the leader of the ensemble ends a session: when it has heard nothing of the session
+for the session timeout ``T``. A new leader gives every session the full timeout that it was created with,
+from the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
 follower it hears through that follower: the leader pings its followers every half tick, and each follower
 answers with a *report*, the sessions that it has heard of since its last report.
 
@@ -21,7 +21,7 @@ which a message was sent that the present server had answered by the time ``a``,
 brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
 
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
-``REPORTED`` is longer than half a tick, so the leader has put a ping into that stream after ``a`` and
+``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and
 before the answer. The follower had heard our message by ``a``. So its report of that ping names our
 session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
 of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
@@ -42,7 +42,7 @@ Faults, one at a time:
 * A leader is cut off from its followers, or goes on after a stop in which it was replaced: it still answers
   each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
   tick after the stop.
-  The new leader began later than ``syncLimit`` ticks after the cut (less half a tick), and waits for ``T``,
+  The new leader began later than ``syncLimit`` ticks after the cut (less 0.5 ticks), and waits for ``T``,
   at least 2 ticks, from there. So the client is disconnected before the session can end, and attaches to
   the new leader.
 
@@ -99,7 +99,7 @@ class Lease:
 
     @property
     def kept(self) -> bool:
-        """Whether the client is to keep the lease from ending."""
+        """True if the client is to keep the lease from ending."""
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object]) -> None:
@@ -116,7 +116,7 @@ class Lease:
     # --- what is known -----------------------------------------------------------------------------------
 
     def attached(self, sent: float, now: float, timeout: float) -> None:
-        """A handshake has succeeded.
+        """Note that a handshake has succeeded.
 
         A shorter timeout than before counts at once, even if it moves the deadline back. A longer one never
         counts: a new leader uses the timeout with which the session was created, and a late report of the
@@ -133,7 +133,7 @@ class Lease:
         self._plan()
 
     def answered(self, sent: float, now: float) -> None:
-        """The present server has answered a message that was sent at the time ``sent``."""
+        """Note that the present server has answered a message that was sent at the time ``sent``."""
         if sent > self.acknowledged:
             self.acknowledged = sent
         answered = self._answered
@@ -144,7 +144,7 @@ class Lease:
             self._plan()
 
     def prove(self, sent: float) -> None:
-        """The leader has answered a message that was sent at the time ``sent``."""
+        """Note that the leader has answered a message that was sent at the time ``sent``."""
         if sent > self._proved:
             self._proved = sent
         answered, reported = self._answered, sent - REPORTED * self.timeout
@@ -155,11 +155,12 @@ class Lease:
         self._plan()
 
     def disconnected(self) -> None:
-        """The connection is gone. Its answers prove nothing about the reports of the next server."""
+        """Note that the connection is gone. Its answers prove nothing about the reports of the next
+        server."""
         self._answered.clear()
 
     def ended(self) -> None:
-        """The session has ended: the next one begins without a lease."""
+        """Note that the session has ended: the next one begins without a lease."""
         self._answered.clear()
         self.timeout = math.inf
         self.acknowledged = self._proved = -math.inf

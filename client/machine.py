@@ -7,7 +7,7 @@ asks when to come back:
     machine.receive_data(data, now)           bytes came in
     machine.data_to_send(now) -> bytes        bytes to write, in this order; empty if there are none
     machine.next_deadline() -> float          call handle_timer(now) at this time at the latest
-    machine.should_close -> bool              the connection is of no more use: close it, then
+    machine.should_close -> bool              the connection is over: close it, then
     machine.connection_lost(now, reason)      the connection is gone
 
 The rules:
@@ -45,7 +45,7 @@ from .session_data import Credential, SessionData
 
 
 class SessionState(enum.Enum):
-    """What the client knows of its session."""
+    """The state of the session, as the client knows it."""
 
     CONNECTING = "there is no session yet"
     CONNECTED = "requests are being served"
@@ -80,7 +80,7 @@ class SessionMachine:
 
     @property
     def accepting(self) -> bool:
-        """Whether requests can be submitted."""
+        """True if requests can be submitted."""
         return self._close_request is None and self.state in _OPEN
 
     # --- what the user asks ------------------------------------------------------------------------------
@@ -162,29 +162,31 @@ class SessionMachine:
 
     @property
     def should_close(self) -> bool:
-        """Whether there is no connection, or one that is of no more use."""
+        """True if there is no connection, or one that is over."""
         return self._connection is None or self._connection.over
 
     @property
     def connected_since(self) -> float:
-        """When the present connection began to serve, in the caller's time; infinity if it does not serve."""
+        """The time at which the present connection began to serve, in the caller's time; infinity if it does
+        not serve."""
         return self._connection.ready_since if self._connection is not None else math.inf
 
     def connect_failed(self, reason: str) -> None:
-        """No connection could be opened. Requests that fail for lack of a connection name the reason."""
+        """Note that no connection could be opened. Requests that fail for lack of a connection name the
+        reason."""
         self.reason = reason
 
     def connection_made(self, now: float) -> None:
-        """A connection is open."""
+        """Note that a connection is open."""
         self._connection = Connection(self.data, now, probing=self._probing)
 
     @property
     def has_data_to_send(self) -> bool:
-        """Whether :meth:`data_to_send` would return any bytes."""
+        """True if :meth:`data_to_send` would return any bytes."""
         return self._connection is not None and self._connection.has_data_to_send
 
     def data_to_send(self, now: float) -> bytes:
-        """The bytes to write now. Ask again after writing them."""
+        """Return the bytes to write now. Ask again after writing them."""
         return self._connection.data_to_send(now) if self._connection is not None else b""
 
     def receive_data(self, data: bytes, now: float) -> None:
@@ -206,7 +208,7 @@ class SessionMachine:
             self._finish(SessionState.CLOSED, self.fatal)
 
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
-        """The connection is gone.
+        """Note that the connection is gone.
 
         :param reason: why, unless the connection itself knows the reason.
         """
@@ -252,7 +254,7 @@ class SessionMachine:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to call :meth:`handle_timer`, in the caller's time; infinity for never."""
+        """Return the time at which to call :meth:`handle_timer`, in the caller's time; infinity for never."""
         deadline = self._connection.next_deadline() if self._connection is not None else math.inf
         if self.state is not SessionState.CONNECTED:
             first = self._first_waiting()
@@ -272,7 +274,7 @@ class SessionMachine:
             request.fail(ConnectionLossError(request.path, message, sent=request.sent))
 
     def _first_waiting(self) -> Request[Any] | None:
-        """The first request of the queue. It is also the first whose time to give up comes."""
+        """Return the first request of the queue. It is also the first whose time to give up comes."""
         outbox = self.data.outbox
         while outbox and outbox[0].settled:
             outbox.popleft()
@@ -312,5 +314,5 @@ class SessionMachine:
 
 
 def _is_overdue(request: Request[Any], now: float) -> bool:
-    """Whether a request has waited for a connection as long as it may."""
+    """Return whether a request has waited for a connection as long as it may."""
     return request.give_up_at is not None and now >= request.give_up_at

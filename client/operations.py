@@ -33,7 +33,7 @@ CONFIG_PATH = "/zookeeper/config"
 
 
 def server_path(prefix: str, path: str) -> str:
-    """A path of the client as the server has it.
+    """Convert a path of the client to that of the server.
 
     :raises BadArgumentsError: the path is malformed.
     """
@@ -48,12 +48,12 @@ def server_path(prefix: str, path: str) -> str:
 
 
 def client_path(prefix: str, path: str) -> str:
-    """A path of the server as the client has it."""
+    """Convert a path of the server to that of the client."""
     return path[len(prefix) :] or "/" if prefix else path
 
 
 def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
-    """The path of a new znode as the client has it.
+    """Convert the path of a new znode to that of the client.
 
     :raises JuteError: the znode is not below the chroot.
     """
@@ -65,7 +65,7 @@ def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) ->
 
 
 def _bytes(data: bytes | None) -> bytes | None:
-    """The data as bytes.
+    """Convert data to bytes.
 
     :raises TypeError: the data is neither bytes nor a buffer of bytes: its length may not be its size.
     """
@@ -77,7 +77,7 @@ def _bytes(data: bytes | None) -> bytes | None:
 
 
 NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
-"""What an encoder raises for an argument of a wrong type or out of range."""
+"""The errors that an encoder raises for an argument of a wrong type or out of range."""
 
 
 @cache
@@ -103,18 +103,18 @@ class Operation(Generic[T]):
     path: str
 
     def request(self, prefix: str) -> Record | None:
-        """The record behind the request header; None if there is nothing behind it.
+        """Make the record behind the request header; None if the header stands alone.
 
         :raises BadArgumentsError: the path is malformed.
         """
         raise NotImplementedError
 
     def result(self, response: Any, prefix: str) -> T:
-        """The result, made of the response record."""
+        """Make the result from the response record."""
         return _reader(response.__class__)(response)  # type: ignore[no-any-return]
 
     def encode(self, prefix: str) -> bytes:
-        """The bytes behind the request header.
+        """Encode the bytes behind the request header.
 
         :raises BadArgumentsError: an argument cannot be encoded; the error names it.
         """
@@ -128,7 +128,7 @@ class Operation(Generic[T]):
             raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
     def decode(self, reply: bytes, prefix: str) -> T:
-        """The result, made of a whole reply frame.
+        """Make the result from a whole reply frame.
 
         :raises JuteError: the reply is malformed.
         """

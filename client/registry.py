@@ -1,4 +1,4 @@
-"""Who watches what: the client's half of the watches, without I/O.
+"""The registry of watches: the client's half of them, without I/O.
 
 The server keeps one watch for each connection, path and kind, however many local users it has. This registry
 shares the watch between its users, hands out the events, arms the watches again after a reconnect, and has
@@ -123,7 +123,7 @@ class WatchRegistry:
         self.events = 0
 
     def __len__(self) -> int:
-        """How many local watches are armed."""
+        """Count the local watches that are armed."""
         return sum(len(watchers) for entry in self._paths.values() for watchers in entry.users.values())
 
     # --- users come and go -------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class WatchRegistry:
                 return
 
     def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
-        """Have the server remove what nobody needs any more, now that a user has gone.
+        """Have the server remove the watches that no user needs any more, after one has gone.
 
         :param asked: whether the server may have armed a watch for this user.
         """
@@ -230,14 +230,14 @@ class WatchRegistry:
     # --- the life of the session -------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """The connection is lost, and the server has forgotten all its watches."""
+        """Note that the connection is lost, and the server has forgotten all its watches."""
         for path, entry in list(self._paths.items()):
             entry.superfluous = entry.recursive = False
             if not entry.uses(WatchKind):
                 del self._paths[path]
 
     def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:
-        """The requests that arm all watches again.
+        """Yield the requests that arm all watches again.
 
         :param relative_zxid: the server reports changes of one-shot watches since this zxid.
         :param limit: the largest number of bytes of paths in one request; a longer path has its own request.
@@ -274,7 +274,7 @@ class WatchRegistry:
         return Rearm(OpCode.SET_WATCHES2, record, watchers)
 
     def expired(self) -> None:
-        """The session has expired: one-shot watches end, lasting ones wait for the next session."""
+        """Note that the session has expired: one-shot watches end, lasting ones wait for the next session."""
         for path, entry in list(self._paths.items()):
             ended = [watcher for kind in _ONE_SHOT for watcher in entry.users.pop(kind, ())]
             for watcher in ended:

@@ -95,7 +95,7 @@ class Request(Generic[T]):
             self._listeners.remove(listener)
 
     def result(self) -> T:
-        """The result.
+        """Return the result.
 
         :raises Exception: the error, if there is one.
         :raises RuntimeError: the request is not settled.

@@ -31,7 +31,8 @@ class Resolver:
     async def servers(self, patience: float) -> list[Host]:
         """Look up all hosts and return the servers.
 
-        :param patience: seconds to wait for the look-ups. What comes later counts in the next round.
+        :param patience: seconds to wait for the look-ups. An address that comes later counts in the next
+            round.
         """
         started = []
         for host in self._servers.keys() - self._running.keys():

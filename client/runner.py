@@ -28,7 +28,7 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
 
 _READ_SIZE = 64 * 1024
-"""Bytes in one read: some hundred replies, in few system calls."""
+"""Bytes in one read: hundreds of replies, in few system calls."""
 _GOOD_AFTER = 1.0
 """Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
 _FIRST_SHARE = 1 / 4
@@ -215,7 +215,7 @@ class Runner:
 
 
 def _describe(error: BaseException) -> str:
-    """The cause, in the words of the operating system or the TLS library."""
+    """Return the cause, in the words of the operating system or the TLS library."""
     while True:
         if isinstance(error, BaseExceptionGroup):  # an error for each address of a host
             error = error.exceptions[0]

@@ -9,7 +9,7 @@ from .machine import SessionMachine, SessionState
 
 
 class Session:
-    """What is known of the session. Times are those of ``trio.current_time()``, in seconds.
+    """The state of the session, for users. Times are those of ``trio.current_time()``, in seconds.
 
     :ivar expired: set when the present session, that of this ``generation``, has ended.
     """
@@ -52,7 +52,7 @@ class Session:
         return self._data.last_zxid
 
     def lease_deadline(self) -> float:
-        """The time before which the session cannot have ended; minus infinity without a session.
+        """Return the time before which the session cannot have ended; minus infinity without a session.
 
         The answers that move it on are those of the leader of an ensemble: to handshakes, to writes and to
         ``sync``, not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends what it takes.

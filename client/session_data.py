@@ -1,4 +1,4 @@
-"""What outlives a connection: the state that one connection of a session leaves to the next."""
+"""The state that one connection of a session hands on to the next one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Credential:
     auth: bytes = attrs.field(repr=False, converter=_to_bytes)
 
     def packet(self) -> bytes:
-        """The body of the request that adds the identity (wire.md section 12.1)."""
+        """Return the body of the request that adds the identity (wire.md section 12.1)."""
         return AuthPacket(0, self.scheme, self.auth).encode()
 
 
@@ -56,7 +56,7 @@ def _unique(credentials: Iterable[Credential]) -> list[Credential]:
 
 @attrs.define(on_setattr=attrs.setters.NO_OP)  # without this, a converter makes every assignment slow
 class SessionData:
-    """What one connection of a session leaves to the next. Times are in seconds.
+    """The state that outlives a connection. Times are in seconds.
 
     :ivar wanted_timeout: the session timeout to ask for; the server has the last word.
     :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
@@ -89,7 +89,8 @@ class SessionData:
     xid: int = 0
 
     def next_xid(self) -> int:
-        """The number of the next request: from 1 up, and again from 1 after the largest int of 32 bits."""
+        """Return the number of the next request: from 1 up, and again from 1 after the largest int of 32
+        bits."""
         self.xid = self.xid + 1 if self.xid < INT_MAX else 1
         return self.xid
 
@@ -100,5 +101,6 @@ class SessionData:
 
     @property
     def acknowledgement_due(self) -> float:
-        """When the connection is given up if no server has answered a later message, in the caller's time."""
+        """The time at which the connection is given up if no server has answered a later message, in the
+        caller's time."""
         return self.lease.acknowledged + self.timeout

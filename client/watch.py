@@ -14,7 +14,7 @@ from .operations import client_path, server_path
 from .registry import WatchRegistry
 
 _LONGEST_BACKLOG = 4 * 2**20
-"""How many characters the paths of unread events may have together: a bound for what a slow reader costs."""
+"""Characters that the paths of unread events may have together: a bound for the memory of a slow reader."""
 
 
 class Watch:
@@ -154,7 +154,7 @@ class WatchStream:
 
 
 def localised(event: Event, watched: str, prefix: str) -> Event:
-    """An event of the registry, which has the server's paths, with the client's."""
+    """Return an event with the client's path in place of the server's."""
     if isinstance(event, Missed):
         return Missed(watched, event.reason)
     return WatchEvent(event.type, client_path(prefix, event.path), event.zxid) if prefix else event

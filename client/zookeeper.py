@@ -93,17 +93,17 @@ class ZooKeeper:
 
     @property
     def watch_count(self) -> int:
-        """How many local watches are armed."""
+        """The number of local watches that are armed."""
         return len(self._watches)
 
     @property
     def event_count(self) -> int:
-        """How many watch events have come from servers."""
+        """The number of watch events that have come from servers."""
         return self._watches.events
 
     @property
     def closing(self) -> bool:
-        """Whether nothing can be submitted any more."""
+        """True if nothing can be submitted any more."""
         return not self._machine.accepting
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
@@ -513,7 +513,7 @@ class ZooKeeper:
         return pending
 
     def _remove_watch(self, path: str, type: WatcherType) -> None:
-        """Have the server remove a watch that nobody uses any more. Without a connection it has none."""
+        """Have the server remove a watch without users. Without a connection it has none."""
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
             self._runner.submit(Pending(operation.opcode, operation.encode(""), path))

@@ -21,9 +21,9 @@ SET_WATCHES_XID: Final = -8
 FOUR_LETTER_WORDS: Final = frozenset(
     b"conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs".split()
 )
-"""What may stand in place of the first length on a connection (wire.md section 3)."""
+"""The words that may stand in place of the first length on a connection (wire.md section 3)."""
 TELNET_CLOSE: Final = b"\xff\xf4\xff\xfd"
-"""What telnet sends when it closes; it counts as a word of the name ``telnet close``."""
+"""Bytes that telnet sends when it closes; they count as a word of the name ``telnet close``."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
@@ -84,7 +84,7 @@ class AddWatchMode(IntEnum):
 
 
 class WatcherType(IntEnum):
-    """What checkWatches and removeWatches look for."""
+    """The kinds of watches that checkWatches and removeWatches name."""
 
     CHILDREN = 1
     DATA = 2

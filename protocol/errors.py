@@ -1,6 +1,13 @@
 """One hierarchy of errors for server and client: each class is one code of the protocol (wire.md section 13).
 
-The names are those users know from kazoo. ``error_for(code)`` finds the class of a code.
+The rules:
+
+* The names are those of kazoo. A class may be caught on both sides: the server
+  raises it to answer a request with its code, the client raises it for a reply that carries the code.
+* The first line of a class's docstring is its message, unless the raiser gives another one.
+* Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
+* :class:`ConnectionLossError` says whether the request was ever sent: only if it was not, it is safe to
+  repeat it without a look at the outcome.
 """
 
 from __future__ import annotations
@@ -242,6 +249,6 @@ _BY_CODE: dict[int, type[ZooKeeperError]] = {
 
 
 def error_for(code: int, path: str | None = None) -> ZooKeeperError:
-    """The exception for a code of the protocol; an unknown code gives :class:`UnknownCodeError`."""
+    """Return the exception for a code of the protocol; :class:`UnknownCodeError` for an unknown code."""
     cls = _BY_CODE.get(code)
     return cls(path) if cls else UnknownCodeError(code, path)

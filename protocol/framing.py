@@ -1,4 +1,11 @@
-"""Cutting a byte stream into frames: int32 length, then that many bytes (wire.md section 1)."""
+"""Cutting a byte stream into frames: int32 length, then that many bytes (wire.md section 1). The rules:
+
+* The stream arrives in pieces of any size. A piece may hold many frames, or a part of one.
+* Frames are copied out of the buffer once, all that are whole together: a read of many small requests costs
+  one pass. A frame that arrives in many pieces costs one copy of each piece.
+* A length that is negative or above the limit cannot be skipped: nothing behind it can be read. The frames
+  before it are handed out first.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +29,7 @@ class FrameLengthError(ValueError):
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload with its length in front."""
+    """Return a payload with its length in front."""
     return _LENGTH.pack(len(payload)) + payload
 
 
@@ -45,7 +52,7 @@ class FrameBuffer:
         self._pos = 0
 
     def __len__(self) -> int:
-        """How many bytes wait here."""
+        """Count the bytes that wait here."""
         return len(self._data) - self._pos
 
     def feed(self, data: bytes) -> None:
@@ -62,12 +69,14 @@ class FrameBuffer:
         self._data += data
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, at most ``size``, without taking them."""
+        """Return the next bytes, at most ``size``, without taking them."""
         return bytes(self._data[self._pos : self._pos + size])
 
     def take(self, most: int) -> list[bytes]:
-        """Up to ``most`` whole payloads. Raises :class:`FrameLengthError` once none is in front of the bad
-        length, so that what came before it is still handed out."""
+        """Take up to ``most`` whole payloads.
+
+        :raises FrameLengthError: the next frame has a bad length. The frames before it are handed out first.
+        """
         frames: list[bytes] = []
         data, pos, size, limit = self._data, self._pos, len(self._data), self.limit
         if isinstance(data, bytearray):

@@ -1,6 +1,15 @@
 """Transactions and batched reads: the bodies of ops 14 and 22 (wire.md section 10).
 
-Both are a run of (MultiHeader, record) closed by a terminator, which no declared record can express.
+The rules:
+
+* Both are a run of (MultiHeader, record), closed by a header that says ``done``. The type in a header decides
+  which record follows, so no declared record can express a run: this module reads it by code that is compiled
+  for it.
+* The first type decides whether the run is a transaction or a batch of reads. The two do not mix.
+* The decoder treats creates as the real server's does (:func:`decode_multi`), so that a test can send what
+  clients send and expect what the real server answers.
+* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`); an error has its
+  own.
 """
 
 from __future__ import annotations
@@ -70,7 +79,7 @@ class MultiResult:
 
 
 def encode_multi(ops: Iterable[MultiOp]) -> bytes:
-    """The request body: each operation as it is, with no check of what a server would accept."""
+    """Encode a request body: each operation as it is, without any check."""
     parts = []
     for item in ops:
         parts += [MultiHeader(item.op, False, -1).encode(), item.request.encode()]
@@ -78,16 +87,21 @@ def encode_multi(ops: Iterable[MultiOp]) -> bytes:
 
 
 def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
-    """Decode a request body as the real server does, quirks included; raises :class:`.jute.JuteError`.
+    """Decode a request body as the real server does, quirks included.
 
     The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
     15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
+
+    :raises JuteError: the body is malformed.
     """
     return [MultiOp(op, _REQUESTS[op](*fields)) for op, fields in decode_fields(data, pos)]
 
 
 def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
-    """The same with the values of each record as a plain tuple."""
+    """Decode as :func:`decode_multi` does, each record as a plain tuple of its values.
+
+    :raises JuteError: the body is malformed.
+    """
     transactions, reads = _readers()
     try:
         (op,) = _INT.unpack_from(data, pos)
@@ -98,7 +112,7 @@ def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
 
 @cache
 def _readers() -> tuple[_Reader, _Reader]:
-    """Of transactions, and of reads: they do not mix."""
+    """Compile the readers of transactions and of reads."""
     creates = (CreateRequest, CreateTTLRequest)
     # The generated reader tries the op codes in this order: what large multis are made of comes first.
     order = dict.fromkeys((OpCode.SET_DATA.value, OpCode.CHECK.value, *TRANSACTION_OPS))
@@ -114,9 +128,10 @@ _Adjust: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]
 
 
 def _run_reader(kinds: Mapping[int, tuple[type[Record], _Adjust | None]]) -> _Reader:
-    """Compile what reads a run of records, each behind its header, up to the header that marks the end.
+    """Compile a reader of a run of records, each behind its header, up to the header that marks the end.
 
-    :param kinds: by op code, the record and what changes the op code and its fields, if anything does.
+
+    :param kinds: by op code, the record, and a function that changes the op code and the fields, or None.
     """
     source = ReaderSource("read_run", "data, pos")
     op, done, items = map(source.local, ("op", "done", "items"))
@@ -156,7 +171,7 @@ def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ..
 
 
 def encode_results(results: Iterable[MultiResult]) -> bytes:
-    """The response body."""
+    """Encode a response body."""
     parts = []
     for result in results:
         parts.append(MultiHeader(result.type, False, result.err).encode())
@@ -166,7 +181,10 @@ def encode_results(results: Iterable[MultiResult]) -> bytes:
 
 
 def decode_results(data: bytes, pos: int = 0, most: float = math.inf) -> list[MultiResult]:
-    """Decode a response body; raises :class:`.jute.JuteError`, also for more than ``most`` results."""
+    """Decode a response body.
+
+    :raises JuteError: the body is malformed, or has more than ``most`` results.
+    """
     results: list[MultiResult] = []
     while True:
         header, pos = MultiHeader.read(data, pos)

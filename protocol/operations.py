@@ -24,7 +24,7 @@ from .jute import Record
 
 
 class Flags(IntFlag):
-    """What an operation does, and where it may stand; see above."""
+    """The effects of an operation, and the places where it may stand; see above."""
 
     NOTHING = 0
     TAKES_ZXID = 1
@@ -37,14 +37,14 @@ class Flags(IntFlag):
 _INTERNAL = Flags.NOTHING
 _READ = Flags.ALONE
 _WRITE = Flags.ALONE | Flags.TAKES_ZXID
-_STEP = _WRITE | Flags.IN_MULTI
+_WRITE_OR_PART = _WRITE | Flags.IN_MULTI
 _BATCHED_READ = _READ | Flags.IN_MULTI_READ
 
 
 class OpCode(IntEnum):
     """The type field of a request header, with its row of the table.
 
-    :ivar short: what the ``cons`` command calls it; ``NA`` where that has no name for it.
+    :ivar short: its name in the ``cons`` command; ``NA`` if it has none there.
     :ivar request: the record of the request.
     :ivar response: the record of the reply.
     :ivar flags: see above.
@@ -72,11 +72,11 @@ class OpCode(IntEnum):
         return op
 
     NOTIFICATION = 0
-    CREATE = 1, "CREA", r.CreateRequest, r.CreateResponse, _STEP
-    DELETE = 2, "DELE", r.DeleteRequest, None, _STEP
+    CREATE = 1, "CREA", r.CreateRequest, r.CreateResponse, _WRITE_OR_PART
+    DELETE = 2, "DELE", r.DeleteRequest, None, _WRITE_OR_PART
     EXISTS = 3, "EXIS", r.ExistsRequest, r.ExistsResponse, _READ
     GET_DATA = 4, "GETD", r.GetDataRequest, r.GetDataResponse, _BATCHED_READ
-    SET_DATA = 5, "SETD", r.SetDataRequest, r.SetDataResponse, _STEP
+    SET_DATA = 5, "SETD", r.SetDataRequest, r.SetDataResponse, _WRITE_OR_PART
     GET_ACL = 6, "GETA", r.GetACLRequest, r.GetACLResponse, _READ
     SET_ACL = 7, "SETA", r.SetACLRequest, r.SetACLResponse, _WRITE
     GET_CHILDREN = 8, "GETC", r.GetChildrenRequest, r.GetChildrenResponse, _BATCHED_READ
@@ -85,13 +85,13 @@ class OpCode(IntEnum):
     GET_CHILDREN2 = 12, "GETC", r.GetChildren2Request, r.GetChildren2Response, _READ
     CHECK = 13, "CHEC", r.CheckVersionRequest, None, Flags.IN_MULTI
     MULTI = 14, "MULT", None, None, _WRITE  # see .multi for the bodies of 14 and 22
-    CREATE2 = 15, "CREA", r.CreateRequest, r.Create2Response, _STEP
+    CREATE2 = 15, "CREA", r.CreateRequest, r.Create2Response, _WRITE_OR_PART
     RECONFIG = 16, "RECO", r.ReconfigRequest, r.GetDataResponse, _WRITE
     CHECK_WATCHES = 17, "CHKW", r.CheckWatchesRequest, None, _READ
     REMOVE_WATCHES = 18, "REMW", r.RemoveWatchesRequest, None, _READ
-    CREATE_CONTAINER = 19, "CREA", r.CreateRequest, r.Create2Response, _STEP
+    CREATE_CONTAINER = 19, "CREA", r.CreateRequest, r.Create2Response, _WRITE_OR_PART
     DELETE_CONTAINER = 20
-    CREATE_TTL = 21, "CREA", r.CreateTTLRequest, r.Create2Response, _STEP
+    CREATE_TTL = 21, "CREA", r.CreateTTLRequest, r.Create2Response, _WRITE_OR_PART
     MULTI_READ = 22, "MLTR", None, None, _READ
     AUTH = 100, "NA", r.AuthPacket, None, Flags.CREDENTIALS
     SET_WATCHES = 101, "SETW", r.SetWatches, None, _READ
@@ -110,7 +110,7 @@ class OpCode(IntEnum):
 
 
 def with_flags(flags: Flags) -> frozenset[int]:
-    """The op codes that have any of these flags.
+    """Return the op codes that have any of these flags.
 
     They are plain ints, because every request is looked up in such sets: to hash or compare a member of an
     enum takes ten times as long.
@@ -119,7 +119,7 @@ def with_flags(flags: Flags) -> frozenset[int]:
 
 
 CLIENTS = with_flags(Flags.ALONE)
-"""What the engine answers to."""
+"""The op codes that the engine answers."""
 WRITES = with_flags(Flags.TAKES_ZXID)
 CREDENTIALS = with_flags(Flags.CREDENTIALS)
 PING: int = OpCode.PING.value

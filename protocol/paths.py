@@ -1,4 +1,10 @@
-"""What a znode path may look like (semantics.md section 3)."""
+"""Paths of znodes: their rules (semantics.md section 3), and their parts.
+
+* The root is ``/``. Any other path starts with a slash, does not end with one, and has no empty component, no
+  ``.`` and no ``..``.
+* Characters are judged as Java judges them, by UTF-16 code units.
+* The functions that take a path apart (:func:`parent`, :func:`name`, :func:`split`) check nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,10 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000
 
 
 def validate_name(name: str, path: str) -> None:
-    """Check the last component of ``path``; raises :class:`BadArgumentsError` naming what is wrong."""
+    """Check the last component of ``path``.
+
+    :raises BadArgumentsError: names the rule that is broken.
+    """
     if not name:
         raise BadArgumentsError(path, "a path must not end with / nor hold an empty component")
     if name in (".", ".."):
@@ -23,7 +32,10 @@ def validate_name(name: str, path: str) -> None:
 
 
 def validate_path(path: str) -> None:
-    """Check a whole path by the full rules; raises :class:`BadArgumentsError` naming what is wrong."""
+    """Check a whole path by the full rules.
+
+    :raises BadArgumentsError: names the rule that is broken.
+    """
     if path == "/":
         return
     if not path.startswith("/"):
@@ -32,26 +44,22 @@ def validate_path(path: str) -> None:
         validate_name(name, path)
 
 
-def parent_of(path: str) -> str:
-    """Everything before the last slash: ``""``, another name of the root, for a top-level znode."""
-    return path[: path.rindex("/")]
-
-
 def join(parent: str, name: str) -> str:
-    """The path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare name."""
+    """Return the path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare
+    name."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
 
 
 def parent(path: str) -> str:
-    """The path of the parent: ``/`` for a top-level znode."""
+    """Return the path of the parent: ``/`` for a top-level znode."""
     return path[: path.rindex("/")] or "/"
 
 
 def name(path: str) -> str:
-    """The last component."""
+    """Return the last component."""
     return path[path.rindex("/") + 1 :]
 
 
 def split(path: str) -> tuple[str, str]:
-    """The path of the parent and the last component: what :func:`join` puts together."""
+    """Return the path of the parent and the last component, which :func:`join` puts together."""
     return parent(path), name(path)

@@ -16,7 +16,8 @@ from .jute import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, fro
 
 @frozen_record
 class Id(Record):
-    """Who an ACL entry speaks of: a scheme (``world``, ``digest``, ``ip`` ...) and an identity in it."""
+    """The client that an ACL entry names: a scheme (``world``, ``digest``, ``ip`` ...) and an identity in
+    it."""
 
     scheme: UString
     id: UString
@@ -38,7 +39,7 @@ READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
 @frozen_record
 class Stat(Record):
-    """What is known of a znode beside its data. Times are ms since the epoch; versions wrap as int32."""
+    """The metadata of a znode. Times are ms since the epoch; versions wrap as int32."""
 
     czxid: Long
     mzxid: Long

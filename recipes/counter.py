@@ -8,7 +8,7 @@ The rules:
   :class:`.AmbiguousResult` is raised.
 * A znode that is missing or empty stands for ``default``. kazoo creates a counter empty before it writes to
   it, and Curator reads an empty one as 0. This recipe creates the znode with its first value, never empty.
-* After a value was seen, a missing znode is an error, unless ``missing="create"``: somebody has deleted it.
+* After a value was seen, a missing znode is an error, unless ``missing="create"``: a client has deleted it.
 """
 
 from __future__ import annotations

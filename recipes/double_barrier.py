@@ -151,7 +151,7 @@ class _Member:
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """A block in which the end of the session raises :class:`BarrierBroken`."""
+        """Open a block in which the end of the session raises :class:`BarrierBroken`."""
         try:
             yield
         except SessionExpiredError:

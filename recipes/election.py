@@ -5,7 +5,7 @@ The rules:
 * The candidates are the contenders of a lock at the path. The holder of the lock is the leader.
 * Ours wait for the candidates of every layout. Curator and kazoo see the candidates of their own layout only
   (recipe-rules.md B.2.3), so all candidates on a path should have one layout.
-* A leader is deposed when its session ends or may have ended, or when somebody deletes its znode.
+* A leader is deposed when its session ends or may have ended, or when its znode is deleted.
 * Observers read the list and the first candidate, and create no znode.
 """
 
@@ -28,7 +28,7 @@ from .locks.options import ElectionOptions
 from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""Which candidates ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
+"""The candidates that ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
 LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election (``<32 hex digits>__lock__<number>``)."""
 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
@@ -104,7 +104,7 @@ class LeaderElection:
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
         """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates
-        at a time. Raises what :meth:`.Lock.acquire` raises.
+        at a time. It raises the errors of :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
         :raises LockRevoked: with ``on_revoke="cancel"``.
@@ -118,7 +118,7 @@ class LeaderElection:
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
         """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
         from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
-        Raises what :meth:`lead` and ``lead(term)`` raise, but nothing when we were deposed."""
+        It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
         while True:
             term = None
             try:

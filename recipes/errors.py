@@ -74,7 +74,7 @@ class SequenceExhausted(RecipeError):
 
 
 class AmbiguousResult(RecipeError):
-    """The connection was lost, and nobody can know whether the operation was carried out.
+    """The connection was lost; it cannot be known whether the operation was carried out.
 
     :ivar operation: its description, in words.
     """

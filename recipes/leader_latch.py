@@ -70,7 +70,7 @@ class LeaderLatch(Running):
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads at this moment, by the clock. Code that relies on leading belongs into
+        """True if this candidate leads at this moment, by the clock. Code that relies on leading belongs into
         :meth:`term`."""
         if self._term is None:
             return False

@@ -52,11 +52,12 @@ class Markers:
         self._sweep_at = -math.inf
 
     def new(self) -> Create:
-        """The operation that creates a marker of a unique name."""
+        """Return the operation that creates a marker of a unique name."""
         return Create(paths.join(self.path, str(uuid.uuid4())), acl=self._acl)
 
     async def may_be_swept(self, since: int) -> bool:
-        """Whether another writer may have deleted a marker that was created after the zxid ``since``."""
+        """Return whether another writer may have deleted a marker that was created after the zxid
+        ``since``."""
         return (await self._swept())[0] > since
 
     async def _swept(self) -> tuple[int, Stat | None]:
@@ -114,5 +115,5 @@ class Markers:
 
 
 def _is_abandoned(marker: Stat, value: Stat) -> bool:
-    """Whether a marker is old. The last write of the value, which was just now, tells the server's time."""
+    """Return whether a marker is old, by the server's time: that of the write of the value just now."""
     return value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER

@@ -16,6 +16,7 @@ from .base.creating import Parents
 from .base.following import watch_children
 from .base.hold import Suspended
 from .base.running import Running, alongside, steady
+from .base.warning import WarnOnce
 from .base.words import check_word
 from .errors import LockLost, Rebalance
 from .locks.grant import Grant
@@ -78,7 +79,7 @@ class Partitioner(Running):
         self._member = ""  # the name of our znode
         self._parents: Parents = parents
         self._acl = acl
-        self._warned = False
+        self._warn = WarnOnce(logger)
         names = sorted(set(items))
         if bad := [name for name in [id, *names] if "/" in name]:
             raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode")
@@ -145,8 +146,8 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def _settled(self) -> AsyncIterator[list[Member]]:
-        """A block that begins when the members have stayed the same for a while, and we are one of them. The
-        block is cancelled when they change.
+        """Open a block that begins when the members have stayed the same for a while, and we are one of them.
+        The block is cancelled when they change.
 
         :raises Rebalance: they have changed.
         """
@@ -169,9 +170,9 @@ class Partitioner(Running):
     async def _describe(self, names: list[str]) -> list[Member]:
         members = await self._party.describe(names, {})
         foreign = set(names) - members.keys()
-        if foreign and not self._warned:
-            self._warned = True
-            logger.warning("Ignoring %s below %s: no member's name", min(foreign), self._party.path)
+        if foreign:
+            text = "Ignoring %s below %s: it is not the name of a member. Delete it, or use another path."
+            self._warn("foreign", text, min(foreign), self._party.path)
         return list(members.values())
 
     async def _items(self, members: list[Member]) -> list[str]:

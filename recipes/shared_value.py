@@ -3,15 +3,16 @@
 The rules:
 
 * A value is recognised by the version and the mzxid of its znode. :meth:`SharedValue.compare_and_set`
-  writes with the version, so it fails if somebody has written since the value was read.
+  writes with the version, so it fails if any client has written since the value was read.
 * A request without a reply may have been carried out. It cannot be carried out later: a request of a
   session that goes on with another connection, or has ended, is refused (recipe-rules.md 0.11). So one look
   after a sync decides.
-* Without markers that look compares the mzxid. If the value was written since, nobody can know by whom, and
+* Without markers that look compares the mzxid. If the value was written since, the writer cannot be known,
+  and
   :class:`.AmbiguousResult` is raised.
 * With ``exactly_once`` each write also creates a marker, in the same transaction: see :mod:`.markers`. The
   marker tells what happened, also in a later session.
-* :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of somebody else.
+* :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of another client.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class SharedValue(Generic[T]):
                 await self._options.create_parent(bound, paths.parent(self.path))
 
     async def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
-        """Replace the value if nobody has written it since ``expected`` was read. Returns whether it was
+        """Replace the value if it was not written since ``expected`` was read. Returns whether it was
         replaced.
 
         :param expected: None if there was no znode.
@@ -250,7 +251,7 @@ class SharedValue(Generic[T]):
     async def _was_applied(self, expected: Versioned[T] | None, marker: Create | None, seen: int) -> bool:
         """Find out whether a write without a reply was carried out.
 
-        :raises AmbiguousResult: nobody can know.
+        :raises AmbiguousResult: it cannot be known whether the value was written.
         """
         zk, markers = self.zk, self._markers
 

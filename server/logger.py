@@ -1,4 +1,4 @@
-"""What all rooms of the server share: its logger, and how text of clients is shown.
+"""The server's logger, and the display of text that clients sent.
 
 :mod:`.logs` decides what becomes of the lines.
 """

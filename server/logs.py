@@ -212,7 +212,7 @@ class LineWriter:
             self._fd = self._given
 
     def _tell(self) -> None:
-        """Add a line about the lost ones, once half of the room is free again."""
+        """Add a line about the lost ones, once 50 % of the room is free again."""
         if self._lost and len(self._waiting) <= _WAITING // 2:
             self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
             self._lost = 0
@@ -245,7 +245,7 @@ class DescriptorHandler(logging.Handler):
             self._lines.lose()
 
     def _tell_lost(self, count: int) -> str:
-        message = f"{count:,} lines were lost here: what reads this log is too slow"
+        message = f"{count:,} lines were lost here: the reader of this log is too slow"
         return self.format(logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None))
 
     def flush(self) -> None:

@@ -26,7 +26,7 @@ from ...client import (
     ZooKeeper,
 )
 from ...protocol.dump import Node, data_fields, fields_of, node_of
-from ...protocol.paths import join, parent_of
+from ...protocol.paths import join, parent
 from ..arguments import wrong
 from ..context import Context, split_location
 from ..parser import PROG
@@ -171,7 +171,7 @@ async def _put(
     if overwrite:
         await context.ask(zk, f"replace what there is at and below {top}")
     if top != "/":
-        await zk.ensure_path(parent_of(top) or "/")
+        await zk.ensure_path(parent(top))
 
     async def settle(node: Node, pending: Pending[tuple[str, Stat]]) -> None:
         try:

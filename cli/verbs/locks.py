@@ -15,9 +15,9 @@ from ...client import GetData, NoAuthError, NoNodeError, ZooKeeper
 from ...protocol.dump import data_fields, session_text
 from ...protocol.layouts import (
     Child,
-    Contender,
     Directory,
     Layout,
+    Participant,
     Shape,
     in_order,
     may_be_lock,
@@ -124,7 +124,7 @@ def _text(path: str, layout: Layout) -> str:
     return "\n".join([*lines, ""])
 
 
-def _rows(layout: Layout, everybody: list[Contender]) -> Iterable[tuple[str, ...]]:
+def _rows(layout: Layout, everybody: list[Participant]) -> Iterable[tuple[str, ...]]:
     now = time.time()
     numbers = {name: str(i) for i, entry in enumerate(everybody, 1) for name in entry.names}
     yield "", "STATE", "AS", "LIBRARY", "SESSION", "AGE", "DATA"
@@ -142,7 +142,7 @@ def _rows(layout: Layout, everybody: list[Contender]) -> Iterable[tuple[str, ...
         )
 
 
-def _state(layout: Layout, entry: Contender, numbers: dict[str, str]) -> str:
+def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
     if layout.shape is Shape.GROUP:
         return "member"
     if entry in layout.holders:
@@ -168,7 +168,7 @@ def _fields(path: str, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Contender) -> dict[str, Any]:
+def _entry(entry: Participant) -> dict[str, Any]:
     stat = entry.child.stat
     return {
         "nodes": entry.names,

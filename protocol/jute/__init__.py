@@ -2,8 +2,9 @@
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` turns it into an attrs
 class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`), as attrs itself
-makes methods. What a boolean, a null or a malformed string means is written once, here and in :mod:`.values`.
-Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last field are ignored.
+makes methods. The meaning of a boolean, a null or a malformed string is written once, here and in
+:mod:`.values`. Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last
+field are ignored.
 
 From this declaration::
 
@@ -12,7 +13,7 @@ From this declaration::
         path: UString
         watch: Boolean
 
-the compiler makes these functions; ``pack_i`` and the like are methods of a :class:`struct.Struct`::
+the compiler makes these functions; ``pack_i`` and others are methods of a :class:`struct.Struct`::
 
     def encode(self):
         path = self.path

@@ -38,7 +38,7 @@ R1 = TypeVar("R1", bound=Record)
 _FIXED = {"boolean": "B", "int": "i", "long": "q"}
 _ELEMENTS = {"ustring": read_string, "text": read_text}
 _TOO_SHORT = IndexError, struct.error
-"""What reading behind the end of the message raises."""
+"""The errors of reading behind the end of the message."""
 
 
 @dataclass_transform(field_specifiers=(attrs.field,))
@@ -67,7 +67,7 @@ def _compile_later(cls: R) -> R:
 
 
 def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
-    """The compiled function behind ``encode``: what a loop over many records should call."""
+    """Return the compiled function behind ``encode``, for loops over many records."""
     if "jute_encoder" not in vars(cls):
         compiled = _encode_source(cls).function()
         setattr(cls, "jute_encoder", staticmethod(compiled))  # noqa: B010
@@ -76,7 +76,7 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 
 
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
-    """The compiled function behind ``read``."""
+    """Return the compiled function behind ``read``."""
     if "jute_reader" not in vars(cls):
         setattr(cls, "read", classmethod(_read_source(cls).function()))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
@@ -92,7 +92,7 @@ def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
 
 
 def generated(cls: type[Record]) -> str:
-    """The source of both functions of a record."""
+    """Return the source of both functions of a record."""
     return f"{_encode_source(cls)}\n\n{_read_source(cls)}"
 
 
@@ -113,7 +113,7 @@ class Source:
         return "\n".join([self._head, *indented(self.lines)])
 
     def local(self, name: str) -> str:
-        """A name like this one for a local variable."""
+        """Return a name like this one for a local variable."""
         number = 1
         free = name
         while free in self._taken:
@@ -123,7 +123,7 @@ class Source:
         return free
 
     def constant(self, name: str, value: Any) -> str:
-        """A name like this one for an object that the source refers to."""
+        """Return a name like this one for an object that the source refers to."""
         if self._globals.get(name) == value:
             return name
         free = self.local(name)
@@ -302,7 +302,7 @@ class ReaderSource(Source):
 
 
 def _ends_with_string(fields: list[Field]) -> bool:
-    """Whether nothing is unpacked behind the last slice, which may therefore be too short."""
+    """Return whether nothing is unpacked behind the last slice, which may therefore be too short."""
     if not fields:
         return False
     _, kind, argument = fields[-1]

@@ -1,4 +1,4 @@
-"""What a record is declared with: the types of jute, and the base of every record."""
+"""The types of jute, with which records are declared, and the base of every record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Record:
         return type(other) is type(self) and self._values() == other._values()
 
     def encode(self) -> bytes:
-        """The record's bytes."""
+        """Return the record's bytes."""
         raise NotImplementedError
 
     @classmethod
@@ -75,7 +75,7 @@ common value if one is declared, for a nested record its class."""
 
 
 def kind_of(hint: Any) -> tuple[str, Any]:
-    """The jute type of an annotation, and what belongs to it; see :data:`Field`."""
+    """Return the jute type of an annotation, with its parameters; see :data:`Field`."""
     if isinstance(hint, type) and issubclass(hint, Record):
         return "record", hint
     kind = hint.__metadata__[0]
@@ -87,7 +87,7 @@ def kind_of(hint: Any) -> tuple[str, Any]:
 
 
 def fields_of(cls: type[Record]) -> list[Field]:
-    """The fields of a record, in the order on the wire."""
+    """Return the fields of a record, in the order on the wire."""
     if "jute_fields" not in vars(cls):
         hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
         fields = [(name, *kind_of(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Single values of jute: what compiled code calls, and what it raises."""
+"""Single values of jute: the functions that compiled code calls, and the error that it raises."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences (CESU-8)."""
+    """Encode as UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences
+    (CESU-8)."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -38,7 +39,7 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_string(value: str | None) -> bytes:
-    """A string as an element of a vector."""
+    """Encode a string as an element of a vector."""
     if value is None:
         return b"\xff\xff\xff\xff"
     data = encode_text(value)
@@ -46,7 +47,11 @@ def encode_string(value: str | None) -> bytes:
 
 
 def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
-    """A string that may be null, as an element of a vector, and the position behind it."""
+    """Read a string that may be null: an element of a vector.
+
+    :returns: the string, and the position behind it.
+    :raises JuteError: a length is negative, or runs past the end of the message.
+    """
     (n,) = INT.unpack_from(data, pos)
     pos += 4
     if n < 0:
@@ -59,7 +64,10 @@ def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
 
 
 def read_text(data: bytes, pos: int) -> tuple[str, int]:
-    """A string that must not be null."""
+    """Read a string that must not be null, as :func:`read_string` does.
+
+    :raises JuteError: it is null or malformed.
+    """
     value, pos = read_string(data, pos)
     if value is None:
         raise JuteError(NULL)
@@ -67,7 +75,7 @@ def read_text(data: bytes, pos: int) -> tuple[str, int]:
 
 
 def vector_reader(read_one: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[bytes, int, int], Any]:
-    """Make what reads a vector behind its count."""
+    """Make a function that reads a vector behind its count."""
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
         if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)

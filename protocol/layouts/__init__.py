@@ -1,25 +1,25 @@
-"""How lock libraries lay out their znodes, and who waits for whom.
+"""The znodes of lock libraries: their names, their meaning, and which contender waits for which.
 
 Recipes, ``pyzk locks`` and other inspectors read this one description. It is pure: a caller reads
 directories, hands them in, and takes the answer out.
 
 * :mod:`.names` reads the name of one child.
-* :mod:`.waiting` puts the contenders of one directory in order and says who waits for whom.
+* :mod:`.waiting` puts the contenders of one directory in order and says which waits for which.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 """
 
 from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
 from .names import ContenderKind, ContenderName, Library, in_order, parse
-from .waiting import Child, Contender
+from .waiting import Child, Participant
 
 __all__ = [
     "Child",
-    "Contender",
     "ContenderKind",
     "ContenderName",
     "Directory",
     "Layout",
     "Library",
+    "Participant",
     "Shape",
     "in_order",
     "may_be_lock",

@@ -40,7 +40,7 @@ from .names import (
     owner,
     parse,
 )
-from .waiting import LAST_SEQUENCE, Child, Contender, contenders
+from .waiting import LAST_SEQUENCE, Child, Participant, contenders
 
 
 class Shape(enum.StrEnum):
@@ -79,8 +79,8 @@ class Layout:
     """
 
     shape: Shape
-    holders: tuple[Contender, ...] = ()
-    waiters: tuple[Contender, ...] = ()
+    holders: tuple[Participant, ...] = ()
+    waiters: tuple[Participant, ...] = ()
     limit: int | None = None
     items: int | None = None
     parts: tuple[str, ...] = ()
@@ -104,24 +104,22 @@ _READY = {"ready", "sentinel"}
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The other directories that must be read to know what this one is.
-
-    They may not exist.
-    """
+    """Return the other directories that must be read to recognise this one; they need not exist."""
     present = set(names)
     if {"locks", "leases"} <= present:
         return join(path, "locks"), join(path, "leases")
     if present and present <= {"entries", "taken"}:
         return join(path, "entries"), join(path, "taken")
-    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # nobody may hold a lease at the moment
+    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # there may be no lease at the moment
         return (path + _GATE,)
     return ()
 
 
 def may_be_lock(names: Iterable[str]) -> bool:
-    """Whether somebody may hold or wait for something in a directory, by the names of its children alone.
+    """Return whether a directory may be a lock, an election or a semaphore, by the names of its children
+    alone.
 
-    It saves reading the others: groups and queues are among those, and what has no children.
+    This saves reading all other directories, among them groups, queues, and znodes without children.
     """
     present = set(names)
     return (
@@ -167,14 +165,15 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
     )
 
 
-def _is_created_by(waiter: Contender, lease: Contender) -> bool:
-    """Whether the first one at the gate has created a lease after it came there."""
+def _is_created_by(waiter: Participant, lease: Participant) -> bool:
+    """Return whether the first one at the gate has created a lease after it came there."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
-def _at_gate(gate: Directory | None) -> tuple[Contender, ...]:
-    """The contenders for a lease: the first waits for the lease itself, each other one for the one before."""
+def _at_gate(gate: Directory | None) -> tuple[Participant, ...]:
+    """Return the contenders for a lease: the first waits for the lease itself, each other one for the one
+    before."""
     return tuple(contenders(gate.children)[0]) if gate else ()
 
 
@@ -202,7 +201,7 @@ def _time_lease(path: str, directories: Directories) -> Layout | None:
         remarks = [f"{terms['holder']} holds it until {terms['end']}, in UTC, by the clock of its machine."]
     except (ValueError, KeyError, TypeError, RecursionError):
         remarks = []
-    holder = Contender(("lease_holder",), "lease", Library.KAZOO, child=child)
+    holder = Participant(("lease_holder",), "lease", Library.KAZOO, child=child)
     return Layout(Shape.LEASE, (holder,), remarks=tuple(remarks))
 
 
@@ -237,18 +236,19 @@ _STRANGERS = (
     "{} hold it at the same time: {} do not look at each other."
     ' Use one library for all, or pyzk with layout="both".'
 )
-"""This is wrong where a contender with Curator's names is one of ours: ours look at all and wait."""
+"""The remark is wrong where a contender with Curator's names is ours: ours look at all others and wait."""
 
 
-def _is_shared_by_strangers(holders: Sequence[Contender]) -> bool:
-    """Whether several hold what one may hold. A writer that became a reader is one, with two znodes."""
+def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:
+    """Return whether several contenders hold a lock for one. A writer that became a reader is one, with two
+    znodes."""
     if all(entry.shared for entry in holders):
         return False
     return len({entry.session or entry.sequence for entry in holders}) > 1
 
 
-def _complaints(found: Iterable[Contender]) -> list[str]:
-    """Faults of single contenders."""
+def _complaints(found: Iterable[Participant]) -> list[str]:
+    """Describe the faults of single contenders."""
     remarks = []
     for entry in found:
         if entry.session == 0:
@@ -272,7 +272,7 @@ def _double_barrier(path: str, directories: Directories) -> Layout | None:
     return _barrier(inside, passed=members != names)
 
 
-def _barrier(inside: tuple[Contender, ...], *, passed: bool) -> Layout:
+def _barrier(inside: tuple[Participant, ...], *, passed: bool) -> Layout:
     return Layout(Shape.DOUBLE_BARRIER, inside if passed else (), () if passed else inside)
 
 
@@ -335,7 +335,7 @@ def _single(path: str, directories: Directories) -> Layout | None:
             whose = library if not beside or beside & children.keys() else None
             role = "lock" if name == "lock" else "candidate"
             shape = Shape.LOCK if name == "lock" else Shape.ELECTION
-            return Layout(shape, (Contender((name,), role, whose, child=child),))
+            return Layout(shape, (Participant((name,), role, whose, child=child),))
     return None
 
 
@@ -348,15 +348,15 @@ def _group(path: str, directories: Directories) -> Layout | None:
 
 def _members(
     directory: Directory, library: Library | None, role: str, *, but: Iterable[str] = ()
-) -> tuple[Contender, ...]:
-    """The children as equals, in the order in which they were created where that is known."""
+) -> tuple[Participant, ...]:
+    """Return the children as equals, in the order in which they were created where that is known."""
     left_out = frozenset(but)
     found = sorted(
         (child.stat.czxid if child.stat else 0, name, child)
         for name, child in directory.children.items()
         if name not in left_out
     )
-    return tuple(Contender((name,), role, library, child=child) for _, name, child in found)
+    return tuple(Participant((name,), role, library, child=child) for _, name, child in found)
 
 
 _RULES: tuple[Callable[[str, Directories], Layout | None], ...] = (

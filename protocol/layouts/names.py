@@ -51,7 +51,7 @@ class ContenderKind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """Whether this is a reader: only writers wait for readers."""
+        """True if this is a reader: only writers wait for readers."""
         return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
     @property
@@ -131,7 +131,8 @@ def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | N
 
 
 def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
-    """The contenders among some names, the first one first; and the names that no known library uses."""
+    """Return the contenders among some names, the first one first; and the names that no known library
+    uses."""
     contenders, unknown = [], []
     for name in names:
         contender = parse(name)
@@ -194,7 +195,8 @@ KAZOO_LEASE = Pattern(Library.KAZOO, _H32)
 
 
 def owner(patterns: Iterable[Pattern], names: Iterable[str]) -> Library | None:
-    """The library one of whose patterns matches every one of some names, of which there is one at least."""
+    """Return the library one of whose patterns matches every one of some names, of which there is one at
+    least."""
     names = list(names)
     for pattern in patterns:
         if names and all(map(pattern.matches, names)):

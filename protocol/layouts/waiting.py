@@ -1,11 +1,11 @@
-"""Who waits for whom in a directory of contenders.
+"""The order of the contenders in a directory, and which waits for which.
 
 The rules, for contenders in the order of their numbers:
 
 1. A contender waits for those before it that *its own library* looks at (recipe-rules.md B.2.3), and for the
-   nearest of them last: :attr:`Contender.waits_for` names the nearest.
-2. Readers do not wait for readers; latches wait for latches alone, leases for nobody.
-3. A contender that waits for nobody holds. Libraries that do not look at each other hold at the same time,
+   nearest of them last: :attr:`Participant.waits_for` names the nearest.
+2. Readers do not wait for readers; latches wait for latches alone, leases for none.
+3. A contender that waits for none holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
 4. Where a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
    does and ``Lock`` does not; ``_c_<UUID>`` is Curator's, though ours is called so as well and looks at all.
@@ -41,7 +41,7 @@ class Child:
 
 
 @attrs.frozen
-class Contender:
+class Participant:
     """A holder, a waiter, or a member of something.
 
     :ivar names: of its znodes; two where it has a name for Curator and a name for kazoo.
@@ -112,7 +112,7 @@ _COMPARES_TEXT = frozenset(
 
 
 def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
-    """The kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
+    """Return the kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
     match name.library:
         case Library.PYZK:
             return frozenset(kind for kind in _ALL if not (kind.shared and name.kind.shared))
@@ -122,11 +122,12 @@ def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
             return _LOOKS_AT[name.kind]
 
 
-def contenders(children: Mapping[str, Child]) -> tuple[list[Contender], list[str]]:
-    """The contenders among the children, first come first, and the names that no known library uses."""
+def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[str]]:
+    """Return the contenders among the children, first come first, and the names that no known library
+    uses."""
     names, unknown = in_order(children)
-    found: list[Contender] = []
-    nearest: dict[ContenderKind, tuple[ContenderName, Contender]] = {}  # by kind: the last one so far
+    found: list[Participant] = []
+    nearest: dict[ContenderKind, tuple[ContenderName, Participant]] = {}  # by kind: the last one so far
     for group in _by_sequence(_by_contender(names)):
         arrived = [_contender(own, children, unknown, nearest) for own in group]
         found += arrived
@@ -137,7 +138,7 @@ def contenders(children: Mapping[str, Child]) -> tuple[list[Contender], list[str
 
 
 def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
-    """The names of each contender, in the order of their first; ours may have two."""
+    """Return the names of each contender, in the order of their first; ours may have two."""
     names = list(names)
     ours = {name.attempt for name in names if name.library is Library.PYZK}
     grouped: dict[str, list[ContenderName]] = {}
@@ -155,13 +156,13 @@ def _contender(
     own: Sequence[ContenderName],
     children: Mapping[str, Child],
     unknown: Sequence[str],
-    nearest: Mapping[ContenderKind, tuple[ContenderName, Contender]],
-) -> Contender:
+    nearest: Mapping[ContenderKind, tuple[ContenderName, Participant]],
+) -> Participant:
     seen = looks_at(next((name for name in own if name.library is Library.PYZK), own[0]))
     before = [
         found for kind, found in nearest.items() if kind in seen and found[0].sequence < own[0].sequence
     ]
-    contender = Contender(
+    contender = Participant(
         names=tuple(name.name for name in own),
         role=own[0].kind.role,
         library=Library.PYZK if any(name.library is Library.PYZK for name in own) else own[0].library,

@@ -32,7 +32,7 @@ class BackgroundWork:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the work has ended without an error."""
+        """True if the work has ended without an error."""
         return self.done.is_set() and self.error is None
 
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -45,7 +45,7 @@ class Bound:
 
     @property
     def over(self) -> bool:
-        """Whether the session has ended."""
+        """True if the session has ended."""
         session = self.zk.session
         return session.generation != self.generation or session.state is SessionState.EXPIRED
 

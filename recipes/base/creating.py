@@ -39,7 +39,7 @@ from .bound import Bound
 from .words import one_of
 
 Parents = Literal["container", "persistent"]
-"""What a missing parent is created as: a container, which the server deletes some time after the last child
+"""The kind of a missing parent: a container, which the server deletes some time after the last child
 has gone, or a persistent znode."""
 
 T = TypeVar("T")
@@ -51,9 +51,9 @@ def _open_by_default(acl: Sequence[ACL] | None) -> Sequence[ACL]:
 
 @attrs.frozen
 class ZnodeOptions:
-    """How a recipe creates its znodes.
+    """The options with which a recipe creates its znodes.
 
-    :ivar parents: what a missing parent is created as.
+    :ivar parents: the kind of a missing parent.
     :ivar acl: the ACL of every znode, the parents included; :data:`OPEN_ACL` if None is given.
     :raises ValueError: ``parents`` is not one of :data:`Parents`.
     """

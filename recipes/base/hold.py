@@ -38,16 +38,16 @@ from ..errors import LockLost, LossReason
 from .bound import Bound, first_of
 
 Suspended = Literal["deadline", "cancel", "ignore"]
-"""When a hold is lost while there is no connection. ``"deadline"``: when the lease is over. ``"cancel"``: at
-once. ``"ignore"``: when the server says that the session has expired; another may hold the same thing before
-that."""
+"""The moment at which a hold is lost while there is no connection. ``"deadline"``: when the lease is over.
+``"cancel"``: at once. ``"ignore"``: when the server says that the session has expired; another may hold the
+same thing before that."""
 
 _MARGIN = 0.1
 """Fraction of the session timeout: the default margin. It covers clocks that run at different speeds, and the
 ms that client/lease.py cannot know."""
 
 _LEAST_MARGIN = 0.05
-"""Seconds: the least default margin. With a short session timeout a tenth of it would be less than the delays
+"""Seconds: the least default margin. With a short session timeout, 10 % of it would be less than the delays
 of a busy process."""
 
 OnData = Callable[[bytes | None], object]
@@ -59,8 +59,8 @@ class Hold:
     :param path: the znode of the hold.
     :param suspended: see :data:`Suspended`.
     :param margin: seconds by which the lease is taken to be shorter; by default 10 % of the session timeout,
-        and at least 50 ms. If the session timeout may be shorter than two ticks of the servers, use half a
-        tick. With more than 30 % of the session timeout a hold may be lost as it begins.
+        and at least 50 ms. If the session timeout may be shorter than two ticks of the servers, use 0.5
+        ticks. With more than 30 % of the session timeout a hold may be lost as it begins.
 
     :ivar lost: set when the hold is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when they have changed.
@@ -88,7 +88,7 @@ class Hold:
 
     @property
     def reason(self) -> LossReason | None:
-        """Why the hold is lost; None if it is not lost."""
+        """The reason of the loss; None if the hold is not lost."""
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
@@ -215,7 +215,7 @@ class Hold:
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:
-        """A block that relies on the hold (recipe-rules.md D.0, exit rules).
+        """Open a block that relies on the hold (recipe-rules.md D.0, exit rules).
 
         :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
             calls raised because this session had expired.
@@ -255,7 +255,10 @@ class Hold:
         self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """Do what :meth:`check` does, but by what is known already."""
+        """Do as :meth:`check` does, without a look at the clock or the session.
+
+        :raises LockLost: the hold was found to be lost; or :meth:`lose` was called with another error.
+        """
         if self._error is not None:
             raise self._error
 

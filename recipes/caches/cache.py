@@ -56,7 +56,7 @@ connection to other requests."""
 
 
 class _Stage(enum.Enum):
-    """How far a cache has come. See the diagram at the top."""
+    """The states of a cache. See the diagram at the top."""
 
     LOST = "events may be missing; nothing is read before the sync is done"
     DUE = "the next walk may begin"
@@ -128,7 +128,7 @@ class Cache(Running):
         return MappingProxyType(self._nodes)
 
     def __getitem__(self, path: str) -> CachedNode:
-        """The cached znode at a path.
+        """Return the cached znode at a path.
 
         :raises KeyError: there is none.
         """
@@ -138,12 +138,12 @@ class Cache(Running):
         return path in self._nodes
 
     def children(self, path: str) -> list[str]:
-        """The names of the cached children of a znode, sorted."""
+        """Return the names of the cached children of a znode, sorted."""
         return sorted(self._names.get(path, ()))
 
     @property
     def is_synced(self) -> bool:
-        """Whether the cache has been synced, and the connection has not been lost since."""
+        """True if the cache has been synced, and the connection has not been lost since."""
         return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
@@ -244,7 +244,7 @@ class Cache(Running):
         self._wakeup.set()
 
     def _covers(self, path: str) -> bool:
-        """Whether the znode at a path, below the root of the cache, is cached if it is there."""
+        """Return whether the znode at a path, below the root of the cache, is cached if it is there."""
         if path == self.path:
             return True
         at = self.path.rstrip("/")
@@ -258,7 +258,7 @@ class Cache(Running):
         return True
 
     def _has_children(self, path: str) -> bool:
-        """Whether children of a cached znode are cached."""
+        """Return whether children of a cached znode are cached."""
         if self._depth is None:
             return True
         below = path[len(self.path.rstrip("/")) :] if path != self.path else ""
@@ -288,7 +288,7 @@ class Cache(Running):
                 self._end_of_lists()
 
     def _end_of_lists(self) -> None:
-        """No list is left. The walk is done if every cached path was read."""
+        """Note that no list is left. The walk is done if every cached path was read."""
         unseen, self._unseen = self._unseen, set()
         for path in unseen:
             self._mark(path, True)

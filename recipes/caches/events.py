@@ -45,12 +45,12 @@ class CachedNode:
     stat: Stat
 
     def same_as(self, other: CachedNode) -> bool:
-        """Whether it is the same znode, and was not written in between. The version cannot tell: it starts
-        again when a znode is deleted and created again (recipe-rules.md trap E-43)."""
+        """Return whether the other is the same znode, without a write in between. The version cannot tell: it
+        starts again when a znode is deleted and created again (recipe-rules.md trap E-43)."""
         return self.replaces(other) is False and self.stat.mzxid == other.stat.mzxid
 
     def replaces(self, other: CachedNode) -> bool:
-        """Whether the other znode was deleted, and this one created in its place."""
+        """Return whether the other znode was deleted, and this one created in its place."""
         return self.stat.czxid != other.stat.czxid
 
 
@@ -127,7 +127,7 @@ class CacheEvents:
         return None
 
     def _compare(self, path: str) -> CacheEvent | None:
-        """The next event on the way from what was reported of a path to what is cached."""
+        """Return the next event on the way from what was reported of a path to what is cached."""
         old, new = self._reported.get(path), self._source.nodes.get(path)
         if old is not None and (new is None or new.replaces(old)):
             del self._reported[path]

@@ -1,4 +1,4 @@
-"""What can be acquired: one grant, or several together."""
+"""Acquiring: one grant, or several together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ G = TypeVar("G", bound=Granted)
 
 @asynccontextmanager
 async def held(granted: G) -> AsyncIterator[G]:
-    """A block that relies on a grant and gives it up at the end."""
+    """Open a block that relies on a grant and gives it up at the end."""
     try:
         with granted.scope():
             yield granted
@@ -87,7 +87,7 @@ class Grants(tuple[Grant, ...]):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """A block that relies on all grants: see :meth:`.Grant.scope`."""
+        """Open a block that relies on all grants: see :meth:`.Grant.scope`."""
         with ExitStack() as scopes:
             for grant in self.acquired:
                 scopes.enter_context(grant.scope())

@@ -186,7 +186,7 @@ class _Attempt:
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
-        """The last of the contenders that stand before ours and that ours has to wait for."""
+        """Return the last of the contenders that stand before ours and that ours has to wait for."""
         contest = self.contest
         contenders, unknown = in_order(names)
         self._warn_about(contenders, unknown)
@@ -210,18 +210,15 @@ class _Attempt:
         contest, role = self.contest, self.contest.role
         count = len(contenders) + len(unknown)
         if unknown:
-            contest.warn("unknown", "Ignoring %s below %s: no contender's name", unknown[0], contest.path)
+            text = "Ignoring %s below %s: it is not the name of a contender. Delete it, or use another path."
+            contest.warn("unknown", text, unknown[0], contest.path)
         if count > _MANY:
-            contest.warn("many", "%d contenders at %s: lists get slow and large", count, contest.path)
+            text = "%d contenders at %s make its lists large and slow. Use several paths."
+            contest.warn("many", text, count, contest.path)
         unseen_by = role.unseen_by(contenders)
         if unseen_by is not None:
-            contest.warn(
-                "unseen",
-                'The contender %s at %s does not see ours, named for %s: use layout="both"',
-                unseen_by,
-                contest.path,
-                role.layout,
-            )
+            text = 'The contender %s at %s does not see ours, which are named for %s. Use layout="both".'
+            contest.warn("unseen", text, unseen_by, contest.path, role.layout)
 
     async def _watch_over(self, blocker: ContenderName) -> bool:
         """Watch the blocker, if the strategy wants that. Returns False if the blocker is gone already."""

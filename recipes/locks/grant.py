@@ -6,8 +6,8 @@ The rules:
 * A release deletes the znodes for certain. If that is not possible at once (no connection, or no time),
   the client's janitor does it later.
 * A grant that was entered several times by one task (a reentrant lock) is given up with the last release.
-* Anybody may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` says what
-  the holder does then.
+* Any client may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` is the
+  reaction of the holder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REVOKE = b"__REVOKE__"
 
 OnRevokeWord = Literal["ignore", "cancel"]
 OnRevoke = OnRevokeWord | Callable[["Grant"], object]
-"""What a holder does when it is asked for the lock back: only set ``grant.revoked``; be cancelled with
+"""The reaction of a holder that is asked for the lock back: only set ``grant.revoked``; be cancelled with
 :class:`LockRevoked`; or call a function with the grant."""
 
 
@@ -47,7 +47,7 @@ class Grant:
     :ivar requeues: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
-    :ivar revoked: set when somebody has asked for the lock back (:func:`.lock.revoke`).
+    :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
     """
 
     token: int
@@ -136,8 +136,8 @@ class Grant:
         await self.hold.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
-        """A block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when the
-        lock may have been lost.
+        """Open a block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when
+        the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """

@@ -92,7 +92,7 @@ class Lock(Acquirable[Grant]):
     :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
         task of this process before contenders elsewhere get their turn. The token stays the same.
     :param monitor: whether to watch the own znode (with ``layout="both"``, both), so that the holder learns
-        when somebody deletes it or asks for the lock back. Costs one request for each znode.
+        when a client deletes it or asks for the lock back. Costs one request for each znode.
     :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
         :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
@@ -275,7 +275,7 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
 class LockRegistry:
     """One lock for each key, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text but the empty one. The same object stands for a key for as long as anybody uses the
+    A key may be any text but the empty one. The same object stands for a key for as long as a task uses the
     object, so that local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.

@@ -18,7 +18,7 @@ _KINDS = (Lock, Semaphore, SingleNodeLock)
 
 
 def _sort_key(member: Member) -> tuple[str, int]:
-    """The order in which every user of several locks acquires them."""
+    """Return the sort key of a lock: every user of several locks acquires them in this order."""
     return member.path, next(n for n, kind in enumerate(_KINDS) if isinstance(member, kind))
 
 

@@ -22,7 +22,8 @@ from .role import LockLayout
 from .strategy import Strategy
 
 OnSessionLoss = Literal["requeue", "raise"]
-"""What a waiting contender does when its session expires: begin anew in the next session, or raise."""
+"""The reaction of a waiting contender to the expiry of its session: begin anew in the next session, or
+raise."""
 
 
 class HoldingOptions(TypedDict, total=False):
@@ -79,7 +80,7 @@ class LockOptions(RWLockOptions, total=False):
 
 @attrs.frozen
 class Holding(ZnodeOptions):
-    """How a contender waits, holds and gives up: :class:`HoldingOptions` with defaults.
+    """The options of waiting, holding and giving up: :class:`HoldingOptions` with defaults.
 
     :raises ValueError: an option is none of the words that it takes.
     """
@@ -90,5 +91,5 @@ class Holding(ZnodeOptions):
     cleanup_grace: float = 1.0
 
     def hold(self, bound: Bound, path: str) -> Hold:
-        """The hold on a znode."""
+        """Make the hold on a znode."""
         return Hold(bound, path, suspended=self.suspended, margin=self.margin)

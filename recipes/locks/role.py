@@ -1,4 +1,4 @@
-"""What ours contend for, how their znodes are named, and which contenders they wait for.
+"""The role of our contenders: what they contend for, their names, and the contenders that they wait for.
 
 The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
 
@@ -8,7 +8,7 @@ The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of 
 * Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
   that they hold the lock.
 * Ours look for the markers of all libraries, and wait for all of them.
-* With ``layout="both"`` one of ours creates two znodes in one transaction, so that Curator and kazoo both
+* With ``layout="both"`` our contender creates two znodes in one transaction, so that Curator and kazoo both
   wait for it.
 """
 
@@ -25,7 +25,7 @@ from ...protocol.layouts import ContenderKind, ContenderName
 from ..base.words import one_of
 
 LockLayout = Literal["curator", "kazoo", "both"]
-"""Which libraries see our contenders: ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
+"""The libraries that see our contenders: ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
 the Go client and aiozk. ``"both"``: all of them, for which two znodes are created in one transaction."""
 
 OURS = "z"
@@ -39,7 +39,7 @@ DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, Contend
 
 
 class Purpose(enum.Enum):
-    """What one of ours contends for; the value is the kind for Curator and the kind for kazoo."""
+    """The thing that our contender contends for; the value is the kind for Curator and the kind for kazoo."""
 
     LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
     READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)
@@ -53,7 +53,8 @@ class Purpose(enum.Enum):
 
 @attrs.frozen
 class Role:
-    """What ours contend for at a path, how they are named, and which kinds they wait for.
+    """The purpose of ours at a path, the layout of their names, and the kinds that they wait for.
+
 
     :raises ValueError: ``layout`` is not one of :data:`LockLayout`.
     :raises TypeError: ``recognise`` holds something else than kinds.
@@ -66,7 +67,7 @@ class Role:
     )
 
     def prefixes(self, attempt: str) -> list[str]:
-        """The names of our znodes without the number.
+        """Return the names of our znodes without the number.
 
         :param attempt: a UUID in the usual form, for one attempt of one contender.
         """
@@ -80,11 +81,12 @@ class Role:
         return names
 
     def waits_for(self, earlier: ContenderName) -> bool:
-        """Whether ours wait for a contender that stands before them."""
+        """Return whether ours wait for a contender that stands before them."""
         return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
 
     def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:
-        """The name of a contender that does not see ours, because it looks for the other layout only."""
+        """Return the name of a contender that does not see ours, because it looks for the other layout
+        only."""
         other = {"curator": ContenderKind.KAZOO_LOCK, "kazoo": ContenderKind.CURATOR_LOCK}.get(self.layout)
         names = [contender.name for contender in contenders]
         if self.layout == "kazoo" and any(name.startswith(OURS) for name in names):

@@ -145,7 +145,7 @@ class Semaphore(Acquirable[Grant]):
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
         """Acquire several leases, all or none: ``async with semaphore.acquire_many(3) as leases``. Each lease
-        may be released by itself before the block ends. Raises what :meth:`acquire` raises.
+        may be released by itself before the block ends. It raises the errors of :meth:`acquire`.
 
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """

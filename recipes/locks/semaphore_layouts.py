@@ -28,7 +28,7 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 
 
 class LeaseLayout:
-    """How the znodes of a semaphore are named.
+    """The names of the znodes of a semaphore.
 
     :ivar gate: the path of the gate, a lock; its holder may take leases.
     :ivar parent: the path of the parent of the leases.

@@ -1,4 +1,5 @@
-"""A lock that is a single znode: whoever creates the znode has the lock (recipe-rules.md A.1, S3-a and S4-a).
+"""A lock that is a single znode: the client that creates the znode has the lock (recipe-rules.md A.1, S3-a
+and S4-a).
 
 The rules:
 
@@ -73,7 +74,7 @@ class _Turn:
 
     @property
     def unsettled(self) -> bool:
-        """Whether the deletion of the leftover is still to be done."""
+        """True if the deletion of the leftover is still to be done."""
         return self.leftover is not None and not self.leftover.done.is_set()
 
     def pass_on(self) -> None:

@@ -1,10 +1,11 @@
-"""How a contender waits for its turn (recipe-rules.md A.2): the part of the engine that can be exchanged.
+"""Strategies of waiting for the turn (recipe-rules.md A.2): the part of contending that can be exchanged.
 
 The rules:
 
 * A contender looks at the list of children again when what it watches has changed, or when the period is
   over.
-* What to watch decides only how many events and requests a wait costs, never who wins: lists decide that.
+* The strategy decides how many events and requests a wait costs, never the winner: the list of children
+  decides that.
 """
 
 from __future__ import annotations
@@ -42,6 +43,6 @@ N(N-1) events, and as many lists. For comparison; not for use."""
 
 def polling(period: float) -> Strategy:
     """List the children every ``period`` seconds. Costs no event, but one list for each waiting contender and
-    period; after a release the next holder waits half a period on average. For comparison, and for servers
+    period; after a release the next holder waits 0.5 periods on average. For comparison, and for servers
     that do not offer watches."""
     return Strategy("nothing", period)

@@ -123,7 +123,7 @@ class TimeLease:
         return await self._locked(self._obtain)
 
     async def release(self) -> None:
-        """Give the lease back before its end, if we have it. Raises what :meth:`obtain` raises."""
+        """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
         await self._locked(self._release)
 
     async def tenancy(self) -> Tenancy | None:
@@ -219,7 +219,7 @@ class MultiTimeLease:
 
     async def obtain(self) -> TimeLease | None:
         """Obtain or renew the first lease that no other holder has. Returns None if others have all of them.
-        Raises what :meth:`TimeLease.obtain` raises."""
+        It raises the errors of :meth:`TimeLease.obtain`."""
         for lease in self.leases:
             if await lease.obtain():
                 return lease

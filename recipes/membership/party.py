@@ -3,7 +3,7 @@
 The rules:
 
 * A member is an ephemeral znode in the directory of the party. A :class:`.PersistentNode` keeps it: it is
-  created again when somebody deletes it, and in the next session.
+  created again when it is deleted, and in the next session.
 * The name of the znode says which member it is. So a member that was away and comes back under the same name
   has not changed.
 * Each member is read once, when its name is new. In kazoo's shallow layout the name says everything, and
@@ -74,7 +74,7 @@ class Party(Running):
         async with party:
             print(await party.members())
 
-    The block begins after joining. The member joins again when somebody deletes its znode, and in the next
+    The block begins after joining. The member joins again when its znode is deleted, and in the next
     session. To list the members, or to follow them, needs no block. An error that makes the membership
     impossible, such as :class:`NoAuthError`, cancels the block, which raises the error.
 

@@ -4,8 +4,8 @@ The rules:
 
 * One task creates the znode, watches it, writes it, and creates it again. So no request can overtake an
   earlier one (recipe-rules.md trap E-05).
-* The znode is ours if its czxid is the one that our create has returned. A znode that somebody has put in the
-  place of ours is a conflict, also if it has the same data.
+* The znode is ours if its czxid is the one that our create has returned. A znode that another client has put
+  in the place of ours is a conflict, also if it has the same data.
 * An ephemeral znode of an earlier session of ours would soon be deleted by the server. So it is deleted and
   created again, never adopted (recipe-rules.md trap E-45).
 * New data is written to the znode that is there, and to each that is created later.
@@ -41,7 +41,7 @@ from ..base.running import Running, alongside, steady
 from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
-"""What to do if another owner has a znode at the path: wait until it is gone, delete it, or raise
+"""The reaction to a znode of another owner at the path: wait until it is gone, delete it, or raise
 :class:`NodeExistsError`."""
 
 
@@ -163,7 +163,7 @@ class KeptNode(Running):
 
 
 class PersistentNode(KeptNode):
-    """Keeps a znode for as long as the block lasts: it is created again when somebody deletes it, and in the
+    """Keeps a znode for as long as the block lasts: it is created again when it is deleted, and in the
     next session.
 
         async with PersistentNode(zk, "/services/api/10.0.0.1", b"port=80") as node:

@@ -107,7 +107,7 @@ class ItemQueue:
         shows at the next checkpoint.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-        :raises UndecidedItem: nobody can know whether this call has taken the item, which the error holds.
+        :raises UndecidedItem: it cannot be known whether this call has taken the item, which the error holds.
         :raises QueueEmpty: see ``wait``.
         """
         while True:
@@ -128,12 +128,12 @@ class ItemQueue:
             async with queue.claim() as item:
                 await handle(item.data)
 
-        While the block runs nobody else gets the item. The end of the block deletes the item. If the block
-        raises an error or is cancelled, the item is free again, at its old position.
+        While the block runs no other consumer gets the item. The end of the block deletes the item. If the
+        block raises an error or is cancelled, the item is free again, at its old position.
 
         The item is handled at least once, and exactly once if no claim is lost. A claim is lost when the
-        session may have ended, or somebody has deleted the claim or the item: then the block is cancelled,
-        and another consumer may get the item.
+        session may have ended, or another client has deleted the claim or the item: then the block is
+        cancelled, and another consumer may get the item.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
         :raises LockLost: the claim was lost. If the error comes at the end of the block, the item may be gone

@@ -42,7 +42,7 @@ the client was closed, request not sent        closed         closed
 the client was closed, the reply is missing    undecided      undecided
 =============================================  =============  ====================
 
-What the caller sees:
+The result for the caller:
 
 ==========  ======================================  ====================================
 outcome     ``get()``                               the end of a block of ``claim()``
@@ -99,7 +99,7 @@ MakeHold = Callable[[Bound, str], Hold]
 
 
 def _in_doubt(request: Pending[Any] | None) -> bool:
-    """Whether a request may have been carried out, and its reply is missing."""
+    """Return whether a request without a reply may have been carried out."""
     if request is None or not request.sent:
         return False
     return not request.settled or isinstance(request.error, UNANSWERED)
@@ -373,7 +373,7 @@ class Removal:
     async def _was_deleted(self) -> bool:
         """Find out, in the same session, whether a deletion without a reply was carried out.
 
-        :raises LockLost: somebody else has deleted the claim.
+        :raises LockLost: another client has deleted the claim.
         :raises UndecidedItem: the item is gone, and there was no claim to tell who has taken it.
         """
         if self.claim is not None and await self.claim.is_mine():

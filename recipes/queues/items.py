@@ -59,7 +59,7 @@ class Item:
 
 
 class UndecidedItem(AmbiguousResult):
-    """An item may have been taken by this call or by another consumer; nobody can know. If you handle the
+    """An item was taken by this call or by another consumer; it cannot be known which. If you handle the
     item, it is handled at least once; if you drop it, at most once.
 
     :ivar item: the item.
@@ -82,13 +82,13 @@ class Position(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the server has no numbers left after this one (recipe-rules.md 0.4)."""
+        """True if the server has no numbers left after this one (recipe-rules.md 0.4)."""
         return self.number < 0 or self.number >= _LAST_NUMBER
 
 
 @attrs.frozen
 class ItemLayout:
-    """How the items of one kind of queue are stored. A name is prefix, middle and number.
+    """The storage of the items of one kind of queue. A name is prefix, middle and number.
 
     :ivar prefix: the beginning of every name.
     :ivar middle: a regular expression for the middle of the name. It may have a group ``rank``, an integer to
@@ -114,7 +114,7 @@ class ItemLayout:
         return re.compile(re.escape(self.prefix) + self.middle + _NUMBER)
 
     def position(self, name: str) -> Position | None:
-        """The position that a name says; None if it is not the name of an item."""
+        """Return the position that a name says; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None
@@ -122,16 +122,16 @@ class ItemLayout:
         return Position(rank, int(match["number"]))
 
     def label(self, name: str) -> str | None:
-        """The label in a name; None if it is not the name of an item."""
+        """Return the label in a name; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         return match["label"] if match is not None else None
 
     def encode(self, payload: bytes) -> bytes:
-        """The data of an item's znode."""
+        """Return the data of an item's znode."""
         return encode_frame([payload]) if self.framed else payload
 
     def decode(self, data: bytes | None) -> tuple[bytes, ...]:
-        """The payloads of an item, from the data of its znode.
+        """Return the payloads of an item, from the data of its znode.
 
         :raises ValueError: the data is not a frame.
         """
@@ -141,7 +141,7 @@ class ItemLayout:
 
 @attrs.frozen
 class QueueLocation:
-    """Where the znodes of a queue are, and how they are created.
+    """The paths of the znodes of a queue, and the options of their creation.
 
     :ivar items: the directory of the items.
     :ivar claims: the directory of the claims; None in a queue without claims.
@@ -154,11 +154,11 @@ class QueueLocation:
     options: ZnodeOptions
 
     def item(self, name: str) -> str:
-        """The path of an item."""
+        """Return the path of an item."""
         return paths.join(self.items, name)
 
     def claim(self, name: str) -> str:
-        """The path of the claim on an item."""
+        """Return the path of the claim on an item."""
         assert self.claims is not None
         return paths.join(self.claims, name)
 
@@ -178,7 +178,7 @@ DEFAULT_PRIORITY = 100
 
 
 def kazoo_priority(priority: int) -> str:
-    """The middle of a name of :data:`KAZOO`.
+    """Return the middle of a name of :data:`KAZOO`.
 
     :raises ValueError: the priority is out of range.
     """
@@ -188,8 +188,8 @@ def kazoo_priority(priority: int) -> str:
 
 
 def curator_priority(priority: int) -> str:
-    """The middle of a name of :data:`CURATOR_PRIORITY`: a digit for the sign, so that negative priorities
-    come first, and 8 hex digits.
+    """Return the middle of a name of :data:`CURATOR_PRIORITY`: a digit for the sign, so that negative
+    priorities come first, and 8 hex digits.
 
     :raises ValueError: the priority is out of range.
     """

@@ -9,7 +9,7 @@ The rules:
   themselves are looked for. If they are not there, :class:`AmbiguousResult` is raised.
 * In other layouts a lost reply raises :class:`AmbiguousResult`, or with ``retry`` the items are put again.
 * A bounded queue: the transaction also writes the directory, at the version that was read with the number
-  of items. So if somebody else puts in between, it fails and is tried again. One task of an object waits
+  of items. So if another client puts in between, it fails and is tried again. One task of an object waits
   for room.
 * The server's numbers end at 2,147,483,647. Items that get such a number are removed, and
   :class:`SequenceExhausted` is raised.

@@ -120,7 +120,7 @@ class Supply:
 
     @property
     def _current(self) -> bool:
-        """Whether the list is watched, and nothing has changed since."""
+        """True if the list is watched, and nothing has changed since."""
         watches = self._watches
         return bool(watches) and not self._stale.is_set() and all(watch.event is None for watch in watches)
 
@@ -209,5 +209,5 @@ class Supply:
         if recognised > _MANY_ITEMS and not self._warned_of_many:
             self._warned_of_many = True
             logger.warning(
-                "%s holds %d items, and listing them is expensive; use several queues.", items, recognised
+                "%s holds %d items, and listing them is expensive. Use several queues.", items, recognised
             )

@@ -20,7 +20,7 @@ OPTIONS: Final = frozenset(
         "keyStore.passwordPath",
         "keyStore.type",
         "trustStore.location",
-        "trustStore.password",  # nothing in a PEM file of certificates is encrypted: needed by nobody
+        "trustStore.password",  # never needed: nothing in a PEM file of certificates is encrypted
         "trustStore.passwordPath",
         "trustStore.type",
         "clientAuth",
@@ -31,7 +31,7 @@ OPTIONS: Final = frozenset(
 )
 """The keys that :func:`server_context` reads."""
 
-# By name: whoever only asks for OPTIONS should not have to load ssl (see later.py).
+# By name: a module that only asks for OPTIONS need not load ssl (see later.py).
 _CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
 _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
@@ -48,7 +48,7 @@ class TlsError(ValueError):
 
 
 def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
-    """The context of the secure port.
+    """Make the context of the secure port.
 
     :param options: values by key, of :data:`OPTIONS`; an empty one counts as absent.
     :raises TlsError: a file that cannot be read or is not PEM, a wrong password, an unknown value.
@@ -140,7 +140,8 @@ _CONVERT_JKS = (
 
 
 def _check_pem(options: Mapping[str, str], store: str) -> None:
-    """Refuse a store that is not PEM, whatever its type or its name say, with a way to make it so."""
+    """Refuse a store that is not PEM, whatever its type or its name say, with the command that converts
+    it."""
     key = f"{store}.location"
     location = options[key]
     content = _read(key, location)
@@ -213,7 +214,8 @@ def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
 
 
 def _is_suite(name: str) -> bool:
-    """Whether OpenSSL has this very suite; its list language has words for groups of them, and commands."""
+    """Return whether OpenSSL has this very suite; its list language has words for groups of them, and
+    commands."""
     scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         scratch.set_ciphers(name)
@@ -239,8 +241,8 @@ _RDN = {
 
 
 def subject_text(certificate: dict[str, Any]) -> str:
-    """The subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text: the
-    identity of scheme x509."""
+    """Write the subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text:
+    the identity of scheme x509."""
     parts = []
     for rdn in reversed(certificate.get("subject", ())):
         pairs = []
@@ -251,7 +253,7 @@ def subject_text(certificate: dict[str, Any]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value the way Java's X500Principal.getName() escapes it."""
+    """Escape a value as Java's X500Principal.getName() does."""
     inner = value.strip(" ")
     if not inner:
         return "\\ " * len(value)

@@ -78,7 +78,11 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
-    """The entries of a file by key. ``name`` is what errors call the file; raises :class:`ConfigError`."""
+    """Parse the text of a file into its entries, by key.
+
+    :param name: the name of the file in errors.
+    :raises ConfigError: an escape is malformed.
+    """
     entries = {}
     for number, line in _logical_lines(text):
         match = _ENTRY.fullmatch(line)
@@ -106,7 +110,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether the last backslash stands for itself: an even number of them escape each other."""
+    """Return whether the next line continues this one: it ends with an odd number of backslashes."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
@@ -160,7 +164,7 @@ class Given:
 
 
 def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """The settings that some given values make.
+    """Make the settings from some given values.
 
     :param given: by field of :class:`Settings`.
     :param names: what errors call a field that is not given; without it, its key in zoo.cfg.
@@ -186,10 +190,11 @@ def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyTyp
 
 @attrs.frozen
 class Configuration:
-    """What a file says.
+    """The contents of a file.
 
     :ivar given: values by field of :class:`Settings`, for :func:`build`.
-    :ivar warnings: lines for the log: one about all keys without effect, and others of the like.
+    :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
+        probably a mistake.
     """
 
     given: Mapping[str, Given]
@@ -197,16 +202,19 @@ class Configuration:
 
 
 def read(path: str, *, port_given: bool = False, beside: Iterable[Entry] = ()) -> Configuration:
-    """What a file says; see :func:`interpret`. Raises :class:`ConfigError`, for an unreadable file too."""
+    """Read a file; see :func:`interpret`.
+
+    :raises ConfigError: the file cannot be read, or its text cannot be honoured.
+    """
     return interpret(_text_of(path), path, port_given=port_given, beside=beside)
 
 
 def interpret(
     text: str, name: str = "zoo.cfg", *, port_given: bool = False, beside: Iterable[Entry] = ()
 ) -> Configuration:
-    """What the text of a file says.
+    """Interpret the text of a file.
 
-    :param name: what errors and the warning call the file.
+    :param name: the name of the file in errors and warnings.
     :param port_given: the port comes from elsewhere, and the file need not have one.
     :param beside: keys from elsewhere, which win over the file; of equal ones the last.
     :raises ConfigError: the text cannot be honoured.
@@ -378,7 +386,8 @@ class _Reader:
     # --- keys that mean something together ---
 
     def _read_servers(self) -> None:
-        """One server.N is a standalone server, more are an ensemble (operator-surface.md section 4.4)."""
+        """Refuse an ensemble: one server.N is a standalone server, more are an ensemble (operator-surface.md
+        section 4.4)."""
         servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
         if dynamic := self.entries.get("dynamicConfigFile"):
             try:
@@ -491,7 +500,7 @@ class _Reader:
 
 
 def _is_digest(text: str) -> bool:
-    """Whether a value has the form of user:digest, for any digest."""
+    """Return whether a value has the form of user:digest, for any digest."""
     user, _, digest = text.partition(":")
     try:
         return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)

@@ -35,9 +35,9 @@ MAX_IDENTITIES_SIZE = 2**16
 and each ``auth`` entry of an ACL stores all."""
 
 _ADMIN = Perms.ADMIN.value
-_SHORT = 8
-"""ACLs of up to so many entries are searched entry by entry: up to there an index is no faster."""
-_KNOWN = 2**20
+_UNINDEXED = 8
+"""Entries up to which an ACL is searched entry by entry: an index is no faster."""
+_MAX_REMEMBERED = 2**20
 """The bytes of ACLs that are remembered, so that znodes with equal ACLs share one object."""
 _ENTRY_SIZE = 200
 _ENTRY_ON_THE_WIRE = 20
@@ -75,7 +75,8 @@ def _perms_text(perms: int) -> str:
 
 
 class AccessControl:
-    """The rules of one server: who an auth packet makes you, what an ACL may hold, who may do what."""
+    """The access rules of one server: the identities that an auth packet earns, the entries that an ACL may
+    hold, and the permissions that an ACL gives to identities."""
 
     def __init__(self, settings: Settings) -> None:
         self._skip = settings.skip_acl
@@ -87,7 +88,7 @@ class AccessControl:
         self._known_size = 0
         self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
 
-    # --- becoming somebody -------------------------------------------------------------------------------
+    # --- identities -------------------------------------------------------------------------------
 
     def authenticate(self, scheme: str | None, auth: bytes | None, peer: str) -> list[Id]:
         """Return the identities that an auth packet earns.
@@ -107,7 +108,7 @@ class AccessControl:
         raise AuthFailedError(message=f"the auth scheme {scheme!r:.50} is unknown or refused what was sent")
 
     def certificate_identities(self, subject: str) -> list[Id]:
-        """The identities of a TLS client, given its certificate's subject as RFC 2253 text."""
+        """Return the identities of a TLS client, given its certificate's subject as RFC 2253 text."""
         identities = [Id("x509", subject)]
         if self._x509_super is not None and subject == self._x509_super:
             identities.append(Id("super", subject))
@@ -144,7 +145,7 @@ class AccessControl:
         return False
 
     def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
-        """The answer of :meth:`allows` for an ACL with an index."""
+        """Answer as :meth:`allows`, for an ACL with an index."""
         return bool(acl.granted("world", "anyone") & perm) or any(
             acl.granted(identity.scheme, identity.id or "") & perm
             for identity in identities
@@ -154,10 +155,13 @@ class AccessControl:
     # --- setting an ACL ----------------------------------------------------------------------------------
 
     def validate(self, acl: Sequence[ACL] | None, identities: Sequence[Id], path: str) -> tuple[ACL, ...]:
-        """The ACL to store: duplicates dropped, ``auth`` entries replaced by who is asking. What comes out is
-        one object for all znodes with equal ACLs, as long as it is remembered.
+        """Return the ACL to store: duplicates dropped, ``auth`` entries replaced by the identities of the
+        client.
 
-        Raises :class:`InvalidACLError`; :class:`MarshallingError` for a null id, as the real server does.
+        The result is one object for all znodes with equal ACLs, as long as it is remembered.
+
+        :raises InvalidACLError: the ACL is empty, or has an entry that is not valid.
+        :raises MarshallingError: a null id, as for the real server.
         """
         if not acl:
             raise InvalidACLError(path, "an ACL must not be empty")
@@ -171,12 +175,12 @@ class AccessControl:
         stored = self._known.get((asked, mine))
         if stored is None:
             fixed = self._resolve(asked, mine, path)
-            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _SHORT else fixed
+            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _UNINDEXED else fixed
             size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
-            if self._known_size + size > _KNOWN:
+            if self._known_size + size > _MAX_REMEMBERED:
                 self._known.clear()
                 self._known_size = 0
-            if size <= _KNOWN:
+            if size <= _MAX_REMEMBERED:
                 self._known[asked, mine] = stored
                 self._known_size += size
         return stored
@@ -211,7 +215,7 @@ class AccessControl:
         return tuple(fixed)
 
     def masked(self, acl: Sequence[ACL], identities: Sequence[Id]) -> Sequence[ACL]:
-        """The ACL as a client without ADMIN may see it: digests are hidden (section 8.6)."""
+        """Return the ACL as a client may see it: without ADMIN, digests are hidden (section 8.6)."""
         if self.allows(acl, _ADMIN, identities):
             return acl
         return [
@@ -223,8 +227,10 @@ class AccessControl:
 
 
 def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
-    """Add to the identities of a connection those that are new; raises :class:`AuthFailedError` if they
-    become too many."""
+    """Add to the identities of a connection the new ones.
+
+    :raises AuthFailedError: they become too many.
+    """
     for identity in earned:
         if identity in known:
             continue
@@ -238,7 +244,7 @@ def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
 
 
 def user_of(identity: Id) -> str:
-    """The part of an identity that whoAmI shows: never the digest."""
+    """Return the part of an identity that whoAmI shows: never the digest."""
     if identity.scheme == "super":
         return ""
     return (identity.id or "").partition(":")[0] if identity.scheme == "digest" else identity.id or ""
@@ -261,8 +267,8 @@ def _ip_valid(wanted: str) -> bool:
 
 
 def _ip_network(wanted: str) -> tuple[int, int, int] | None:
-    """The width in bits, how many low bits do not matter, and the number without them; None if it is no ip
-    id. An address alone is a network of one."""
+    """Return the width in bits, the count of low bits that do not matter, and the number without them; None
+    if ``wanted`` is no ip id. An address alone is a network of one."""
     return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None
 
 
@@ -297,7 +303,7 @@ _SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid}
 
 
 def _matches(scheme: str, who: str, wanted: str) -> bool:
-    """Whether an identity is one that an ACL's id speaks of."""
+    """Return whether the id of an ACL entry names an identity."""
     if who == wanted:
         return True
     if scheme != "ip":
@@ -315,7 +321,7 @@ class LongACL(tuple[ACL, ...]):
     """
 
     def granted(self, scheme: str | None, who: str) -> int:
-        """The permissions of one identity, or of everyone: ``world``, ``anyone``."""
+        """Return the permissions of one identity, or of everyone: ``world``, ``anyone``."""
         exact, networks = self._index
         perms = exact.get((scheme, who), 0)
         if scheme == "ip" and (peer := _ip_network(who)) is not None:
@@ -329,7 +335,7 @@ class LongACL(tuple[ACL, ...]):
         """Permissions by scheme and id; those of networks by the width of their addresses and how many low
         bits do not matter, of which there are 33 + 129 at most, and then by number.
 
-        A number is looked up by its bytes: nobody can choose many with the same hash.
+        A number is looked up by its bytes, so that a client cannot choose many with the same hash.
         """
         exact: dict[tuple[str | None, str], int] = {}
         networks: dict[tuple[int, int], dict[bytes, int]] = {}

@@ -4,15 +4,16 @@ It owns the zxid, and ties together the tree, the sessions, the watches and the 
 semantics.md is the model; :mod:`.operations` is the table of contents. The rules:
 
 * One request is processed to its end before the next one starts: that is where ZooKeeper's total order
-  comes from. So nothing here awaits. (What reads very many things is done in steps, see
-  :mod:`.operations.long`; no write is.)
+  comes from. So nothing here awaits. (A request that reads very many things is done in steps, see
+  :mod:`.operations.long`; a write never is.)
 * A write takes one zxid, also if it is refused. A request that cannot be decoded takes none.
-* A write is a step: validated against the tree, resolved to an effect, applied, then told to the watchers and
-  entered in the history. Nothing that is applied fails, and nothing is told before it is applied.
+* A write has a resolver (:mod:`.operations.writes`), which validates it against the tree and resolves it to
+  an effect. The engine applies the effect, tells the watchers and enters it in the history. An effect cannot
+  fail, and is not told before it is applied.
 * Watchers are told before the reply is returned: an event comes before any reply that could reveal the
   change. The ACL of the znode decides who may be told.
-* A bug or a lack of memory ends what it happened to, and nothing else: a read is answered with an error, a
-  write raises, because nobody knows how much of it was done.
+* A bug or a lack of memory ends the request in which it happened, and nothing else: a read is answered with
+  an error; a write raises, because it is unknown how much of it was done.
 * No socket, no clock: callers pass the time in, in whole ms of a monotonic clock. Times in ms everywhere
   here; wall-clock times are ms since the epoch.
 """
@@ -44,7 +45,7 @@ from .znode import Znode
 
 _READ = Perms.READ.value
 _EXPIRED = 1000
-"""How many sessions that are due are looked up at once, so that other clients are served between."""
+"""Expired sessions that are looked up together, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
 
@@ -54,11 +55,11 @@ applied to: the parent of a create or delete."""
 
 
 class Client(Hashable, Protocol):
-    """What the engine needs of a connection.
+    """The part of a connection that the engine uses.
 
     :ivar session_id: 0 before the handshake.
-    :ivar identities: what the client has proved to be, for ACLs.
-    :ivar close_expected: the connection is over: events for it reach nobody.
+    :ivar identities: the identities that the client has proved, for ACLs.
+    :ivar close_expected: the connection is over, and takes no more events.
     """
 
     session_id: int
@@ -68,7 +69,7 @@ class Client(Hashable, Protocol):
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
         """Queue watch events, before any reply that is still to come.
 
-        :param frames: the same as they go over the wire.
+        :param frames: the same events, encoded with their frame lengths.
         """
 
     def abort(self, reason: str) -> None:
@@ -81,7 +82,7 @@ class Client(Hashable, Protocol):
         """End the connection because of the exception that is being handled; raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are to be served before the next step of an operation of this client.
+        """Return whether other clients are to be served before the next step of an operation of this client.
 
         If this is never true, every request is processed to its end.
 
@@ -93,7 +94,8 @@ class Engine:
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
-    :ivar epoch_offset: what turns a monotonic time into wall-clock time. Whoever has a clock may correct it.
+    :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
+        correct it.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
     :ivar on_txn: called with every transaction once it is applied, if set.
@@ -110,8 +112,8 @@ class Engine:
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        # A client that has seen a later zxid than ours is dropped without a word, and would try for ever
-        # (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
+        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
+        # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
         # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.tree = DataTree()
@@ -131,18 +133,19 @@ class Engine:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """When :meth:`advance` has something to do; :data:`.sessions.NEVER` if nothing is to come."""
+        """Return the time at which :meth:`advance` is to be called; :data:`.sessions.NEVER` if nothing is
+        due."""
         return self._now if self.watches.unswept else self._next_due()
 
     def _next_due(self) -> int:
         return min(self.sessions.next_deadline(), self.reaper.next_deadline())
 
     def advance(self, now: int, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Do what has fallen due until ``now``: expire sessions, delete containers and TTL znodes, sweep
-        out the watches of connections that are over.
+        """Do all that is due at ``now``: expire sessions, delete containers and TTL znodes, remove the
+        watches of connections that are over.
 
-        :param is_over: whether to leave the rest to the next call. A session with a sign of life before that
-            call does not expire.
+        :param is_over: returns whether to leave the rest to the next call. A session with a sign of life
+            before that call does not expire.
         """
         while (deadline := self._next_due()) <= now:
             self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
@@ -152,14 +155,10 @@ class Engine:
                     continue
                 try:
                     self.expire(session, self._now)
-                    logger.info(
-                        "session 0x%x has expired: nothing heard for %d ms", session.id, session.timeout
-                    )
+                    text = "session 0x%x has expired: no request or ping for %d ms"
+                    logger.info(text, session.id, session.timeout)
                 except Exception:
-                    report(
-                        "session 0x%x has expired, but not all of its ephemerals and watches are gone",
-                        session.id,
-                    )
+                    report("session 0x%x has expired, but some of its ephemerals may remain", session.id)
                 if is_over():
                     return
             try:
@@ -168,7 +167,7 @@ class Engine:
                     if is_over():
                         return
             except Exception:
-                report("a container or TTL znode was not deleted")
+                report("a container or TTL znode could not be deleted; the next check tries again")
             if is_over():
                 return
         while self.watches.unswept:
@@ -185,7 +184,7 @@ class Engine:
             self.reaper.idle_until(now)
 
     def wall_clock(self, now: int) -> int:
-        """A monotonic time as wall-clock time."""
+        """Return a monotonic time as wall-clock time, in ms since the epoch."""
         return now + self.epoch_offset
 
     # --- sessions ----------------------------------------------------------------------------------------
@@ -203,11 +202,15 @@ class Engine:
             session = self.sessions.create(timeout, now)
             if self.on_txn is not None:
                 self.record(CreateSession(timeout), session.id)
-            logger.debug("session 0x%x is established, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x is open, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
             if found is None:
-                logger.info("session 0x%x is refused: it has expired or was closed", request.sessionId)
+                logger.info(
+                    "session 0x%x is refused: it has expired or was closed; "
+                    "the client must open a new session",
+                    request.sessionId,
+                )
                 return None
             if not found.check_password(request.passwd):
                 logger.warning("session 0x%x is refused: the password is wrong", request.sessionId)
@@ -219,7 +222,7 @@ class Engine:
                 self.disconnected(before)
             session.timeout = timeout
             self.sessions.touch(session, now)
-            logger.debug("session 0x%x is taken up again, timeout %d ms", session.id, timeout)
+            logger.debug("session 0x%x has a new connection, timeout %d ms", session.id, timeout)
         self._served[session.id] = client
         client.session_id = session.id
         return session
@@ -249,8 +252,8 @@ class Engine:
             for path in paths:
                 try:
                     self._delete(path)
-                except Exception:  # the others may hold locks that somebody waits for
-                    report("session 0x%x is over; %s stays, or not all were told", session.id, path)
+                except Exception:  # other ephemerals may hold locks that clients wait for
+                    report("session 0x%x is over; %s remains, or not all were told", session.id, path)
             if self.on_txn is not None:
                 self.record(CloseSession(paths, expired), session.id)
         finally:
@@ -282,7 +285,7 @@ class Engine:
             if now != self._now:
                 self._set_time(now)
         try:
-            if with_stat is None:  # no step: the function has done everything
+            if with_stat is None:  # no resolver: the function has done everything
                 return self.zxid, 0, method(self, client, request)
             kind, fields, at = method(self, client, request)
             node = self.tree.change(kind, fields, at, self.zxid, self.time)
@@ -304,12 +307,12 @@ class Engine:
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
         except Exception:
-            if consumes:  # nobody knows how much of the write was done: the client gets no answer
+            if consumes:  # it is unknown how much of the write was done: the client gets no answer
                 raise
             return self._failed(op)
 
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
-        """Go on with an operation that is done in steps. The zxid of the reply is that of the last step.
+        """Continue an operation that is done in steps. The zxid of the reply is that of the last step.
 
         :returns: as :meth:`handle`.
         :raises Unfinished: if the client's turn is over again.
@@ -331,20 +334,20 @@ class Engine:
         raise Unfinished(steps)
 
     def _failed(self, op: int) -> tuple[int, int, bytes]:
-        report("a request of op %d failed", op)
+        report("a request of op %d failed, and was answered with error -5", op)
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
         """Add the identities that an auth packet earns.
 
-        :raises AuthFailedError: if it is refused.
+        :raises AuthFailedError: the packet is refused.
         """
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     # --- transactions ------------------------------------------------------------------------------------
 
     def _delete(self, path: str) -> Delete:
-        """Delete a znode although no client has asked for it, and tell the watchers."""
+        """Delete a znode without a request of a client, and tell the watchers."""
         effect = Delete(path, name(path))
         parent = self.tree.nodes[effect.parent]
         node = self.tree.change(Delete, effect, parent, self.zxid, self.time)
@@ -366,9 +369,9 @@ class Engine:
             self.record(self._delete(path), 0)
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
-        """Make the tree a copy of another one; watches do not fire.
+        """Make the tree a copy of another one. Watches do not fire.
 
-        :param zxid: the zxid that this takes.
+        :param zxid: the zxid of this transaction.
         """
         self.zxid = zxid
         self.tree.replay(Txn(zxid, self.time, 0, effect))
@@ -378,7 +381,7 @@ class Engine:
         """Tell the watchers of some changes. A client is told only if it may read the znode that the event
         names (semantics.md section 10.4).
 
-        :param changes: in their order.
+        :param changes: in the order in which they were applied.
         """
         if not self.watches.watchers:
             return
@@ -405,7 +408,7 @@ class Engine:
     def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # the others must be told; this client re-arms its watches when it is back
+        except Exception:  # other clients must be told; this one re-arms its watches when it reconnects
             client.fail()
             return False
 

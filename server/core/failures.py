@@ -1,4 +1,5 @@
-"""Unexpected exceptions: each ends what it happened to, with one traceback in the log, and nothing else."""
+"""Unexpected exceptions: each ends the connection, timer or task in which it happened, and nothing else. The
+log has one traceback of it."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ from .memory import reserve
 
 
 def report(message: str, *values: object) -> None:
-    """Log the exception that is being handled: with its traceback, or in one line for want of memory.
+    """Log the exception that is being handled: with its traceback, or in one line if memory ran out.
 
-    For the handlers that keep the rest of the server alive: nothing is raised, not even for want of memory or
-    of file descriptors.
+    For the handlers that keep the rest of the server alive: it raises nothing, not even if memory or file
+    descriptors run out.
 
-    :param message: what has ended because of it, with a place for each of ``values``.
+    :param message: the consequence of the exception, with a place for each of ``values``.
     """
     with suppress(Exception):
         if isinstance(sys.exception(), MemoryError) and reserve.is_held:
             reserve.ran_out()
-            logger.warning(f"{message}; there was no memory for it", *values, stacklevel=2)
+            logger.warning(f"{message}; memory ran out", *values, stacklevel=2)
         else:
-            logger.exception(f"{message}; this is a bug of the server", *values, stacklevel=2)
+            message += "; this is a bug of the server: please report it"
+            logger.exception(message, *values, stacklevel=2)

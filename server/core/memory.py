@@ -1,14 +1,14 @@
-"""Lack of memory: what the server does when the system gives it no more (``ulimit -v`` and the like).
+"""Lack of memory: the reserve, and the work that goes on when the system gives no more (``ulimit -v``).
 
 A process without memory can do nothing properly, and a :class:`MemoryError` inside trio ends it. So:
 
 * The process holds a reserve of address space, which takes no memory until it is needed.
-* After 10,000 further objects, at each tick and after each :class:`MemoryError` it looks whether as much
-  again is to be had. If not, memory is short: one line of the log says so, and the reserve is given up for
-  the use of what goes on: reads, deletes, the end of sessions and connections.
+* After 10,000 further objects, at each tick and after each :class:`MemoryError` it looks whether the system
+  would give as much again. If not, memory is short: one line of the log says so, and the reserve is given up
+  for the use of what goes on: reads, deletes, the end of sessions and connections.
 * While memory is short, a request that would make the server grow ends its own connection
-  (:mod:`.operations.growth`), and a new connection is refused unless half of the reserve is left. Clients
-  that do not read are disconnected, those who hold most first.
+  (:mod:`.operations.growth`), and a new connection is refused unless 50 % of the reserve is free. Clients
+  that do not read are disconnected, those that hold most output first.
 * Once there is room again for the reserve and as much beside it, all goes on as before.
 
 A request costs no more by all this unless memory is short.
@@ -26,10 +26,10 @@ from typing import Final
 from ..logger import logger
 
 _RESERVE: Final = 4 * 2**20
-"""Bytes: some large replies and some hundred new connections at 5 kB each."""
+"""Bytes: room for a few large replies, and for hundreds of new connections at 5 kB each."""
 _ENOUGH: Final = _RESERVE * 5 // 2
-"""Bytes to be had before memory is no longer short: the reserve, as much beside it, and some more, lest it be
-short again at once."""
+"""Free bytes that end the shortage: the reserve, as much beside it, and some more, lest memory be short again
+at once."""
 _PIECE: Final = 64 * 1024
 """Bytes: small enough to come from malloc's heap, whose freed parts the system does not get back."""
 
@@ -82,12 +82,12 @@ class Reserve:
         self._tell()
 
     def is_still_short(self) -> bool:
-        """Whether memory is short, looked at again if the system has some to give. What was freed otherwise
-        is found at the next tick, because to look for it takes ms."""
+        """Return whether memory is short; look again if the system has some to give. Memory that was freed in
+        small pieces is found at the next tick, because to look for it takes ms."""
         return self.look() if _map(_ENOUGH) is not None else self.short
 
     def has_room(self) -> bool:
-        """Whether there is room for a new connection."""
+        """Return whether there is room for a new connection."""
         if not self.short:
             return True
         self._tell()
@@ -124,13 +124,13 @@ class Reserve:
             self._block = _map(_RESERVE)
 
     def _room(self, size: int) -> bool:
-        """Whether ``size`` bytes are to be had, from the system or out of what was freed."""
+        """Return whether the system, or memory that was freed, has ``size`` bytes."""
         return _map(size) is not None or _take(size) or self._was_freed(size)
 
     def _was_freed(self, size: int) -> bool:
-        """Whether so much was freed since there was no room. What lay between other objects does not go back
-        to the system, but the next ones fit there; so objects are counted, each with the average size of all
-        that have come since the start."""
+        """Return whether ``size`` bytes were freed since there was no room. Memory between other objects does
+        not go back to the system, but new objects fit there; so objects are counted, each with the average
+        size of all since the start."""
         objects = sys.getallocatedblocks()
         if self._full_at is None or objects > self._full_at:
             self._full_at = objects
@@ -155,7 +155,7 @@ def _map(size: int) -> mmap.mmap | None:
 
 
 def _take(size: int) -> bool:
-    """Whether malloc has ``size`` bytes in pieces, because large objects were freed."""
+    """Return whether malloc has ``size`` bytes in pieces, because large objects were freed."""
     try:
         pieces = [bytes(_PIECE) for _ in range(size // _PIECE)]
     except MemoryError:

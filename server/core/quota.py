@@ -5,11 +5,10 @@ The rules:
 * A quota on P is two znodes: ``/zookeeper/quota<P>/zookeeper_limits``, written by clients, and beside it
   ``zookeeper_stats``, whose text the server keeps up to date.
 * Only the deepest quota on the way to a path is charged, never the outer ones.
-* A step checks a write against the usage before it. A hard limit refuses the write if the settings enforce
-  quotas; a soft limit is only logged, once for each quota.
+* A resolver checks a write against the usage before it. A hard limit refuses the write if the settings
+  enforce quotas; a soft limit is only logged, once for each quota.
 * A multi is checked against the usage before the multi, and booked as a whole when it is committed.
-* What is booked depends on the tree and the effects alone: so the texts of a tree that replays them are the
-  same.
+* The booked usage depends on the tree and the effects alone: so a tree that replays them has the same texts.
 
 The costs:
 
@@ -17,8 +16,8 @@ The costs:
 * A change walks the quotas on the way to its path, name by name, and ends where no quota lies deeper: the
   number of quotas does not matter.
 * The subtree of P is counted once, when the stats of P are created: 0.1 us for each znode. From then on
-  each change below P is added to that count as long as P has limits or stats. All that one multi makes to
-  be counted is counted in one pass.
+  each change below P is added to that count as long as P has limits or stats. All subtrees that one multi
+  makes it count are counted in one pass.
 """
 
 from __future__ import annotations
@@ -57,10 +56,9 @@ def _parse(data: bytes | None) -> _Numbers | None:
 
 @attrs.define
 class _Count:
-    """How many znodes, with how many bytes of data.
+    """A number of znodes, and the bytes of their data.
 
-    :ivar whole: whether that is all there are; else only what they have become more since a start that is
-        not known yet.
+    :ivar whole: whether these are totals; else they are differences from a start that is not known yet.
     """
 
     znodes: int = 0
@@ -193,11 +191,12 @@ class Quotas:
             self._warn_once(quota, f"the quota of {{}} is exceeded: {wanted} {what}, {limit} allowed")
 
     def limits(self, prefix: str) -> _Numbers | None:
-        """The numbers in the limits znode of one of ``prefixes``, by key; -1 or missing is unlimited."""
+        """Return the numbers in the limits znode of one of ``prefixes``, by key; -1 or missing is
+        unlimited."""
         return self.prefixes[prefix].limits
 
     def usage(self, prefix: str) -> _Numbers | None:
-        """What one of ``prefixes`` is charged with, by key; None where the stats znode is missing."""
+        """Return the usage of one of ``prefixes``, by key; None where the stats znode is missing."""
         quota = self.prefixes[prefix]
         usage = quota.usage or quota.total
         return {"count": usage.znodes, "bytes": usage.size} if quota.stats is not None else None

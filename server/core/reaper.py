@@ -23,7 +23,7 @@ from .tree import DataTree
 from .znode import Znode
 
 _AT_ONCE = 1000
-"""How many znodes are looked at in one go."""
+"""Znodes that are looked at in one go, which takes 2 ms."""
 _REST = 10
 """ms between one go and the next."""
 _MINUTE = 60_000
@@ -49,15 +49,15 @@ class Reaper:
         self._deleted = 0  # how many of them were handed out
 
     def next_deadline(self) -> int:
-        """When :meth:`due` has something to do; :data:`.sessions.NEVER` while there is no container and no
-        TTL znode."""
+        """Return the time at which :meth:`due` is to be called; :data:`.sessions.NEVER` while there is no
+        container and no TTL znode."""
         if not self._queue and not self._unseen:
             return self.next_check if self._has_candidates() else NEVER
         return min(self._next_deletion if self._queue else NEVER, self._next_look if self._unseen else NEVER)
 
     @property
     def _next_deletion(self) -> int:
-        """When the limit per minute allows the next one, rounded up."""
+        """The time at which the limit per minute allows the next one, rounded up."""
         return self._since - (-self._deleted * _MINUTE // self._per_minute)
 
     def _start_deletions(self, now: int) -> None:
@@ -75,7 +75,7 @@ class Reaper:
         self.next_check += self._interval * (1 + (now - self.next_check) // self._interval)
 
     def due(self, now: int, wall_time: int) -> Iterator[str]:
-        """The paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
+        """Yield the paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
         if not self._queue and not self._unseen and self.next_check <= now:
             self._skip_to(now)  # first: after a failure it is not tried again before its time
             self._next_look = now

@@ -104,13 +104,13 @@ class SessionTracker:
             bucket.pop(session.id, None)
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
-        """The sessions whose deadline has come, the earliest first, or the first ``most`` of them. They stay
-        until removed."""
+        """Return the sessions whose deadline has come, the earliest first, or the first ``most`` of them.
+        They stay until removed."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
     def next_deadline(self) -> int:
-        """When the next session expires; :data:`NEVER` if there is none."""
+        """Return the time at which the next session expires; :data:`NEVER` if there is none."""
         buckets = self._buckets
         while buckets:
             deadline: int
@@ -133,7 +133,7 @@ class RandomPool:
         self._left = b""
 
     def take(self, size: int) -> bytes:
-        """Return ``size`` bytes that nobody else gets."""
+        """Return ``size`` bytes that no other caller gets."""
         if len(self._left) < size:
             self._left = os.urandom(max(1024, size))
         taken, self._left = self._left[:size], self._left[size:]

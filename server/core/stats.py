@@ -1,11 +1,18 @@
-"""What the operator's commands count (operator-surface.md section 3)."""
+"""The server's figures, which the operator's commands show (operator-surface.md section 3). The rules:
+
+* Figures are whole numbers: counts, bytes, ms. ``srst`` resets all of them together.
+* A request is counted once, by its latency: the number of requests is the size of the two histograms. Nearly
+  all latencies are 0 ms, so a histogram counts these in one number (``zeros``), which hot paths may raise
+  directly.
+* A figure that can be read from the tree, the sessions or the watches when it is asked for is not kept here.
+"""
 
 from __future__ import annotations
 
 from ...protocol.constants import EventType
 
 _SIZES = 1000
-"""How many sizes of replies are remembered, so that most replies need no comparison with the extremes."""
+"""Sizes of replies that are remembered, so that most replies need no comparison with the extremes."""
 
 
 class Summary:
@@ -36,7 +43,7 @@ class Summary:
 class Histogram:
     """Whole numbers, counted by value, with percentiles.
 
-    :ivar zeros: how many values were 0, which most are; free to be added to.
+    :ivar zeros: the number of values 0, the most frequent one; a caller may add to it directly.
     """
 
     __slots__ = ("_counts", "zeros")
@@ -54,7 +61,7 @@ class Histogram:
         return self.zeros + sum(self._counts.values())
 
     def counts(self) -> dict[int, int]:
-        """How often each value came, the least first."""
+        """Return how often each value came, the least value first."""
         counts = {0: self.zeros} if self.zeros else {}
         return counts | dict(sorted(self._counts.items()))
 
@@ -80,7 +87,7 @@ class ServerStats:
 
     :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
     :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
-    :ivar response_sizes: some that came already; whoever has another one calls :meth:`new_response_size`.
+    :ivar response_sizes: sizes that came already; for any other size call :meth:`new_response_size`.
     """
 
     def __init__(self) -> None:
@@ -89,7 +96,7 @@ class ServerStats:
     def reset(self) -> None:
         self.read_latency = Histogram()
         self.update_latency = Histogram()
-        # how many watchers there were to tell, per event
+        # by event, the numbers of watchers that were told
         self.watchers = {event: Summary() for event in EventType if event > 0}
         self.more_received = 0
         self.more_sent = 0

@@ -2,16 +2,15 @@
 
 The tree knows no sessions' lifetimes, no permissions, no watches and no sockets. Its rules:
 
-* Only :meth:`DataTree.change` changes a tree, and cannot fail: a step (:mod:`.operations.writes`) has found
-  out before what could. :meth:`DataTree.replay` applies
-  a whole Txn.
-* Equal trees to which the same Txns are applied stay equal: what changes besides the znode itself (the
-  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depends
-  on the tree and the effect alone.
+* Only :meth:`DataTree.change` changes a tree, and cannot fail: a resolver (:mod:`.operations.writes`) has
+  made all checks before. :meth:`DataTree.replay` applies a whole Txn.
+* Equal trees to which the same Txns are applied stay equal: the changes beside the znode itself (the
+  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depend on
+  the tree and the effect alone.
 * Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, each change
   leaves in the journal how to undo it. A multi is applied like that, effect by effect.
 * Znodes hang below each other by their bare names, and are found by walking the path: no znode's full path is
-  stored anywhere, which is what keeps a million of them small. Where walks have led to lately is remembered.
+  stored anywhere, which keeps a million of them small. The results of recent walks are remembered.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ from .znode import Children, OwnedZnode, Znode, copy_tree
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
 _FOUND = 4096
-"""How many znodes are remembered by path: those that are asked for all the time need no walk."""
+"""Znodes that are remembered by path, so that the busiest ones need no walk."""
 _LONGEST_FOUND = 1000
 """The longest path that is remembered, in characters: paths can be a megabyte."""
 
 
 class _Found(dict[str, Znode]):
-    """Znodes by path, as far as somebody has asked for them lately; any other is walked to.
+    """Znodes by path: a cache of recent look-ups. A path that is missing here is walked to.
 
-    So the look-up of a path that is asked for all the time is that of a dict.
+    So the look-up of a busy path costs as much as that of a dict.
 
     :ivar top: the root, by its name ``""``. ``/a/b`` splits into ``""``, ``a``, ``b``: every walk starts
         here.
@@ -147,14 +146,14 @@ class DataTree:
     # --- changing ----------------------------------------------------------------------------------------
 
     def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
-        """Apply one effect, given as a :data:`~.txn.Resolved`.
+        """Apply one effect, given as a :data:`~.txn.Resolved`; this cannot fail but for lack of memory.
 
         :param time: wall-clock time in ms since the epoch.
         :returns: the znode of the effect's path; as it was, if the effect has deleted it.
         """
         if kind is not SetData:
             return _CHANGES[kind](self, fields, at, zxid, time)
-        # What most writes do is done right here: one call less.
+        # The most frequent write is done right here: one call less.
         path, data, version = fields
         old = at.data
         if self._journal is not None:
@@ -172,7 +171,10 @@ class DataTree:
         return at
 
     def apply(self, effect: Effect, zxid: int, time: int) -> Znode:
-        """Look up the znode of an effect, and apply the effect; returns what :meth:`change` does."""
+        """Look up the znode of an effect, and apply the effect.
+
+        :returns: as :meth:`change`.
+        """
         path = effect.parent if isinstance(effect, Create | Delete) else effect.path
         return self.change(type(effect), effect, self.nodes[path], zxid, time)
 
@@ -273,7 +275,7 @@ class DataTree:
         node.data = data
         node.packed = None
 
-    # --- undoing: a multi is applied step by step while it is validated ----------------------------------
+    # --- undoing: each operation of a multi is applied before the next is validated ----------------------
 
     def begin(self) -> None:
         """Start a journal of how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""

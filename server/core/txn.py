@@ -1,24 +1,24 @@
-"""Effects and transactions: what a write does, once it is validated. The stream of Txns is the server's
-history.
+"""Effects and transactions: the result of a write that was validated. The Txns, in their order, are the
+server's history.
 
-A step (:mod:`.operations.writes`) resolves a request to an :data:`Effect`: the final name of a sequential
+A resolver (:mod:`.operations.writes`) resolves a request to an :data:`Effect`: the final name of a sequential
 znode, the new version. Applying an effect is the only way in which a tree changes, and cannot fail
 (:meth:`.tree.DataTree.apply`).
 
 Each zxid is one :class:`Txn`, which holds all that another tree needs: a tree that starts like ours and
-replays every Txn (:meth:`.tree.DataTree.replay`) is equal to ours after each of them. What the Txn does not
-say, the tree works out from its own state: a parent's cversion and pzxid, the usage of a quota.
+replays every Txn (:meth:`.tree.DataTree.replay`) is equal to ours after each of them. The tree works out the
+rest from its own state: a parent's cversion and pzxid, the usage of a quota.
 
-==================  ==========================================
-============================================= effect of the Txn   caused by
-the tree ==================  ==========================================
-============================================= an Effect           a request, the reaper
-carries it out Multi               a multi                                     carries out its effects;
-quotas are booked once CloseSession        the client, or an expiry                    deletes the session's
-ephemerals, in that order Replace             a test that restores a snapshot             becomes a copy of
-the snapshot CreateSession       a handshake                                 stays as it is Refused
-a request that failed                       stays as it is ==================
-==========================================  =============================================
+==================  ==============================  ==================================================
+effect of the Txn   caused by                       the tree
+==================  ==============================  ==================================================
+an :data:`Effect`   a request, the reaper           carries it out
+Multi               a multi                         carries out its effects; quotas are booked once
+CloseSession        the client, or an expiry        deletes the session's ephemerals, in that order
+Replace             a test restores a snapshot      becomes a copy of the snapshot
+CreateSession       a handshake                     stays as it is
+Refused             a write that failed             stays as it is
+==================  ==============================  ==================================================
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class CloseSession:
 class Replace:
     """The whole tree is another one.
 
-    :ivar root: the other tree's root. Nobody changes it or what is below it: each tree takes a copy.
+    :ivar root: the other tree's root. It and all below it must not change: each tree takes a copy.
     :ivar gone: ids of sessions that are over: their ephemerals are left out.
     """
 
@@ -124,7 +124,7 @@ class Refused:
 
 
 Effect: TypeAlias = Create | Delete | SetData | SetACL | Check
-"""What one operation does to the tree."""
+"""The change that one operation makes to the tree."""
 Resolved: TypeAlias = (
     tuple[type[Create], tuple[str, str, bytes | None, tuple[ACL, ...], int], Znode]
     | tuple[type[Delete], tuple[str, str], Znode]
@@ -133,10 +133,10 @@ Resolved: TypeAlias = (
     | tuple[type[Check], tuple[str], Znode]
 )
 """An effect that is about to be applied: its kind, its fields, and the znode that it changes, which is the
-parent of a create or delete. The object is made of them only if somebody wants to hear of it: while there
-are neither watchers nor a history, it would cost a write 5 % for nothing."""
+parent of a create or delete. The object is made of them only if there are watchers or a history: otherwise it
+would cost each write 5 % for nothing."""
 AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
-"""What one transaction does."""
+"""The change that one transaction makes."""
 
 
 @attrs.define

@@ -17,7 +17,7 @@ delete               deleted                       deleted, at the path; then
 set data             changed
 ==================== ============================= ===========================
 
-What a change costs does not grow with the number of watches elsewhere: the recursive watches above a path
+The cost of a change does not grow with the number of watches elsewhere: the recursive watches above a path
 are found on one walk along its names. Nor does the end of a connection cost more: its entries count for
 nothing at once, and are taken out 1,000 at a time.
 """
@@ -40,7 +40,7 @@ RECURSIVE = 4
 _ANY = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(_ANY + 1) if modes & STANDARD)
 _STEP = 1000
-"""How many paths of a forgotten watcher are taken out at once, which takes about 1 ms."""
+"""Paths of a forgotten watcher that are taken out at once, which takes about 1 ms."""
 
 W = TypeVar("W", bound=Hashable)
 
@@ -129,7 +129,7 @@ class WatchManager(Generic[W]):
     # --- firing: each delivery consumes the standard watches it hits (section 10.2) -------------------------
 
     def hit(self, effect: Effect) -> Sequence[Delivery[W]]:
-        """Who is to be told that an effect was applied, in this order."""
+        """Return the events of an effect that was applied and the watchers to tell, in this order."""
         if isinstance(effect, SetData):
             return self.data_changed(effect.path)
         if isinstance(effect, Create):
@@ -197,7 +197,7 @@ class WatchManager(Generic[W]):
     # --- asking and removing -----------------------------------------------------------------------------
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """Whether there is such a watch, as checkWatches asks."""
+        """Return whether a watcher has a watch of a kind, as checkWatches asks."""
         data, child = _CHECKS[kind]
         return bool(
             self._data.get(path, {}).get(watcher, 0) & data
@@ -260,7 +260,7 @@ class WatchManager(Generic[W]):
 
     @property
     def unswept(self) -> bool:
-        """Whether :meth:`sweep` has something to do."""
+        """True if entries of forgotten watchers are left to :meth:`sweep`."""
         return bool(self._over)
 
     def sweep(self) -> None:
@@ -288,8 +288,8 @@ class WatchManager(Generic[W]):
             yield path, [each for each in self._data.get(path, ()) if each not in self._over]
 
     def summary(self) -> Iterator[tuple[int, int, int]]:
-        """Count the watchers, paths and entries of the data registry, step by step: the last result is
-        right."""
+        """Count the watchers, paths and entries of the data registry. Each result is one of the way; the last
+        one is whole."""
         watchers: set[W] = set()
         paths = entries = 0
         yield 0, 0, 0
@@ -300,7 +300,7 @@ class WatchManager(Generic[W]):
             yield len(watchers), paths, entries
 
     def sees_data(self, path: str, watcher: W) -> bool:
-        """Whether this watcher has an entry in the data registry."""
+        """Return whether this watcher has an entry in the data registry."""
         return watcher in self._data.get(path, ())
 
     def paths_of(self, watcher: W) -> list[str]:

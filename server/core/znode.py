@@ -1,10 +1,12 @@
 """One znode, its children and its Stat (semantics.md section 1).
 
-What the wire shows and what is stored differ in three places:
+The stored fields differ from those of the wire in three places:
 
 * ``cversion`` is twice the number of children ever created, less the number of children there are: it counts
   creations and deletions. Only :meth:`Znode.packed_stat` works it out.
-* ``pzxid`` is stored with the children: a znode that never had a child needs none, and shows its own czxid.
+* ``pzxid`` is stored with the children (:attr:`Children.changed`): a znode that never had a child needs none,
+  and shows its own czxid. The creation or deletion of a child by any way, the reaper's too, sets it in the
+  tree (:meth:`.tree.DataTree.change`).
 * ``ephemeralOwner`` is stored with marks for containers and TTL znodes, which show 0.
 """
 
@@ -45,7 +47,7 @@ class Children(dict[str, "Znode"]):
     :ivar created: how many children were ever created, at most 2**31 - 1: sequential names are made of it,
         and the wire's cversion (semantics.md sections 1.3 and 6).
     :ivar changed: the zxid of the last creation or deletion: the wire's pzxid.
-    :ivar packed: the names as the wire has them, once somebody has asked and until the next change.
+    :ivar packed: the names as the wire has them, from the first read until the next change.
     """
 
     __slots__ = ("changed", "created", "packed")
@@ -113,8 +115,8 @@ class Znode:
 
     @property
     def children_created(self) -> int:
-        """How many children were ever created; see :class:`Children`. The wire's cversion is another
-        number."""
+        """The number of children that were ever created; see :class:`Children`. The wire's cversion is
+        another number."""
         return 0 if self.children is None else self.children.created
 
     @property
@@ -180,7 +182,7 @@ class OwnedZnode(Znode):
 
 
 def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
-    """A znode and all below it.
+    """Copy a znode and all below it.
 
     :param without: sessions whose ephemerals are left out.
     """
@@ -201,7 +203,7 @@ def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
 
 
 def _twin(original: T) -> T:
-    """A znode with the very same attributes, or a znode's children without the children themselves."""
+    """Copy a znode with all its attributes, or a znode's children without the children themselves."""
     cls = type(original)
     twin = cls.__new__(cls)
     for name in _attributes(cls.__mro__):

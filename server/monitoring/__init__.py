@@ -1,1 +1,1 @@
-"""What operators ask for: four-letter words, metrics, the admin server."""
+"""The operator's side: four-letter words, metrics, the admin server."""

@@ -7,7 +7,7 @@ checks, in this order:
    (TRACE: 403).
 2. No web page from elsewhere may have made it: else 403 (:func:`..net.http.web_page_behind`).
 3. The command exists: else an answer that says so, with status 200.
-4. A guarded command needs credentials: the super user's, or those of somebody whom the ACL of ``/`` gives
+4. A guarded command needs credentials: the super user's, or those of an identity that the ACL of ``/`` gives
    every permission by name: else 401 or 403.
 5. Its method is that of the command: else 500.
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
-    """The answer to one request, given the monotonic time in seconds."""
+    """Answer one request, given the monotonic time in seconds."""
     url = service.settings.admin_url.rstrip("/")
     path = request.path
     if path != url and not path.startswith(f"{url}/"):
@@ -59,7 +59,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
     if command is None:
         return _json(200, name, {}, f"Unknown command: {name}")
     if command.guarded and (refused := _unauthorized(request, service)):
-        logger.warning("the admin command %s was refused to %s: %s", name, request.peer, refused[1])
+        text = "the admin command %s was refused to %s: %s; it needs all permissions on /, or super"
+        logger.warning(text, name, request.peer, refused[1])
         return _json(refused[0], name, {}, refused[1])
     if command.method != request.method.replace("HEAD", "GET"):
         return plain(500)  # as the real server, which finds no result to show
@@ -92,7 +93,7 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
         identities = access.authenticate(scheme, secret, java_address(request.peer))
         if any(identity.scheme == "super" for identity in identities):
             return None
-        # An entry for everybody names nobody: it would make any digest an operator's
+        # An entry for everybody does not count: it would make any digest an operator's
         named = tuple(entry for entry in root.acl if entry.id.scheme != "world")
         if not named or service.settings.skip_acl:
             raise NoAuthError
@@ -106,7 +107,7 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
 
 
 def _json(status: int, command: str, data: Data | Rows, error: str | None = None) -> Response:
-    """The answer with its JSON. What is long is made while others are served."""
+    """Make the answer with its JSON. A long one is made while other clients are served."""
     rows = data.rows if isinstance(data, Rows) else iter(data.items())
     has_error = "error" in data if isinstance(data, dict) else False
     last = {"command": command} if has_error else {"command": command, "error": error}

@@ -1,8 +1,8 @@
 """The commands of the admin server (operator-surface.md section 2.4): what each answers.
 
 :data:`COMMANDS` is the table of contents. A command is a function that gets an :class:`Ask` and returns what
-the JSON object of the answer holds, under the names of the real server. What makes no sense for one process
-in memory has the value that the real server shows when it is idle. A list or object that may be long is an
+the JSON object of the answer holds, under the names of the real server. A figure without a meaning for one
+process in memory has the value that the real server shows when idle. A list or object that may be long is an
 iterator, or :class:`.jackson.Rows`: it is read while other clients are served.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Data: TypeAlias = dict[str, Any]
-"""What a command answers; see above."""
+"""The answer of a command; see above."""
 
 
 class CommandRefused(Exception):
@@ -63,7 +63,7 @@ class Command:
     """A row of the table.
 
     :ivar names: the primary one, then the aliases, with blanks between.
-    :ivar run: what carries it out; it may raise :class:`CommandRefused`.
+    :ivar run: carries the command out; it may raise :class:`CommandRefused`.
     :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
     :ivar changes: it changes something although its method is GET.
     """
@@ -99,7 +99,7 @@ def _initial_configuration(ask: Ask) -> Data:
 
 
 def _system_properties(ask: Ask) -> Data:
-    """What a Java process has as properties; here the settings that have a key, and the unknown keys."""
+    """Return the properties of a Java process; here the settings that have a key, and the unknown keys."""
     settings = ask.service.settings
     known = {key: getattr(settings, field) for field, key in KEY_OF.items()}
     found = {key: _text(value) for key, value in known.items() if value is not None}
@@ -246,7 +246,8 @@ def _shed_connections(ask: Ask) -> Data:
     chosen = [c for c in ask.service.connections if random.random() * 100 < percentage]
     for connection in chosen:
         connection.abort("shed by an operator; its client may come back")
-    logger.info("shed %d connections (%d%%)", len(chosen), percentage)
+    text = "an operator shed %d %% of the connections: %d are closed, and their clients may reconnect"
+    logger.info(text, percentage, len(chosen))
     return {"connections_shed": len(chosen), "percentage_requested": percentage}
 
 
@@ -265,7 +266,7 @@ def _dump(ask: Ask) -> Data:
 
 
 def _watches(ask: Ask) -> Data:
-    """The paths that each session watches, those of child watches apart (section 1.3)."""
+    """Return the paths that each session watches, those of child watches apart (section 1.3)."""
     watches = ask.service.engine.watches
 
     def rows() -> Iterator[tuple[object, Any]]:
@@ -282,7 +283,7 @@ def _watches(ask: Ask) -> Data:
 
 
 def _watches_by_path(ask: Ask) -> Data:
-    """The sessions that watch each path."""
+    """Return the sessions that watch each path."""
     watches = ask.service.engine.watches.data_by_path()
     rows = ((path if told else None, [each.session_id for each in told]) for path, told in watches)
     return {"path_to_session_ids": Rows(rows)}

@@ -1,7 +1,7 @@
 """JSON as the admin server's printer lays it out (operator-surface.md section 2.3), bit by bit.
 
 The printer is Jackson's default one: objects have a line for each entry, lists stand in one line, and blanks
-are where it puts them. What is long is an iterator, so that other clients are served while it is printed.
+are where it puts them. A long value is an iterator, so that other clients are served while it is printed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def pieces(value: Any, indent: str = "") -> Iterator[str]:
-    """The text of a value in pieces. A dict or :class:`Rows` is an object, a list or an iterator a list."""
+    """Yield the text of a value in pieces. A dict or :class:`Rows` is an object, a list or an iterator a
+    list."""
     if isinstance(value, dict):
         value = Rows(iter(value.items()))
     if isinstance(value, Rows):

@@ -1,7 +1,7 @@
 """The numbers of ``mntr`` (operator-surface.md section 3), under the names and in the forms of release 3.9.
 
-What a single process in memory has no use for (quorum, disk, JVM) is there as a constant zero, because
-monitoring templates ask for it.
+Figures without a meaning for a single process in memory (quorum, disk, JVM) are there as a constant zero,
+because monitoring templates ask for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...protocol.constants import EventType
-from ...protocol.paths import parent_of
+from ...protocol.paths import parent
 from ..core.stats import Histogram, Summary
 from ..net import descriptors
 
@@ -226,7 +226,7 @@ def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
     that of no top-level znode."""
     quotas = service.engine.tree.quotas
     for prefix in list(quotas.prefixes):
-        if parent_of(prefix) or prefix not in quotas.prefixes:
+        if parent(prefix) != "/" or prefix not in quotas.prefixes:
             yield "", "", 0
             continue
         limits, usage = quotas.limits(prefix) or {}, quotas.usage(prefix) or {}

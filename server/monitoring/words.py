@@ -36,7 +36,8 @@ _ENVIRONMENT = (
 
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
-    """The reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the word.
+    """Yield the reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the
+    word.
 
     Each piece takes a bounded time, however much there is to tell. Where a reply has many, others are served
     between them: each line was true when it was made.
@@ -216,8 +217,8 @@ def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """Every metric as (key without its prefix, value as printed), the way the metrics provider that is on
-    calls them (operator-surface.md section 3.1). A row without a key is none: it took time to find that
+    """Yield every metric as (key without its prefix, value as printed), the way the metrics provider that is
+    on calls them (operator-surface.md section 3.1). A row without a key is none: it took time to find that
     out."""
     if service.settings.metrics_port is None:
         return metrics(service, now)

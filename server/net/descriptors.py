@@ -23,12 +23,12 @@ LEAST: Final = 64
 _SAFE: Final = LEAST // 2
 """Lower numbers are never in reserve: to ask for the limit at each new client would take time."""
 SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""What accept() and the like raise while the system has nothing left to give."""
+"""The errors of accept() and the like while the system has no more descriptors or memory."""
 REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) be raised"
 
 
 def limit() -> int:
-    """How many the process may have."""
+    """Return the number of file descriptors that the process may have."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
@@ -41,7 +41,10 @@ def raise_limit() -> None:
 
 
 def check(sock: socket.socket | trio.socket.SocketType) -> None:
-    """Close the socket of a new client and raise :class:`OSError` if it has got one of those in reserve."""
+    """Close the socket of a new client if its descriptor is one of the reserve.
+
+    :raises OSError: EMFILE; the socket is closed.
+    """
     if sock.fileno() < _SAFE:
         return
     most = limit()

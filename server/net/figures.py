@@ -1,5 +1,4 @@
-"""What operators are told of one connection (``cons``, ``/connections``), and its share of the server's
-figures.
+"""The figures of one connection (``cons``, ``/connections``), and its share of the server's figures.
 
 Each request and each reply is counted twice: here, until ``crst``, and in :class:`.stats.ServerStats`, until
 ``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all requests
@@ -23,9 +22,9 @@ _NONE_YET: Last = (None, None, 0, 0, 0.0, 0)
 
 class Figures:
     """
-    :param established: when the client connected, in seconds since the epoch.
+    :param established: the time at which the client connected, in seconds since the epoch.
     :ivar stats: the server's own figures.
-    :ivar at_once: how many requests were answered within 0 ms.
+    :ivar at_once: requests answered within 1 ms, whose latency counts as 0.
     :ivar last: the last request answered. One tuple, because the short way writes it for every request.
     """
 
@@ -91,12 +90,12 @@ class Figures:
 
     @property
     def received(self) -> int:
-        """How many frames have come."""
+        """Frames received: requests that were answered, handshakes and words."""
         return self.at_once + self._delayed.count + self._more_received
 
     @property
     def sent(self) -> int:
-        """How many frames were sent."""
+        """Frames sent: replies, answers to handshakes, watch events."""
         return self.at_once + self._delayed.count + self._more_sent
 
     @property
@@ -116,10 +115,10 @@ class Figures:
 
     @property
     def last_response(self) -> float:
-        """When the last request was answered, in seconds of the monotonic clock."""
+        """The time at which the last request was answered, in seconds of the monotonic clock."""
         return self.last[4]
 
     @property
     def last_latency(self) -> int:
-        """In ms."""
+        """The latency of the last request, in ms."""
         return self.last[5]

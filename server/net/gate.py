@@ -33,10 +33,10 @@ class Gate:
     """Lets everything pass; subclasses override what they need."""
 
     def opened(self, connection: Connection) -> None:
-        """A client has connected."""
+        """Note that a client has connected."""
 
     def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
-        """A client asks for a session.
+        """Take note that a client asks for a session.
 
         :returns: True to answer now. Otherwise the gate has frozen the connection, and is asked again once it
             is thawed.
@@ -44,15 +44,15 @@ class Gate:
         return True
 
     def attached(self, connection: Connection, resumed: bool) -> None:
-        """A connection has its session: a new one, or one ``resumed``."""
+        """Note that a connection has its session: a new one, or one ``resumed``."""
 
     def refused(self, connection: Connection, session_id: int) -> None:
-        """A client has asked in vain for a session."""
+        """Note that a client was refused the session that it asked for."""
 
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
         """Requests are about to be handled; this comes before they count as a sign of life.
 
-        :param frames: headers and records. What an earlier turn has left over is shown again.
+        :param frames: headers and records. Requests that an earlier turn has left over are shown again.
         :returns: the requests that are handled now; the gate has taken the others.
         """
         return frames
@@ -72,4 +72,4 @@ class Gate:
         return events
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """A connection is over."""
+        """Note that a connection is over."""

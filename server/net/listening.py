@@ -21,7 +21,7 @@ async def serve_clients(
 ) -> None:
     """Let clients in until cancelled.
 
-    :param serve: serves one of them, and closes its stream. What it raises ends that client and no other.
+    :param serve: serves one of them, and closes its stream. An exception ends that client and no other.
     """
 
     async def guarded(stream: trio.SocketStream) -> None:

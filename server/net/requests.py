@@ -8,7 +8,7 @@ last request of a session.
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
 it asks again, so that one whole request arrives alone. It does nothing but call the engine, encode the reply
 and count, and gives the reply to the transport directly instead of queueing it. It is taken only where every
-other step of the long way would do nothing:
+other part of the long way would do nothing:
 
 * The connection has a ``fast_session``: the handshake is done, no input is left over, the connection is open,
   and the settings ask for no check of each request.
@@ -27,8 +27,9 @@ behind them: events come before the reply that could reveal the change.
 sent, all figures and all session deadlines.
 
 **Limits.** A turn ends after 32 requests or after a slice of time, and no request is handled while more than
-256 KiB of output wait. A client that floods, asks for much, or does not read delays nobody but itself, and
-the server holds a bounded amount of memory for it. What was not done waits in ``frames`` for the next turn.
+256 KiB of output wait. A client that floods, asks for much, or does not read delays only itself, and the
+server holds a bounded amount of memory for it. Requests that were not handled wait in ``frames`` for the next
+turn.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 
 MAX_REQUESTS = 32
-"""How many requests of one connection are handled in one turn."""
+"""Requests of one connection that are handled in one turn."""
 HIGH_WATER = 256 * 1024
 """No further request is handled while more than this many bytes of output wait to be taken."""
 
@@ -65,7 +66,7 @@ _FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _SPECIAL = CREDENTIALS | {PING}
 _SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
-"""After these a turn looks at the time, which itself costs 10 % of a small request. What others cost is
+"""After these a turn looks at the time, which itself costs 10 % of a small request. The cost of all others is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
 _SHORT_WAY = CLIENTS - IN_STEPS - {PING, CLOSE_SESSION}
@@ -221,8 +222,8 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
 
 
 def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
-    """Every request keeps the session alive, but those that only carry credentials (semantics.md section
-    12.4)."""
+    """Keep the session alive, as every request does but those that only carry credentials (semantics.md
+    section 12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):
         connection.engine.sessions.touch(session, now)
 

@@ -27,15 +27,15 @@ from .gate import Gate
 from .unread import UnreadOutput
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
-"""What answers a four-letter word, piece by piece: given the word, the service, who asks, the time (seconds,
-monotonic) and what follows the word."""
+"""A function that answers a four-letter word, piece by piece. Its arguments: the word, the service, the
+connection that asks, the time (seconds, monotonic), and the bytes behind the word."""
 
 _Timer = tuple[float, Callable[[], object]]
 
 SLICE = 0.005
 """Seconds of work for one client, or of work that no client waits for, before other clients are served."""
 _TRACE_MASK = 306
-"""What ``gtmk`` answers before anybody has set it: the number that the real server starts with."""
+"""The answer of ``gtmk`` until an operator sets another: the number that the real server starts with."""
 _REFUSALS = 1000
 """Addresses of which it is remembered that a refusal was logged, so that each logs one line only."""
 _BUCKET = 10.0
@@ -48,17 +48,17 @@ class Service:
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
-    :param answer_word: what answers four-letter words; by default the answer to each is empty.
+    :param answer_word: answers four-letter words; by default the answer to each is empty.
     :ivar slice: the seconds of work after which the turn of a connection ends.
-    :ivar turn_end: when by the stopwatch the turn of the connection that is served now is over.
+    :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
-    :ivar address: where plain clients connect, once somebody listens for this service.
+    :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
-    :ivar gate: what stands between the clients and the engine, in tests.
-    :ivar unread: what transports hold for clients that do not read.
+    :ivar gate: stands between the clients and the engine, in tests; None otherwise.
+    :ivar unread: the output that transports hold for clients that do not read.
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
@@ -111,7 +111,8 @@ class Service:
 
         :param peer: the client's address and port.
         :param wake: called when output comes to wait although nothing was received, and on closing.
-        :param identities: what the client has proved beside its address, for example by a TLS certificate.
+        :param identities: the identities that the client has proved beside its address, for example by a TLS
+            certificate.
         :param secure: whether the client came over TLS.
         :returns: None if a limit is exceeded: then close the client's socket at once.
         """
@@ -140,7 +141,7 @@ class Service:
         return connection
 
     def _limit_exceeded(self, host: str) -> str | None:
-        """Why no further connection from this host is accepted; None if it is."""
+        """Return the reason to accept no further connection from this host, or None."""
         if self.refusing:
             return "connections are refused for now"
         settings, total = self.settings, self.settings.max_connections
@@ -175,16 +176,16 @@ class Service:
             self.gate.closed(connection, reason)
 
     def at(self, now: float) -> int:
-        """A time (seconds, monotonic) as the core counts it, in ms.
+        """Convert a time (seconds, monotonic) to the core's ms.
 
-        It is kept beside ``now``: the requests of a turn all come at the same time.
+        The result is kept: the requests of a turn all come at the same time.
         """
         self.now = now
         self.now_ms = milliseconds(now)
         return self.now_ms
 
     def wall_clock(self, now: float) -> float:
-        """A time (seconds, monotonic) as seconds since the epoch."""
+        """Return a time (seconds, monotonic) as seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
 
     def outstanding(self) -> int:
@@ -192,14 +193,16 @@ class Service:
         return sum(connection.outstanding for connection in self.connections)
 
     def idle_deadline(self, connection: Connection) -> float:
-        """When this connection is closed if nothing arrives (seconds, monotonic), rounded up."""
+        """Return the time at which this connection is closed if nothing arrives (seconds, monotonic), rounded
+        up."""
         if connection in self._no_session_yet:
             return self._no_session_yet[connection]
         timeout = connection.session.timeout / 1000 if connection.session else 0.0
         return ((connection.figures.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """When :meth:`advance` has something to do, in seconds of the monotonic clock; infinity if never.
+        """Return the time at which :meth:`advance` is to be called, in seconds of the monotonic clock;
+        infinity if never.
 
         This may be in the past: the last call has left something over.
         """
@@ -243,7 +246,7 @@ class Service:
 
 
 def milliseconds(seconds: float) -> int:
-    """A time as the core counts it, rounded down to whole ms.
+    """Convert seconds to the core's ms, rounded down.
 
     A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
     may be that far off, and the deadline must have come then.
@@ -256,7 +259,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def java_address(host: str) -> str:
-    """A literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
+    """Write a literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

@@ -52,7 +52,7 @@ class ServerClock:
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
         """Let the server's time jump ahead.
 
-        What falls due on the way has happened when this returns: sessions have expired, container and TTL
+        All that falls due on the way has happened when this returns: sessions have expired, container and TTL
         znodes are reaped, their watches have been sent, delayed requests have been answered. Clients are on
         their own clocks and know nothing of the jump, so a session expires even while its client is
         connected, as after a long pause of the client's process.

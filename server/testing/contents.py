@@ -1,4 +1,12 @@
-"""The contents of the tree, as a test writes them: load them, read them back, compare them."""
+"""The contents of the tree, as a test writes them: load them, read them back, compare them. The rules:
+
+* Contents are a mapping of paths or names to data. A :class:`Node` stands where a znode has more than data:
+  an ACL, a kind, children. ``...`` stands for a znode with any data.
+* Missing parents are created. Loading takes the same path as a client's multi, so watches fire and the
+  history has it; but there is no ACL check of who loads.
+* ``/zookeeper`` is the server's own: it is neither dumped nor compared.
+* A comparison lists every difference, not only the first.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +69,9 @@ class Node:
 
 
 Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
-"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or what is below it, by name."""
+"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or the znodes below it, by name."""
 Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
-"""By path. ``...`` says no more than that it is there."""
+"""Znodes by path. ``...`` stands for a znode with any data."""
 
 
 def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
@@ -126,8 +134,8 @@ def _ancestors(path: str, base: str) -> Iterator[str]:
 
 
 def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
-    """Every znode below ``base``, by path in sorted order. The server's own are left out, and so is the root
-    as long as it holds no data."""
+    """Return every znode below ``base``, by path in sorted order. The server's own are left out, and so is
+    the root as long as it holds no data."""
     found: dict[str, Node] = {}
     top = tree.nodes.get(base)
     if top is None:
@@ -208,7 +216,7 @@ def _acl_text(acl: Iterable[ACL]) -> str:
 
 
 def differences(expected: Flat, actual: Mapping[str, Node]) -> list[str]:
-    """Describe what differs, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
+    """Describe the differences, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
     matter too."""
     lines: list[tuple[str, str]] = []
     for path, node in actual.items():
@@ -248,7 +256,7 @@ def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
 
 @attrs.define(eq=False)
 class _Loader:
-    """A connection for loading, so that what is loaded passes the same checks as a client's request."""
+    """A connection for loading, so that all that is loaded passes the checks of requests; it is super."""
 
     session_id: int
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
@@ -267,17 +275,17 @@ class _Loader:
         return False
 
     def fail(self) -> None:
-        """Do nothing, likewise."""
+        """Do nothing: there is no connection to end."""
 
 
 def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
 
-    All of them in one transaction, but for ephemerals, which take one for each owner. If one cannot be had,
-    nothing of its transaction happens.
+    All of them are created in one transaction, but for ephemerals, which take one for each owner. If one
+    create is refused, nothing of its transaction happens.
 
-    :raises ZooKeeperError: what a client would have been answered.
-    :raises ValueError: if an ephemeral's owner is no session, or what exists is of another kind.
+    :raises ZooKeeperError: the error that a client would get.
+    :raises ValueError: if an ephemeral's owner is no session, or a znode that exists is of another kind.
     """
     by_owner: dict[int, dict[str, MultiOp]] = {}
     for path, wanted in nodes.items():
@@ -287,12 +295,12 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
         owner = node.owner if node.kind == "ephemeral" else 0
         if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
             raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")
-        by_owner.setdefault(owner, {})[path] = _step(engine.tree, path, node, plain=wanted is not node)
+        by_owner.setdefault(owner, {})[path] = _operation(engine.tree, path, node, plain=wanted is not node)
     for owner in sorted(by_owner, key=bool):  # an ephemeral's parents are never ephemeral
         _commit(engine, owner, by_owner[owner], now)
 
 
-def _step(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
+def _operation(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
     existing = tree.nodes.get(path)
     if existing is not None:
         kind = kind_of(existing)
@@ -310,12 +318,12 @@ def _step(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
     return MultiOp(op, CreateRequest(path, node.data, node.acl, mode))
 
 
-def _commit(engine: Engine, owner: int, steps: Mapping[str, MultiOp], now: int) -> None:
-    frame = bytes(8) + encode_multi(steps.values())
+def _commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> None:
+    frame = bytes(8) + encode_multi(operations.values())
     _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
     if err:
         raise error_for(err)
-    for path, result in zip(steps, decode_results(body), strict=True):
+    for path, result in zip(operations, decode_results(body), strict=True):
         if result.err and result.err != RuntimeInconsistencyError.code:
             raise _explained(error_for(result.err, path), path)
 

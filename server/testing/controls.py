@@ -236,7 +236,8 @@ class Controls(ABC):
 
         :param session: cut off one client only, without its noticing: the connection that serves this session
             is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
-            is over. Raises :class:`UnknownSessionError`.
+            is over.
+        :raises UnknownSessionError: there is no such session.
         """
         if session is None:
             self.running.enter("pause")
@@ -355,7 +356,7 @@ class Controls(ABC):
     ) -> int:
         """Hold messages back from now on, as a slow network does, until they are released or lost.
 
-        What comes behind a held request or reply of the same connection waits with it, pings excepted:
+        Later messages of the same connection wait behind a held request or reply, pings excepted:
         clients count on that order. Messages of a connection that ends are gone.
 
         :param kind: ``"request"``: it has not arrived yet. ``"reply"``: the request was handled, the reply is

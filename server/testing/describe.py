@@ -111,13 +111,13 @@ def _describe_multi(op: int, frame: bytes) -> Described:
         items = decode_multi(frame, 8)
     except JuteError:
         return Described(f"{name_of(op)} (malformed)")
-    steps = []
+    operations = []
     for item in items:
         request: Any = item.request
         words = [name_of(item.op), str(request.path), *_arguments(item.op, request)]
-        steps.append(" ".join(words))
+        operations.append(" ".join(words))
     path = getattr(items[0].request, "path", None) if len(items) == 1 else None
-    return Described(f"{name_of(op)} {some(steps)}", path, paths_in(op, frame))
+    return Described(f"{name_of(op)} {some(operations)}", path, paths_in(op, frame))
 
 
 def some(words: Sequence[str]) -> str:

@@ -155,6 +155,12 @@ class EmbeddedServer(Controls):
     # --- calls from other threads ------------------------------------------------------------------------
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the server's thread, and return its result.
+
+        :raises ServerStopped: the server does not run, or runs in another process.
+        :raises ServerDied: the server has died.
+        """
+
         if self._is_forked:
             raise ServerStopped(
                 f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
@@ -190,7 +196,7 @@ class EmbeddedServer(Controls):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process is a fork of the one in which the server runs."""
+        """True if this process is a fork of the one in which the server runs."""
         return self._process not in (0, os.getpid())
 
     @property

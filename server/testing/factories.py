@@ -1,11 +1,14 @@
-"""Make fixtures of your own, with other settings, scopes or servers:
+"""Factories of fixtures, for a test suite that wants other settings, scopes or servers::
 
-from pyzk.server.testing import factories
+    from pyzk.server.testing import factories
 
-quick_server = factories.zk_server(tick_time=100)
-quick_client = factories.zk_client("quick_server", timeout=1.0)
-second_client = factories.zk_client()           # another session on the same zk_server
-shared_server = factories.zk_server(scope="module")
+    quick_server = factories.zk_server(tick_time=100)
+    quick_client = factories.zk_client("quick_server", timeout=1.0)
+    second_client = factories.zk_client()           # another session on the same zk_server
+    shared_server = factories.zk_server(scope="module")
+
+A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and
+closes its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
 """
 
 from __future__ import annotations
@@ -31,19 +34,19 @@ _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures
 
 
 class RunningServer(NamedTuple):
-    """A server that somebody else runs: ``hosts`` is its connect string, as clients take it."""
+    """A server that the test has not started: ``hosts`` is its connect string, as clients take it."""
 
     hosts: str
 
 
 def option(config: pytest.Config, name: str) -> Any:
-    """The value of ``--zk-NAME``, else of the ini file's ``zk_NAME``."""
+    """Return the value of ``--zk-NAME``, else of the ini file's ``zk_NAME``."""
     value = config.getoption(f"zk_{name}")
     return config.getini(f"zk_{name}") if value in (None, False) else value
 
 
 def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **settings: Any) -> Any:
-    """A fixture that is a fresh, empty :class:`.EmbeddedServer`.
+    """Make a fixture that is a fresh, empty :class:`.EmbeddedServer`.
 
     :param check_leaks: whether sessions that are left at its end are an error; by default what
         ``--zk-check-leaks`` says.
@@ -87,7 +90,7 @@ def zk_proc(
     arguments: Sequence[str] = (),
     executable: Sequence[str] | None = None,
 ) -> Any:
-    """A fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
+    """Make a fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
 
     :param port: by default what ``--zk-port`` says, else one of the kernel's choosing.
     :param arguments: more arguments of the command, beside those of ``--zk-args``.
@@ -115,7 +118,7 @@ def zk_proc(
 
 
 def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
-    """A fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
+    """Make a fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
 
     A test that wants it is skipped where no server is named, and fails where none answers.
 
@@ -153,14 +156,14 @@ def _wait_for_any(hosts: str, timeout: float) -> None:
 
 
 def zk_client(server: str | None = None, *, scope: Scope = "function", **options: Any) -> Any:
-    """A fixture that is a connected :class:`kazoo.client.KazooClient`, stopped and closed afterwards.
+    """Make a fixture that is a connected :class:`kazoo.client.KazooClient`, stopped and closed afterwards.
 
     A test that wants it is skipped where kazoo is not installed.
 
     :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
         given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.
-    :param options: for the client. On a server that somebody else runs, each client gets a chroot of its own,
-        which is deleted afterwards.
+    :param options: for the client. On a server that the test has not started, each client gets a chroot of
+        its own, which is deleted afterwards.
     """
 
     @pytest.fixture(scope=scope)
@@ -206,7 +209,7 @@ def _connected(hosts: str, timeout: float, options: dict[str, Any]) -> Iterator[
 
 @contextmanager
 def _own_chroot(hosts: str, timeout: float) -> Iterator[str]:
-    """A fresh znode on a server that others use too."""
+    """Open a fresh znode on a server that others use too."""
     name = f"/pytest-{uuid.uuid4().hex}"
     with _connected(hosts, timeout, {}) as admin:
         admin.create(name)

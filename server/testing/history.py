@@ -1,7 +1,7 @@
 """The flight recorder: what the server was asked, what it said, and what became of its sessions.
 
 Recording must be cheap enough to be always on: a request costs two tuples, kept as they came, and is put
-into words only when somebody asks. Memory is bounded: the oldest entries go, and what is large is put into
+into words only when a test asks. Memory is bounded: the oldest entries go, and what is large is put into
 words at once.
 """
 

@@ -57,7 +57,7 @@ def open_server(
     history_limit: int = HISTORY_LIMIT,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
-    """A server in the caller's trio run, as an async context manager that yields its controls.
+    """Run a server in the caller's trio run: an async context manager that yields its controls.
 
     It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
     port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
@@ -79,7 +79,7 @@ def _as_settings(given: Mapping[str, Any]) -> Settings:
 
 @attrs.frozen
 class Launch:
-    """What a server is started with."""
+    """The arguments with which a server is started."""
 
     clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
     record: bool
@@ -90,7 +90,7 @@ class Launch:
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
         """Run the server inside the ``async with``.
 
-        :param ended: called at once when the server has closed its sockets, for whatever reason.
+        :param ended: called at once when the server has closed its sockets, for any reason.
         """
 
         async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
@@ -114,7 +114,7 @@ class Launch:
                     failure = error  # the body's own is not to come out as a group
                 nursery.cancel_scope.cancel()
         except* OSError as group:
-            # the address cannot be had: nothing else here raises it, and the body's is put aside
+            # the address cannot be bound: nothing else here raises it, and the body's is put aside
             if failure is None and len(group.exceptions) == 1:
                 failure = group.exceptions[0]
             else:

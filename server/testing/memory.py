@@ -54,7 +54,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
             raise trio.BrokenResourceError("the server has closed the connection")
         self._outbox += data
         self.pump()
-        self._news.set()  # the connection calls nobody for what it answers at once
+        self._news.set()  # the connection calls no wake-up for output that it makes at once
 
     def pump(self) -> None:
         """Let the connection handle what was sent, as far as it may read."""

@@ -30,7 +30,9 @@ def name_of(op: int) -> str:
 def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
     """Return the op codes meant by one or several words; None is everything but pings.
 
-    Underscores and capitals do not matter. Raises :class:`ValueError` for a word that is no operation.
+    Underscores and capitals do not matter.
+
+    :raises ValueError: a word names no operation.
     """
     if op is None:
         return ALL_BUT_PING
@@ -39,7 +41,10 @@ def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
 
 
 def operation_name(word: str) -> str:
-    """Return the name of an operation as this package writes it."""
+    """Return the name of an operation as this package writes it.
+
+    :raises ValueError: the word names no operation, or one that does not pass the engine.
+    """
     key = word.replace("_", "").lower()
     if key in _BY_WORD:
         return _BY_WORD[key]
@@ -88,10 +93,10 @@ def glob(pattern: str) -> re.Pattern[str]:
 
 @attrs.frozen
 class Selection:
-    """Which messages a fault or a hold is meant for.
+    """The messages that a fault or a hold is meant for.
 
     :ivar ops: op codes.
-    :ivar pattern: what a path must match; None for any message.
+    :ivar pattern: a path of the message must match it; None for any message.
     :ivar session: a session's id; None for any.
     """
 
@@ -105,11 +110,11 @@ class Selection:
         return cls(op_codes(op), None if path is None else glob(path), session)
 
     def has_request(self, session: int, op: int, frame: bytes) -> bool:
-        """Whether a request of this session is meant."""
+        """Return whether a request of this session is meant."""
         return op in self.ops and self.has_paths(session, lambda: paths_in(op, frame))
 
     def has_paths(self, session: int, paths: Callable[[], Iterable[str]]) -> bool:
-        """Whether a message of this session about one of these paths is meant."""
+        """Return whether a message of this session about one of these paths is meant."""
         if self.session not in (None, session):
             return False
         pattern = self.pattern

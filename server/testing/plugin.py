@@ -1,6 +1,10 @@
-"""The pytest plugin: fixtures, options, and what a failing test says about its server.
+"""The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-Nothing of the server is imported until a fixture is used.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_proc`` and ``zk_noproc``; :mod:`.factories` makes
+  others.
+* An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
+* If a test fails, its report gets the timeline and the tree of each server that its fixtures have started.
+* Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The command as a subprocess, for tests that need a server outside of their own process."""
+"""The command as a subprocess, for tests that need a server outside of their own process.
+
+* :meth:`ProcessServer.start` returns when the server's first line says that it is ready, and with which
+  address. So the kernel may choose the port.
+* The log goes to a temporary file, not to a pipe, which a server that logs much would fill.
+* :meth:`ProcessServer.stop` asks the process to end (SIGTERM), and kills it after 10 seconds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,7 @@ class ProcessServer:
     :param port: 0 for one of the kernel's choosing.
     :param arguments: more arguments of the command.
     :param executable: the command; by default this Python's own server.
-    :param timeout: how long it may take to start, in seconds.
+    :param timeout: seconds that the start may take.
     """
 
     def __init__(
@@ -43,7 +49,10 @@ class ProcessServer:
 
     @property
     def hosts(self) -> str:
-        """The connect string."""
+        """The connect string.
+
+        :raises RuntimeError: the server does not run.
+        """
         if not self._hosts:
             raise RuntimeError("the server is not running")
         return self._hosts
@@ -58,7 +67,10 @@ class ProcessServer:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process's id.
+
+        :raises RuntimeError: the server does not run.
+        """
         if self._process is None:
             raise RuntimeError("the server is not running")
         return self._process.pid

@@ -29,7 +29,7 @@ class SessionInfo:
 
     @property
     def connected(self) -> bool:
-        """Whether a connection serves it now."""
+        """True if a connection serves it now."""
         return self.peer is not None
 
 

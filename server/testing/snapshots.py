@@ -1,4 +1,4 @@
-"""The whole tree put aside and brought back, for test suites that prepare much and change little."""
+"""The whole tree, put aside and brought back, for test suites that prepare much and change little."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Snapshot:
 
 
 def _changes(before: dict[str, Znode], after: dict[str, Znode]) -> Iterator[Change]:
-    """What leads from one tree to the other, each with the znode concerned and its parent."""
+    """Yield the changes that lead from one tree to the other, each with the znode concerned and its
+    parent."""
 
     for path in sorted(before.keys() - after.keys(), reverse=True):  # children before parents
         yield Delete(path, name(path)), before[path], before[parent(path)]

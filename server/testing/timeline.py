@@ -1,4 +1,14 @@
-"""The history as text: one column a session, time downwards. A failing test shows it."""
+"""The history as text: one column per session, time downwards. A failing test shows it. The rules:
+
+* One line per entry. A reply stands in the line of its request (``get_data /x -> ..``) if nothing of that
+  connection came between them; a new session stands in the line of its connection.
+* The time is in seconds since the start of the server, and is left out where it is that of the line above.
+  The zxid stands at changes only.
+* Sessions are called A, B, C ...; the head says their ids. Entries that belong to no session (the reaper, the
+  test's own notes and controls) take the whole width.
+* Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
+  note.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +58,7 @@ def format_timeline(
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
     :param sessions: the ids of the sessions that get a column; all by default.
     :param pings: whether pings are shown.
-    :param width: how wide it may be, in characters. A column has at least 32 of them, so many sessions take
+    :param width: the width in characters. A column has at least 32 of them, so many sessions take
         more.
     :param limit: show no more than this many lines, the last ones.
     """
@@ -93,7 +103,7 @@ def _letter(n: int) -> str:
 
 
 def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
-    """One line for each entry, but a reply goes with its request where nothing of that connection came
+    """Yield one line for each entry, but a reply goes with its request where nothing of that connection came
     between them but events, and a new session with its connection."""
     answers = _answers(entries)
     merged = {id(reply) for reply in answers.values()}
@@ -123,7 +133,7 @@ def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
 
 
 def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
-    """Whether the line before or after the entry says the same."""
+    """Return whether the line before or after the entry says the same."""
     if entry.kind == "connection":
         return entry.text.startswith(_IMPLIED)
     return entry.op == "close_session" and id(entry) in answers and not answers[id(entry)].err

@@ -206,7 +206,7 @@ class Trace:
         self._lines.write(traced.as_json() if self._json else traced.as_text(colours=self._colours))
 
     def _tell_lost(self, count: int) -> str:
-        text = f"{count:,} lines were lost here: what reads this trace is too slow"
+        text = f"{count:,} lines were lost here: the reader of this trace is too slow"
         return json.dumps({"kind": "lost", "count": count, "text": text}) if self._json else text
 
     def flush(self) -> None:

@@ -284,7 +284,9 @@ async def test_foreign_children_are_no_candidates(
         assert [node.path for node in await election.participants()] == [term.path]
     async with election.lead():
         pass
-    assert len([record for record in caplog.records if "no contender's name" in record.message]) == 1
+    assert (
+        len([record for record in caplog.records if "is not the name of a contender" in record.message]) == 1
+    )
 
 
 @pytest.mark.row("F20")

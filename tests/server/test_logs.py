@@ -265,7 +265,7 @@ def test_a_reader_that_was_away_is_told_what_it_has_missed(pipe):
     *lines, last = found.splitlines()
     assert lines == [f"{i:99}" for i in range(len(lines))]
     assert 100 < len(lines) < 150
-    assert last == f"{1000 - len(lines)} lines were lost here: what reads this log is too slow"
+    assert last == f"{1000 - len(lines)} lines were lost here: the reader of this log is too slow"
     logger.info("it goes on")
     assert read() == "it goes on\n"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pyzk.protocol.paths import join, parent_of, validate_path
+from pyzk.protocol import paths
+from pyzk.protocol.paths import join, validate_path
 from pyzk.protocol.records import GetChildrenResponse, Stat
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.tree import BUILT_IN, DataTree
@@ -27,8 +28,8 @@ def check_tree_invariants(tree: DataTree) -> None:
     for path, node in nodes.items():
         if path not in ("", "/"):
             validate_path(path)
-            assert path[path.rindex("/") + 1 :] in (nodes[parent_of(path)].children or ())
-            assert nodes[parent_of(path)].owner <= 0, "an ephemeral has a child"
+            assert path[path.rindex("/") + 1 :] in (nodes[paths.parent(path)].children or ())
+            assert nodes[paths.parent(path)].owner <= 0, "an ephemeral has a child"
         assert all(nodes[join(path, name)] is child for name, child in (node.children or {}).items())
         assert node.stat() == fresh_stat(node)
         if node.children is not None:

@@ -1,4 +1,4 @@
-"""What clients can ask for: the table of contents of the server (wire.md section 8).
+"""The operations of clients: the table of contents of the server (wire.md section 8).
 
 Each operation is a function with the name of its op code: ``(engine, client, request)``. The request is a
 tuple of what its record declares, in that order; an operation without a record gets the whole frame.
@@ -11,8 +11,12 @@ tuple of what its record declares, in that order; an operation without a record 
 :mod:`.writes`     changes of the tree
 =================  =====================================================================================
 
-Each returns the body of the reply, already encoded; those of :mod:`.writes` an effect, which the engine
-applies. Or it raises the error that is the reply. What may take long is done in steps (:mod:`.long`).
+Each returns the body of the reply, already encoded. Those of :mod:`.writes` are resolvers: they return an
+effect, which the engine applies. Each raises a :class:`~pyzk.protocol.errors.ZooKeeperError` to answer with
+that error. An operation that may take long is done in steps (:mod:`.long`).
+
+To add one: the row in :mod:`pyzk.protocol.operations`, the record in :mod:`pyzk.protocol.records`, and a
+function here. :data:`OPERATIONS` is made of these three. CONTRIBUTING.md has the whole list.
 """
 
 from __future__ import annotations
@@ -41,8 +45,8 @@ __all__ = [
 _Reader = Callable[[bytes, int], Any]
 _Method = Callable[[Any, Any, Any], Any]
 Operation = tuple[_Reader | None, _Method, bool, bool | None]
-"""What reads the request; the function; whether it takes a zxid; for a step whether the reply holds the
-Stat."""
+"""The reader of the request; the function; whether it takes a zxid; whether the reply holds the Stat, None
+for a function that is no resolver."""
 
 _METHODS: dict[str, _Method] = {
     name: method
@@ -51,11 +55,11 @@ _METHODS: dict[str, _Method] = {
 }
 _BY_CODE = {op: _METHODS[OpCode(op).name.lower()] for op in CLIENTS}
 IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_STEPS)
-"""The op codes of what is done in steps."""
+"""The op codes of the operations that are done in steps."""
 
 OPERATIONS: dict[int, Operation] = {}
-"""By op code, those that were asked for already: others are entered by :func:`look_up`. Auth and sasl are the
-connection's own affair. Empty while memory is short: then each request passes :func:`look_up`."""
+"""By op code, the operations that were asked for already; :func:`look_up` enters the others. The connection
+answers auth and sasl itself. Empty while memory is short: then each request passes :func:`look_up`."""
 reserve.when_short(OPERATIONS.clear)
 _READERS: dict[int, _Reader | None] = {}  # compiled already
 
@@ -67,7 +71,7 @@ class UnknownOperation(Exception):
 def look_up(op: int) -> Operation:
     """Enter an operation in :data:`OPERATIONS`, its request's reader compiled.
 
-    :raises UnknownOperation: there is none.
+    :raises UnknownOperation: clients may not send this op code.
     """
     if op not in CLIENTS:
         raise UnknownOperation
@@ -75,7 +79,7 @@ def look_up(op: int) -> Operation:
         cls = OpCode(op).request
         _READERS[op] = fields_reader(cls) if cls else None
     read = _READERS[op]
-    _, with_stat = writes.STEPS.get(op, (None, None))
+    _, with_stat = writes.RESOLVERS.get(op, (None, None))
     if reserve.short:
         return _reader_while_short(op, read), _BY_CODE[op], op in WRITES, with_stat
     OPERATIONS[op] = read, _BY_CODE[op], op in WRITES, with_stat

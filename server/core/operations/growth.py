@@ -1,4 +1,4 @@
-"""Which requests make the server grow: what is refused while memory is short (:mod:`..memory`)."""
+"""The requests that make the server grow, which are refused while memory is short (:mod:`..memory`)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MAY_WATCH: Final = frozenset(
 
 
 def grows(op: int, frame: bytes) -> bool:
-    """Whether the server keeps more after a request than before it.
+    """Return whether the server keeps more after a request than before it.
 
     :raises JuteError: a multi that cannot be read.
     """
     if op == OpCode.MULTI:
-        return any(step in _KEEPING for step, _ in decode_fields(frame, 8))
+        return any(part in _KEEPING for part, _ in decode_fields(frame, 8))
     return op in _KEEPING or (op in _MAY_WATCH and frame[-1] != 0)

@@ -1,6 +1,13 @@
-"""Several operations in one request: all or nothing for writes, each for itself for reads.
+"""Several operations in one request: ``multi`` and ``multi_read`` (semantics.md section 11, wire.md
+section 10). The rules:
 
-semantics.md section 11 and wire.md section 10.
+* A transaction holds writes and checks. It takes one zxid, and is applied as a whole or not at all.
+* Its operations use the resolvers that single requests use (:mod:`.writes`). Each is applied at once, with a
+  journal in the tree, so that the next operation is validated against its result.
+* If one fails, the journal undoes all. The reply is no error: its body holds a code for each operation.
+* A multiRead takes no zxid and sets no watch. Each of its reads has a result of its own. It is done in steps
+  (:mod:`.long`), and its reply is put together last, because a small request can ask for many MB.
+* Reads and writes do not mix in one request.
 """
 
 from __future__ import annotations
@@ -19,16 +26,16 @@ from ....protocol.records import MultiHeader
 from ..txn import Create, Multi, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
-from .writes import STEPS
+from .writes import RESOLVERS
 
 if TYPE_CHECKING:
     from ..engine import Change, Client, Engine
 
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
-_PARTS = {op: (*STEPS[op], _OK[op]) for op in TRANSACTION_OPS}
+_PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
 _STEP = 32
-"""How many reads are done in one step."""
+"""Reads that are done in one step (:mod:`.long`)."""
 _LARGE = 2**20
 """Bytes of a reply that is not put together in the midst of other work."""
 _COPYING = 3e-10
@@ -50,21 +57,26 @@ class RefusedRead(Exception):
 
 
 def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
-    """One zxid for all. Each step is validated and applied in turn, so that it sees those before it; if one
-    fails, all are undone. Watches fire once all is well.
+    """Carry out all writes of a transaction under one zxid, or none of them.
 
-    Nobody is served meanwhile, so each step costs the same whatever the number of steps and the size of the
-    tree: 2 to 5 us, its undoing included, and 3 us more for each entry of an ACL. A multi of 1 MB, some
-    40,000 steps, takes 0.05 to 0.2 s.
+    Each operation is validated and applied before the next one, which sees its result. If one fails, all are
+    undone. Watches fire when all have succeeded.
+
+    No other request is processed meanwhile. Each operation takes 2 to 5 us, with its undoing, and 3 us more
+    for each entry of an ACL, whatever the number of operations and the size of the tree. A multi of 1 MB has
+    some 40,000 operations and takes 0.05 to 0.2 s.
+
+    :raises ZooKeeperError: the body cannot be decoded, or it holds a read.
+    :raises Exception: a bug or a lack of memory; all is undone.
     """
-    steps = _decode(frame)
-    if steps and steps[0][0] in READ_OPS:
+    requests = _decode(frame)
+    if requests and requests[0][0] in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")
     tree = engine.tree
     results: list[bytes] = []
     tree.begin()
     try:
-        changes = _carry_out(engine, client, steps, results)
+        changes = _carry_out(engine, client, requests, results)
     except Exception as error:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
@@ -72,7 +84,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         if engine.on_refusal is not None:
             engine.on_refusal(error)
         engine.record(Refused(error.code), client.session_id)
-        return _failure(len(steps), len(results), error.code)
+        return _failure(len(requests), len(results), error.code)
     tree.commit()
     engine.fire(changes)
     if engine.on_txn is not None:
@@ -82,17 +94,17 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def _carry_out(
-    engine: Engine, client: Client, steps: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
+    engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
 ) -> list[Change]:
-    """Resolve and apply each step, and encode its :class:`~pyzk.protocol.multi.MultiResult`: the header,
+    """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`: the header,
     and the body of the reply that the operation alone would have.
 
-    :returns: the changes, if anybody is to be told.
+    :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
     heard = bool(engine.watches.watchers) or engine.on_txn is not None
     changes: list[Change] = []
-    for op, request in steps:
+    for op, request in requests:
         resolve, with_stat, result = _PARTS[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
@@ -106,7 +118,8 @@ def _carry_out(
 
 
 def _failure(total: int, failed: int, code: int) -> bytes:
-    """0 before the step that failed, its own code at it, -2 after it."""
+    """Encode the results of a transaction that failed: 0 before the operation that failed, its own code at
+    it, -2 after it."""
     return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR
 
 
@@ -116,7 +129,11 @@ def _error(code: int) -> bytes:
 
 @in_steps
 def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
-    """Each read succeeds or fails alone. Watches are never set."""
+    """Carry out some reads; each succeeds or fails alone. Watches are never set.
+
+    :raises MarshallingError: the body cannot be decoded, or a read names no path.
+    :raises RefusedRead: an operation is no read.
+    """
     results: list[bytes] = []
     size = 0
     for number, (op, request) in enumerate(_decode(frame), 1):

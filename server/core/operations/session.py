@@ -1,4 +1,11 @@
-"""Operations that concern the session or the ensemble, and no znode (semantics.md sections 4.7, 5 and 12)."""
+"""Operations that concern the session or the ensemble, and no znode (semantics.md sections 4.7, 5 and 12).
+
+* ``ping`` and ``sync`` change nothing: one server has nothing to catch up with. Every request is a sign of
+  life of its session, which the connection has noted before these functions run.
+* ``close_session`` takes a zxid and deletes the session's ephemerals under it. The connection closes after
+  the reply.
+* ``reconfig`` is refused, and takes a zxid all the same.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
     session = engine.sessions.get(client.session_id)
     if session is not None:
-        logger.debug("session 0x%x is closed by its client", session.id)
+        logger.debug("session 0x%x was closed by its client", session.id)
         engine.end_session(session, expired=False)
     return b""
 
@@ -41,8 +48,11 @@ def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
-    """Refuse it, without a look at the request: a standalone server has no configuration to change
-    (semantics.md section 4.7)."""
+    """Refuse any reconfig: one server has no members to change (semantics.md section 4.7).
+
+    :raises ReconfigDisabledError: always, but for
+    :raises UnimplementedError: if ``reconfigEnabled`` is set.
+    """
     if engine.settings.reconfig_enabled:
         raise UnimplementedError(message="a single server has nothing to reconfigure")
     raise ReconfigDisabledError(message="reconfigEnabled is false")

@@ -1,4 +1,11 @@
-"""Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6)."""
+"""Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6). The rules:
+
+* They take no zxid, and check neither the znode nor its ACL: the ACL decides when an event is told.
+* A client that has a new connection sends its watches again, with the last zxid that it has seen. A one-shot
+  watch that has missed its change fires at once; any other watch is armed.
+* The server sends no event for a watch that was removed: the client library makes that event itself.
+* Re-arming takes steps (:mod:`.long`), because one client may have very many watches.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +25,16 @@ if TYPE_CHECKING:
 _Paths: TypeAlias = Sequence[str | None] | None
 
 _STEP = 32
-"""How many watches are armed in one step."""
+"""Watches that are armed in one step."""
 
 _NO_ERROR = records.ErrorResponse(0).encode()
 
 
 def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -> bytes:
-    """No check of the path, its existence or its ACL: a watch on anything is accepted."""
+    """Add a persistent watch, whatever the path.
+
+    :raises MarshallingError: the mode is unknown.
+    """
     path, mode = request
     if mode == AddWatchMode.PERSISTENT:
         add = engine.watches.add_persistent
@@ -38,6 +48,10 @@ def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -
 
 
 def check_watches(engine: Engine, client: Client, request: records.CheckWatchesFields) -> bytes:
+    """Check that the connection has a watch.
+
+    :raises NoWatcherError: it has none of this kind at the path.
+    """
     path, number = request
     kind = _watcher_type(number)
     if path is None or not engine.watches.has(path, client, kind):
@@ -46,7 +60,10 @@ def check_watches(engine: Engine, client: Client, request: records.CheckWatchesF
 
 
 def remove_watches(engine: Engine, client: Client, request: records.RemoveWatchesFields) -> bytes:
-    """Nobody is notified: the events about removed watches are made by client libraries."""
+    """Remove a watch.
+
+    :raises NoWatcherError: the connection has no such watch.
+    """
     path, number = request
     kind = _watcher_type(number)
     if path is None or not engine.watches.remove(path, client, kind):
@@ -58,15 +75,17 @@ def remove_watches(engine: Engine, client: Client, request: records.RemoveWatche
 def set_watches(engine: Engine, client: Client, request: records.SetWatchesFields) -> Steps:
     """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
 
-    The catch-up events carry zxid -1 and pass no permission filter. What changes between two steps is either
-    told by a watch that is armed already, or seen as missed.
+    The catch-up events carry zxid -1 and pass no permission filter. A change between two steps is either told
+    by a watch that is armed already, or seen as missed.
+
+    :raises MarshallingError: a path is null.
     """
     return _rearm(engine, client, *request)
 
 
 @in_steps
 def set_watches2(engine: Engine, client: Client, request: records.SetWatches2Fields) -> Steps:
-    """The same with the persistent kinds, which get no catch-up."""
+    """Re-arm the persistent kinds too, which get no catch-up events; otherwise as :func:`set_watches`."""
     return _rearm(engine, client, *request)
 
 
@@ -95,7 +114,7 @@ def _rearm(
                 add(path, client)
             else:
                 engine.tell((Notification(-1, event, path),), (client,))
-                if client.close_expected:  # they were too many: nobody is there to watch any more
+                if client.close_expected:  # too many events: the connection was closed
                     return b""
             if number % _STEP == 0:
                 yield 0.0

@@ -1,8 +1,9 @@
-"""The writes: each function is one step, used by a request of its own and inside a multi alike.
+"""The writes: each function is a *resolver*, used by a single request and inside a multi alike.
 
-A step validates a request against the tree as it is, and resolves it to an effect (:data:`~..txn.Resolved`).
-It changes nothing: the engine applies the effect, which cannot fail (:meth:`.tree.DataTree.change`), tells
-the watchers, and encodes the reply: the final path of a create, the Stat where the response record has one.
+A resolver validates a request against the tree as it is, and resolves it to an effect
+(:data:`~..txn.Resolved`). It changes nothing: the engine applies the effect, which cannot fail
+(:meth:`.tree.DataTree.change`), tells the watchers, and encodes the reply: the final path of a create, the
+Stat where the response record has one.
 
 The checks stand in the order of semantics.md section 4. The first one that fails decides the error:
 
@@ -18,6 +19,8 @@ check_reaping  node; children; kind
 ============== =============================================================================================
 
 Before "node", set_data and check hold a path that is not in the tree to the full rules.
+
+Each resolver raises the :class:`~pyzk.protocol.errors.ZooKeeperError` of the first check that fails.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from ..engine import Client, Engine
 
 
-Step: TypeAlias = Callable[["Engine", "Client", Any], Resolved]
+Resolver: TypeAlias = Callable[["Engine", "Client", Any], Resolved]
 
 # Plain ints: an operation on a member of an enum takes longer than the check itself.
 _READ, _WRITE, _CREATE, _DELETE, _ADMIN = (
@@ -73,9 +76,9 @@ _SPECIAL_NAMES = frozenset(("", ".", ".."))
 
 
 def create(engine: Engine, client: Client, request: CreateFields, owner: int | None = None) -> Resolved:
-    """Sections 4.1 and 6.
+    """Resolve a create: the final name, the stored ACL and the owner (sections 4.1 and 6).
 
-    :param owner: the stored owner of a container or TTL znode. Otherwise the flags alone decide the kind.
+    :param owner: the stored owner of a container or TTL znode; None if the flags alone decide the kind.
     """
     path, data, acl, flags = request
     if owner is None:
@@ -118,7 +121,7 @@ create2 = create
 
 
 def create_container(engine: Engine, client: Client, request: CreateFields) -> Resolved:
-    """The op code makes the container, whatever the flags say of an owner."""
+    """Resolve the create of a container: the op code decides, whatever the flags say of an owner."""
     path, _, _, flags = request
     plain = flags in _MODES_WITHOUT_TTL
     return create(
@@ -127,7 +130,7 @@ def create_container(engine: Engine, client: Client, request: CreateFields) -> R
 
 
 def create_ttl(engine: Engine, client: Client, request: CreateTTLFields) -> Resolved:
-    """Only the two TTL modes are allowed."""
+    """Resolve the create of a TTL znode: only the two TTL modes are allowed."""
     path, data, acl, flags, ttl = request
     if flags in _MODES_WITHOUT_TTL:
         raise BadArgumentsError(path, "a TTL needs one of the TTL create modes")
@@ -135,7 +138,7 @@ def create_ttl(engine: Engine, client: Client, request: CreateTTLFields) -> Reso
 
 
 def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> int:
-    """The stored owner of a TTL znode: checks 1 to 3 of section 4.1.
+    """Return the stored owner of a TTL znode, after checks 1 to 3 of section 4.1.
 
     :param ttl: in ms; -1 for requests that have no such field.
     """
@@ -155,7 +158,8 @@ def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> i
 
 
 def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
-    """Section 4.2: the permission is the parent's, and comes before the znode's own existence."""
+    """Resolve a delete (section 4.2): the permission is the parent's, and is checked before the znode is
+    looked at."""
     path, version = request
     if path is None or "/" not in path or "\0" in path:
         raise _bad_path(path)
@@ -167,7 +171,7 @@ def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
         raise NoNodeError(path)
     if parent.acl is not OPEN_ACL:
         engine.access.check(parent.acl, _DELETE, client.identities, path)
-    # "//x": see create
+    # above "/": the path is "//x", see create
     node = parent.children.get(name) if parent.children and above != "/" else None
     if node is None:
         raise NoNodeError(path)
@@ -179,7 +183,7 @@ def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
 
 
 def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved:
-    """Section 4.3: quota comes before version."""
+    """Resolve a setData (section 4.3): the quota is checked before the version."""
     path, data, version = request
     node = engine.tree.find(path) if path else None
     if node is None or path is None:
@@ -197,7 +201,7 @@ def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved
 
 
 def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
-    """Section 4.4: the version is compared with aversion."""
+    """Resolve a setACL (section 4.4): the version is compared with aversion."""
     path, acl, version = request
     path = _well_formed(path)
     stored = engine.access.validate(acl, client.identities, path)
@@ -211,7 +215,7 @@ def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
 
 
 def check(engine: Engine, client: Client, request: CheckVersionFields) -> Resolved:
-    """Section 4.5; only inside a multi."""
+    """Resolve a check of a version (section 4.5), which stands in a multi only."""
     path, version = request
     node = engine.tree.find(path) if path else None
     if node is None or path is None:
@@ -224,9 +228,9 @@ def check(engine: Engine, client: Client, request: CheckVersionFields) -> Resolv
 
 
 def check_reaping(tree: DataTree, path: str) -> None:
-    """Section 4.6: whether the server may delete a container or TTL znode by itself.
+    """Check that the server may delete a container or TTL znode by itself (section 4.6).
 
-    :raises ZooKeeperError: if not.
+    :raises ZooKeeperError: if it may not.
     """
     node = tree.find(path)
     if node is None:
@@ -238,9 +242,9 @@ def check_reaping(tree: DataTree, path: str) -> None:
 
 
 def _well_formed(path: str | None) -> str:
-    """Hold a path to the full rules, of which null only breaks one.
+    """Check a path by the full rules; null breaks them too.
 
-    :raises BadArgumentsError: naming what is wrong.
+    :raises BadArgumentsError: names the rule that is broken.
     """
     if path is None:
         raise BadArgumentsError(path, "a null path")
@@ -249,13 +253,15 @@ def _well_formed(path: str | None) -> str:
 
 
 def _missing(path: str | None) -> ZooKeeperError:
-    """The error for a path that is not in the tree: that the path is malformed, or else that there is no
-    znode."""
+    """Return the error for a path that is not in the tree.
+
+    :raises BadArgumentsError: the path is malformed.
+    """
     return NoNodeError(_well_formed(path))
 
 
 def _bad_path(path: str | None) -> ZooKeeperError:
-    """The error of create and delete for a path without a slash or with a null character."""
+    """Return the error of create and delete for a path without a slash or with a null character."""
     if path is None:
         return MarshallingError(None, "a null path")
     return BadArgumentsError(path, "a path must hold a / and no null character")
@@ -269,9 +275,9 @@ def _has_stat(op: OpCode) -> bool:
     return op.response is not None and "stat" in attrs.fields_dict(op.response)  # type: ignore[arg-type]
 
 
-STEPS: dict[int, tuple[Step, bool]] = {
+RESOLVERS: dict[int, tuple[Resolver, bool]] = {
     op.value: (globals()[op.name.lower()], _has_stat(op))
     for op in OpCode
     if op.flags & (Flags.TAKES_ZXID | Flags.IN_MULTI) and op.name.lower() in globals()
 }
-"""By op code, each step and whether its reply holds the Stat."""
+"""By op code, the resolver, and whether the reply holds the Stat."""

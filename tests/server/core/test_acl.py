@@ -296,7 +296,7 @@ def test_what_auth_stands_for_is_never_taken_from_somebody_else() -> None:
 
 
 def test_few_acls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acl_module, "_KNOWN", 20_000)
+    monkeypatch.setattr(acl_module, "_MAX_REMEMBERED", 20_000)
     access = control()
     for i in range(300):
         access.validate([acl(1, "ip", f"10.1.{i // 256}.{i % 256}")], [], "/p")

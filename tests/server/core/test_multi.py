@@ -383,9 +383,9 @@ def test_a_multi_read_that_is_refused(world: World, client: Peer, ops: list[Mult
     assert "/old" in world.tree.nodes
 
 
-# --- what a step costs, counted and not timed --------------------------------------------------------------
+# --- the cost of an operation of a multi, counted and not timed ---------------------------------------------
 
-STEPS: dict[str, Callable[[int], MultiOp]] = {
+OPERATIONS: dict[str, Callable[[int], MultiOp]] = {
     "create": lambda i: create_op(f"/n{i:04}"),
     "create2": lambda i: create_op(f"/n{i:04}", op=CREATE2),
     "ephemeral": lambda i: create_op(f"/n{i:04}", flags=1),
@@ -422,13 +422,13 @@ def populated(znodes: int) -> Peer:
 
 
 @pytest.mark.parametrize("end", [[], [FAILING]], ids=["done", "undone"])
-@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("kind", OPERATIONS)
 def test_a_multi_costs_what_its_steps_cost(kind: str, end: list[MultiOp]) -> None:
     """Whatever their number, and whatever else is in the tree."""
     costs = []
     for count, znodes in ((100, 200), (200, 200), (200, 2000)):
         client = populated(znodes)
-        costs.append(cost(client, *map(STEPS[kind], range(count)), *end) / count)
+        costs.append(cost(client, *map(OPERATIONS[kind], range(count)), *end) / count)
     assert max(costs) < 1.1 * min(costs)
     assert max(costs) < 1300
 

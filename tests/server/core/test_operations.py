@@ -13,9 +13,9 @@ from pyzk.protocol import records
 from pyzk.protocol.jute import fields_of
 from pyzk.protocol.operations import CLIENTS, OpCode
 from pyzk.server.core.operations import look_up
-from pyzk.server.core.operations.writes import STEPS, check
+from pyzk.server.core.operations.writes import RESOLVERS, check
 
-WITH_A_RECORD = [op for op in OpCode if op.request is not None and (op in CLIENTS or op in STEPS)]
+WITH_A_RECORD = [op for op in OpCode if op.request is not None and (op in CLIENTS or op in RESOLVERS)]
 
 
 def fields_type(op: OpCode) -> object:

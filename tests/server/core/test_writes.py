@@ -1,4 +1,4 @@
-"""The steps of writes: the first failing check decides (semantics.md section 4)."""
+"""The resolvers of writes: the first failing check decides (semantics.md section 4)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pyzk.protocol import paths
 from pyzk.protocol import records as r
 from pyzk.protocol.errors import ZooKeeperError
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.paths import parent_of
-from pyzk.server.core.operations.writes import STEPS, check_reaping
+from pyzk.server.core.operations.writes import RESOLVERS, check_reaping
 from pyzk.server.core.txn import Check, Create, Delete, Effect, SetACL, SetData
 from pyzk.server.core.znode import CONTAINER_OWNER, MAX_TTL, ttl_owner
 
@@ -63,7 +63,7 @@ class Bench:
 
     def resolve(self, op: int, *fields: Any) -> Effect:
         """The effect of a write, which is not applied."""
-        kind, resolved, at = STEPS[op][0](self.engine, self.client, fields)
+        kind, resolved, at = RESOLVERS[op][0](self.engine, self.client, fields)
         effect = kind(*resolved)
         assert at is self.tree.nodes[effect.parent if isinstance(effect, Create | Delete) else effect.path]
         return effect
@@ -95,7 +95,7 @@ def bench() -> Bench:
 
 
 def code_of(call: Callable[[], object]) -> int:
-    """The error code of a step, 0 if it succeeds."""
+    """The error code of a resolver, 0 if it succeeds."""
     try:
         call()
     except ZooKeeperError as error:
@@ -229,7 +229,7 @@ def test_op_and_flags_decide_the_kind(
 @pytest.mark.parametrize("parent", ["/container", "/ttl", "/open"])
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])
 def test_all_but_ephemerals_may_have_children(bench: Bench, parent: str, flags: int) -> None:
-    assert parent_of(bench.create(f"{parent}/x", flags=flags).path) == parent
+    assert paths.parent(bench.create(f"{parent}/x", flags=flags).path) == parent
 
 
 # --- 6: sequential names -----------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ async def test_nobody_waits_for_the_reader_of_a_full_pipe(
                 found += os.read(reader, 2**20)
             except BlockingIOError:
                 break
-        assert "lines were lost here: what reads this trace is too slow" in found.decode()
+        assert "lines were lost here: the reader of this trace is too slow" in found.decode()
     trace.close()
     os.close(reader)
     os.close(writer)
