@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..client import ACL, OPEN_ACL, Id, Perms, Stat
+from ..client import ACL, OPEN_ACL, Id, Stat
+from ..protocol.dump import perms_of, perms_text, session_text
 from .status import Failure, Status
 from .units import age, moment, size_text, utc
 
 _WIDEST = 80
 """Characters of data on a line that shows other things too; znodes may hold a megabyte."""
-_PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
 
 
 def printable(text: str) -> str:
@@ -56,11 +56,6 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def session_text(session: int) -> str:
-    """The id of a session, as servers print it."""
-    return f"0x{session % 2**64:x}"
-
-
 # --- access control lists ----------------------------------------------------------------------------------
 
 
@@ -69,19 +64,15 @@ def acl_text(acl: Iterable[ACL]) -> str:
     return ",".join(f"{entry.id.scheme}:{entry.id.id}:{perms_text(entry.perms)}" for entry in acl)
 
 
-def perms_text(perms: int) -> str:
-    """Permissions as letters, of ``cdrwa``."""
-    return "".join(letter for letter, bit in _PERMS.items() if perms & bit)
-
-
 def parse_perms(text: str) -> int:
     """The permissions of letters.
 
     :raises Failure: for a letter that is none of ``cdrwa``.
     """
-    if not set(text) <= set(_PERMS):
-        raise Failure(Status.USAGE, f"{text!r} are no permissions: give letters of cdrwa")
-    return sum(_PERMS[letter] for letter in set(text))
+    try:
+        return perms_of(text)
+    except ValueError as error:
+        raise Failure(Status.USAGE, str(error)) from None
 
 
 def parse_acl(text: str) -> list[ACL]:
@@ -152,16 +143,6 @@ def as_json(values: Mapping[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False)
 
 
-def data_fields(data: bytes | None) -> dict[str, str | None]:
-    """Data as JSON has it: ``data`` if it is UTF-8 or null, else ``hex``."""
-    if data is None:
-        return {"data": None}
-    try:
-        return {"data": data.decode()}
-    except UnicodeDecodeError:
-        return {"hex": data.hex()}
-
-
 def stat_fields(stat: Stat) -> dict[str, Any]:
     """A Stat as JSON has it. Zxids and sessions are text: many readers would round such numbers."""
     return {
@@ -177,11 +158,3 @@ def stat_fields(stat: Stat) -> dict[str, Any]:
         "mzxid": f"0x{stat.mzxid:x}",
         "pzxid": f"0x{stat.pzxid:x}",
     }
-
-
-def acl_fields(acl: Iterable[ACL]) -> list[dict[str, str]]:
-    """An access control list as JSON has it."""
-    return [
-        {"scheme": entry.id.scheme or "", "id": entry.id.id or "", "perms": perms_text(entry.perms)}
-        for entry in acl
-    ]

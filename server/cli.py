@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..protocol.version import __version__
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .config.settings import Settings
     from .config.zoocfg import Given
     from .serve import Server
+    from .testing.trace import Trace
 
 
 PROG: Final = "pyzk-server"
@@ -41,6 +44,11 @@ _FLAGS: Final = {
 }
 
 
+_TLS_PORT: Final = 2281
+"""The usual port for clients over TLS."""
+_TRACE_FORMATS: Final = ("text", "json")
+
+
 class _Refusal(Exception):
     """The server cannot start: one line that says why and how to mend it."""
 
@@ -54,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
-        epilog="Flags win over the file. Nothing is stored: a restarted server is empty.",
+        epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
+        " Flags win over these, and these over the file. Nothing is stored: a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -64,10 +73,37 @@ def _parser() -> argparse.ArgumentParser:
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add(
+        "--tls",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="TLS with certificates that are made on the spot",
+    )
+    add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
+    add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
+    add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
+    trace = parser.add_argument_group(
+        "trace", "A line for each request, reply, event, session and fault, on standard output."
+    )
+    add = trace.add_argument
+    add("--trace", action="store_true", help="print the trace; so do the other flags of this group")
+    add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
+    add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
+    add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
+    add("--trace-file", metavar="FILE", help="append to this file instead")
+    add = parser.add_argument
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser
+
+
+def _session_id(text: str) -> int:
+    return int(text, 0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,12 +136,11 @@ def _run(arguments: argparse.Namespace) -> None:
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
     given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
+    if arguments.no_expiry:
+        given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
     try:
-        if arguments.config is not None:
-            file = zoocfg.read(arguments.config, port_given="port" in given)
-            for warning in file.warnings:
-                logger.warning("%s", warning)
-            given = {**file.given, **given}
+        given = {**_configuration(arguments, "port" in given), **given}
+        given |= _certificates(arguments, given)
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
@@ -120,14 +155,165 @@ def _run(arguments: argparse.Namespace) -> None:
 
     from . import serve  # noqa: F401 - so that the collector is spared it too
 
+    trace = _trace(arguments)
+    servers: list[Server] = []
+    load = _loading(arguments.load)
+
+    def prepare(server: Server) -> None:
+        servers.append(server)
+        load(server)
+        if trace is not None:
+            trace.attach(server)
+
+    _check_place(arguments.save)
+    plain = trace is arguments.load is arguments.save is None
     _spare_the_collector()
     with reserve.held():
-        refused = trio.run(_serve, settings)
+        refused = trio.run(_serve, settings, trace, None if plain else prepare)
     logs.flush(at_end=True)
+    if trace is not None:
+        trace.close()
+    if arguments.save is not None and refused is None:
+        _save(servers[0], arguments.save)
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
+
+
+def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[str, Given]:
+    """What the file, the environment and ``--set`` say, by field of Settings.
+
+    :raises ConfigError: if that cannot be honoured.
+    """
+    from .config import zoocfg
+
+    beside, warnings = zoocfg.from_environment(os.environ)
+    beside += zoocfg.from_flags(arguments.set)
+    given: Mapping[str, Given] = {}
+    if arguments.config is not None:
+        found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
+    elif beside:
+        found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
+    else:
+        found = None
+    if found is not None:
+        given, warnings = found.given, [*warnings, *found.warnings]
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return given
+
+
+def _certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
+    """What ``--tls`` asks for, by field of Settings.
+
+    :raises ConfigError: if that cannot be had.
+    """
+    if arguments.tls is None:
+        if arguments.tls_port is not None:
+            raise _Refusal("--tls-port is for --tls, or use the key secureClientPort")
+        return {}
+    from pathlib import Path
+
+    from . import certificates
+    from .config import zoocfg
+    from .config.tls import TlsError
+
+    if "secure_port" in given:
+        raise _Refusal(f"--tls: there is a certificate already, for {given['secure_port']}; drop one of them")
+    directory = Path(arguments.tls or _temporary())
+    host = given.get("host")
+    try:
+        context = certificates.make(directory, str(host.value) if host else "localhost")
+    except certificates.NotInstalled:
+        raise _Refusal("--tls needs more: pip install 'pyzk-server[tls]'") from None
+    except OSError as error:
+        raise _Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
+    except TlsError as error:
+        raise _Refusal(f"--tls: {error}; delete {directory}, and it is made anew") from None
+    logger.info(
+        "TLS: clients trust this server by %s; %s is a certificate for a client, the identity x509:%s",
+        directory / certificates.CA,
+        directory / certificates.CLIENT,
+        certificates.IDENTITY,
+    )
+    port = arguments.tls_port
+    if port is None:
+        port = 0 if arguments.port == 0 else _TLS_PORT
+    return {"secure_port": zoocfg.Given(port, "--tls-port"), "ssl_context": zoocfg.Given(context, "--tls")}
+
+
+def _temporary() -> str:
+    """A directory that goes with this process."""
+    import atexit
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="pyzk-server-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def _trace(arguments: argparse.Namespace) -> Trace | None:
+    """The trace that is asked for.
+
+    :raises _Refusal: if it cannot be had.
+    """
+    given = {name: value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace"}
+    if not any(value for value in given.values()):
+        return None
+    from .testing.trace import Selection, Trace
+
+    try:
+        selection = Selection.of(arguments.trace_op, arguments.trace_path, arguments.trace_session)
+    except ValueError as error:
+        raise _Refusal(f"--trace-op: {error}") from None
+    try:
+        return Trace.to(arguments.trace_file, selection, arguments.trace_format or "text")
+    except OSError as error:
+        where = arguments.trace_file or "standard output"
+        raise _Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
+
+
+def _loading(path: str | None) -> Callable[[Server], None]:
+    """What loads a file into a server.
+
+    :raises _Refusal: if the file cannot be read.
+    """
+    if path is None:
+        return lambda server: None
+    from . import dumps
+
+    try:
+        nodes = dumps.read(path)
+    except dumps.DumpError as error:
+        raise _Refusal(f"--load: {error}") from None
+
+    def load(server: Server) -> None:
+        try:
+            dumps.load(server.service.engine, nodes, path)
+        except dumps.DumpError as error:
+            raise _Refusal(f"--load: {error}") from None
+
+    return load
+
+
+def _check_place(path: str | None) -> None:
+    """Refuse a place where nothing could be saved at the end."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise _Refusal(f"--save: cannot write {path}; name a file in a directory that can be written to")
+
+
+def _save(server: Server, path: str) -> None:
+    from . import dumps
+
+    try:
+        dumps.save(server.service.engine.tree, path)
+    except dumps.DumpError as error:
+        raise _Refusal(f"--save: {error}") from None
 
 
 def _say(text: str) -> None:
@@ -155,9 +341,13 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
-async def _serve(settings: Settings) -> Exception | None:
+async def _serve(
+    settings: Settings, trace: Trace | None, prepare: Callable[[Server], None] | None
+) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
+    :param trace: is flushed now and then.
+    :param prepare: called with the server before it listens.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -177,6 +367,8 @@ async def _serve(settings: Settings) -> Exception | None:
             await trio.sleep(_FLUSH)
             try:
                 logs.flush()
+                if trace is not None:
+                    trace.flush()
             except Exception:
                 report("lines of the log may be missing; what reads standard error must go on reading")
 
@@ -187,8 +379,9 @@ async def _serve(settings: Settings) -> Exception | None:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
                 try:
-                    server = await nursery.start(serve, settings)
-                except* (OSError, UnicodeError) as errors:  # UnicodeError: an impossible host name
+                    start = serve if prepare is None else partial(serve, prepare=prepare)
+                    server = await nursery.start(start, settings)
+                except* (OSError, UnicodeError, _Refusal) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
                     try:

@@ -166,43 +166,58 @@ def _message(record: logging.LogRecord) -> str:
         return str(record.msg)
 
 
-class DescriptorHandler(logging.Handler):
-    """Writes to a file descriptor without waiting.
+class LineWriter:
+    """Writes lines to a file descriptor without waiting.
 
     The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
     terminals are opened a second time; for other files poll() tells before each write whether there is room.
+
+    :param tell_lost: makes the line that says how many were lost.
     """
 
-    def __init__(self, fd: int) -> None:
-        super().__init__()
+    def __init__(self, fd: int, tell_lost: Callable[[int], str]) -> None:
         self._given, self._fd = fd, _own(fd)
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLOUT)
+        self._tell_lost = tell_lost
         self._waiting = bytearray()
         self._lost = 0
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-            self._tell()
-            if len(self._waiting) + len(line) > _WAITING:
-                self._lost += 1
-            else:
-                self._waiting += line
-            self._write()
-        except Exception:  # no memory, or values that do not fit the message: the server must go on
+    def write(self, line: str) -> None:
+        """Write a line, which has no newline yet; or keep it until there is room, or lose it."""
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        self._tell()
+        if len(self._waiting) + len(data) > _WAITING:
             self._lost += 1
+        else:
+            self._waiting += data
+        self._write()
+
+    def lose(self) -> None:
+        """Count a line that could not be made."""
+        self._lost += 1
+
+    def flush(self, seconds: float = 0.0) -> None:
+        """Write what waits, and give the reader so many ``seconds``."""
+        if self._waiting:
+            self._write(seconds)
+            self._tell()
+            self._write()
+
+    def close(self) -> None:
+        """Write what waits, as far as the reader takes it within a second."""
+        self.flush(_PATIENCE)
+        if self._fd != self._given:
+            os.close(self._fd)
+            self._fd = self._given
 
     def _tell(self) -> None:
         """Add a line about the lost ones, once 50 % of the room is free again."""
         if self._lost and len(self._waiting) <= _WAITING // 2:
-            message = f"{self._lost:,} lines were lost here: the reader of this log is too slow"
-            record = logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None)
-            self._waiting += f"{self.format(record)}\n".encode()
+            self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
             self._lost = 0
 
     def _write(self, seconds: float = 0.0) -> None:
-        """Write the waiting lines, and wait for a reader so many ``seconds``."""
         end = time.monotonic() + seconds
         while self._waiting and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
             try:
@@ -215,22 +230,32 @@ class DescriptorHandler(logging.Handler):
                 return
             del self._waiting[:written]
 
+
+class DescriptorHandler(logging.Handler):
+    """Writes the log to a file descriptor without waiting."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self._lines = LineWriter(fd, self._tell_lost)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.write(self.format(record))
+        except Exception:  # no memory, or values that do not fit the message: the server must go on
+            self._lines.lose()
+
+    def _tell_lost(self, count: int) -> str:
+        message = f"{count:,} lines were lost here: the reader of this log is too slow"
+        return self.format(logging.LogRecord("pyzk.server", logging.WARNING, "", 0, message, None, None))
+
     def flush(self) -> None:
-        self._finish(0.0)
+        with self.lock or nullcontext():
+            self._lines.flush()
 
     def close(self) -> None:
-        self._finish(_PATIENCE)
-        if self._fd != self._given:
-            os.close(self._fd)
-            self._fd = self._given
-        super().close()
-
-    def _finish(self, seconds: float) -> None:
         with self.lock or nullcontext():
-            if self._waiting:
-                self._write(seconds)
-                self._tell()
-                self._write()
+            self._lines.close()
+        super().close()
 
 
 def _own(fd: int) -> int:

@@ -287,13 +287,19 @@ class Server:
 
 
 async def serve(
-    settings: Settings, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+    settings: Settings,
+    prepare: Callable[[Server], object] = lambda server: None,
+    *,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, as the command does.
 
+    :param prepare: called with the server before it listens.
     :raises OSError: if an address cannot be bound.
     """
-    await Server(settings, Clock(follow_wall_clock=True)).run(task_status=task_status)
+    server = Server(settings, Clock(follow_wall_clock=True))
+    prepare(server)
+    await server.run(task_status=task_status)
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:

@@ -1,19 +1,12 @@
 """``cp``, ``diff``, ``dump`` and ``load``: whole trees, of one server or of two.
 
-A tree in a file is JSON, one znode a line, parents before children. Paths begin at the top, which is ``/``::
-
-    {"path": "/", "data": "text"}
-    {"path": "/jobs", "data": "", "kind": "container"}
-    {"path": "/jobs/1", "hex": "00ff", "acl": [{"scheme": "world", "id": "anyone", "perms": "r"}]}
-
-``kind`` is ``persistent`` where it is missing, else ``ephemeral``, ``container`` or ``ttl``, with ``ttl`` in
-seconds. The protocol does not tell a container or a TTL znode from a persistent one: ``dump`` and ``cp`` know
-ephemerals only, and ``load`` creates all of them but ephemerals, which belong to sessions.
+A tree in a file is JSON, as :mod:`pyzk.protocol.dump` has it. The protocol does not tell a container or a TTL
+znode from a persistent one: ``dump`` and ``cp`` know ephemerals only, and ``load`` creates all of them but
+ephemerals, which belong to sessions.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
@@ -25,48 +18,28 @@ import trio
 
 from ...client import (
     ACL,
-    OPEN_ACL,
     Create,
-    Id,
     NodeExistsError,
     Pending,
     Stat,
     UnimplementedError,
     ZooKeeper,
 )
-from ...protocol.errors import BadArgumentsError
-from ...protocol.paths import join, parent, validate_path
+from ...protocol.dump import Node, data_fields, fields_of, node_of
+from ...protocol.paths import join, parent
 from ..arguments import wrong
 from ..context import Context, split_location
 from ..parser import PROG
 from ..pipeline import Pipeline
-from ..show import acl_fields, acl_text, as_json, brief, data_fields, parse_perms, printable, session_text
+from ..show import acl_text, as_json, brief, printable
 from ..status import Failure, Status, say
-from ..units import duration, size_text
+from ..units import size_text
 from ..walking import RESERVED, Walker, order
 
 _PIECE = 256 * 1024
 """Bytes of a file that are read at once."""
 _SHOW_EVERY = 0.2
 """Seconds between two reports of progress."""
-
-
-@attrs.frozen
-class Node:
-    """A znode of a tree that is read or written.
-
-    :ivar path: below the top of the tree, which is ``/``.
-    :ivar acl: None if it is not known: a new znode is then open to everybody, an existing one keeps its list.
-    :ivar ttl: in seconds, of the kind ``ttl``.
-    :ivar owner: the session of an ephemeral.
-    """
-
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...] | None = None
-    kind: str = "persistent"
-    ttl: float | None = None
-    owner: int = 0
 
 
 def _at(top: str, path: str) -> str:
@@ -304,7 +277,7 @@ async def dump(context: Context) -> int:
         with _target(options.file) as file:
             async with _tree(walker, options.path, with_acl=options.acl) as nodes:
                 async for node in nodes:
-                    line = _fields(node)
+                    line = fields_of(node)
                     if file is None:
                         await context.out(as_json(line), line)
                     else:
@@ -349,21 +322,6 @@ def _target(name: str) -> AbstractContextManager[TextIO | None]:
         raise wrong(PROG, f"cannot write {name}: {error.strerror}") from None
 
 
-def _fields(node: Node) -> dict[str, Any]:
-    fields: dict[str, Any] = {"path": node.path, **data_fields(node.data)}
-    if node.acl and node.acl != OPEN_ACL:
-        fields["acl"] = acl_fields(node.acl)
-    if node.kind != "persistent":
-        fields["kind"] = node.kind
-    if node.owner:
-        fields["owner"] = session_text(node.owner)
-    return fields
-
-
-_NO_NODE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadArgumentsError, Failure)
-"""Errors of a line that is no znode."""
-
-
 async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:
     """The znodes of a file.
 
@@ -374,11 +332,10 @@ async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:
         for number, line in enumerate(lines, number + 1):  # noqa: B020 - it goes on counting
             if line.strip():
                 try:
-                    node = _node(json.loads(line))
-                except _NO_NODE as error:
-                    what = f"no {error}" if isinstance(error, KeyError) else str(error)
+                    node = node_of(line)
+                except ValueError as error:
                     raise Failure(
-                        Status.USAGE, f"{name}, line {number}: {what}; pyzk dump shows the form"
+                        Status.USAGE, f"{name}, line {number}: {error}; pyzk dump shows the form"
                     ) from None
                 yield node
 
@@ -388,23 +345,3 @@ def _lines(file: TextIO, name: str) -> list[str]:
         return file.readlines(_PIECE)
     except UnicodeDecodeError:
         raise Failure(Status.USAGE, f"{name} is not text in UTF-8; pyzk dump shows the form") from None
-
-
-def _node(fields: dict[str, Any]) -> Node:
-    validate_path(fields["path"])
-    data = bytes.fromhex(fields["hex"]) if "hex" in fields else fields["data"]
-    if not isinstance(data, str | bytes | None):
-        raise TypeError(f"data is text or null, not {data!r:.50}")
-    kind = fields.get("kind", "persistent")
-    if kind not in ("persistent", "ephemeral", "container", "ttl"):
-        raise ValueError(f"there is no kind {kind!r:.50}")
-    acl = None
-    if "acl" in fields:
-        acl = tuple(ACL(parse_perms(one["perms"]), Id(one["scheme"], one["id"])) for one in fields["acl"])
-    return Node(
-        fields["path"],
-        data.encode() if isinstance(data, str) else data,
-        acl,
-        kind,
-        duration(str(fields["ttl"])) if kind == "ttl" else None,
-    )

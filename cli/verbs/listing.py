@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 
 from ...client import Stat, ZooKeeper
+from ...protocol.dump import session_text
 from ...protocol.paths import join
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
-from ..show import brief, long_row, printable, session_text, stat_fields
+from ..show import brief, long_row, printable, stat_fields
 from ..walking import Found, Walker
 
 _COLUMNS = "{:>9}  {:>6}  {:>9}  {}  {:<18}  {}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...client import GetData, NoAuthError, NoNodeError, ZooKeeper
+from ...protocol.dump import data_fields, session_text
 from ...protocol.layouts import (
     Child,
     Directory,
@@ -25,7 +26,7 @@ from ...protocol.layouts import (
 )
 from ...protocol.paths import join
 from ..context import Context
-from ..show import brief, data_fields, printable, session_text, table
+from ..show import brief, printable, table
 from ..units import age, utc
 from ..walking import RESERVED, Walker
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from ...client import EventType, Missed, NoNodeError, ZooKeeper
 from ...client.events import Event
+from ...protocol.dump import data_fields
 from ..context import Context
-from ..show import brief, data_fields, printable
+from ..show import brief, printable
 
 
 async def watch(context: Context) -> int:

@@ -8,21 +8,12 @@ import sys
 from pathlib import Path
 
 from ...client import NoNodeError, Pending, SetACL, Stat
+from ...protocol.dump import acl_fields, data_fields
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..pipeline import Pipeline
-from ..show import (
-    acl_fields,
-    acl_text,
-    data_fields,
-    decoded,
-    hex_lines,
-    parse_acl,
-    printable,
-    stat_fields,
-    stat_lines,
-)
+from ..show import acl_text, decoded, hex_lines, parse_acl, printable, stat_fields, stat_lines
 from ..status import Failure, Status
 from ..walking import Walker
 

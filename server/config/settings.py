@@ -18,6 +18,8 @@ from ...protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
 ANNOUNCED_VERSION = "3.9.3"
 """The Apache ZooKeeper release whose behaviour is followed; clients read it from the four-letter words."""
 
+MAX_CLIENT_CONNECTIONS = 60
+"""From one address, by default; not from loopback addresses."""
 
 # Fields that need more than the server itself: the extra of the distribution, and what it installs.
 _EXTRAS = {"metrics_port": ("metrics", ["prometheus_client"])}
@@ -51,6 +53,11 @@ class SettingsError(ValueError):
     def __init__(self, message: str, *fields: str) -> None:
         super().__init__(message)
         self.fields = fields
+
+
+def _count(settings: Settings | None, attribute: attrs.Attribute[int], value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} must be at least 0, not {value}")
 
 
 def _number(default: int, least: int, *also: int) -> int:
@@ -105,9 +112,11 @@ class Settings:
     tick_time: int = _number(2000, 1)  # tickTime
     min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
     max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+    expire_connected: bool = True  # no key, but --no-expiry: a debugger may have stopped the client
 
     # limits
-    max_client_connections: int = _number(60, 0)  # maxClientCnxns; 0: none
+    max_client_connections: int = _number(MAX_CLIENT_CONNECTIONS, 0)  # maxClientCnxns; 0: none
+    max_loopback_connections: int = attrs.field(validator=_count)  # the same, of this machine's own addresses
     max_connections: int = _number(0, 0)  # maxCnxns; 0: none
     max_buffer: int = _number(JUTE_MAXBUFFER, 1)  # jute.maxbuffer, bytes
     sessionless_timeout: int = _number(10_000, 1)  # nio.sessionlessCnxnTimeout
@@ -150,6 +159,12 @@ class Settings:
     config_text: str = attrs.field(default="", repr=False)  # the configuration file, for the admin server
     extra: Mapping[str, str] = attrs.field(factory=dict, repr=False, hash=False)  # the file's unknown keys
     initial_zxid: int | None = None  # None: from the clock, so that a restart never falls behind
+
+    @max_loopback_connections.default
+    def _loopback_by_default(self) -> int:
+        """On a laptop all the hosts of a production are one address: only a limit that is given counts."""
+        given = self.max_client_connections
+        return 0 if given == MAX_CLIENT_CONNECTIONS else given
 
     @property
     def session_timeout_range(self) -> tuple[int, int]:

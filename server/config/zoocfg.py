@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -48,11 +48,25 @@ class ConfigError(ValueError):
 
 @attrs.frozen
 class Entry:
-    """A key of a file, the last of its values, and the number of that line."""
+    """A key, and the last of its values.
+
+    :ivar line: the number of that line in its file; 0 if the key comes from elsewhere.
+    :ivar source: what messages call the file, or the flag or variable that the key comes from.
+    """
 
     key: str
     value: str = attrs.field(repr=False)
     line: int
+    source: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a file that is known, or where else it comes from."""
+        return f"line {self.line}" if self.line else self.source
+
+    @property
+    def where(self) -> str:
+        return f"{self.source}, line {self.line}" if self.line else self.source
 
 
 _BLANK = " \t\f"
@@ -77,7 +91,7 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
             key, value = (_ESCAPE.sub(_unescape, part).strip(_TRIMMED) for part in match.groups())
         except ValueError as error:
             raise ConfigError(f"{name}, line {number}: {error}") from None
-        entries[key] = Entry(key, value, number)
+        entries[key] = Entry(key, value, number, name)
     return entries
 
 
@@ -187,22 +201,86 @@ class Configuration:
     warnings: Sequence[str]
 
 
-def read(path: str, *, port_given: bool = False) -> Configuration:
+def read(path: str, *, port_given: bool = False, beside: Iterable[Entry] = ()) -> Configuration:
     """Read a file; see :func:`interpret`.
 
     :raises ConfigError: the file cannot be read, or its text cannot be honoured.
     """
-    return interpret(_text_of(path), path, port_given=port_given)
+    return interpret(_text_of(path), path, port_given=port_given, beside=beside)
 
 
-def interpret(text: str, name: str = "zoo.cfg", *, port_given: bool = False) -> Configuration:
+def interpret(
+    text: str, name: str = "zoo.cfg", *, port_given: bool = False, beside: Iterable[Entry] = ()
+) -> Configuration:
     """Interpret the text of a file.
 
     :param name: the name of the file in errors and warnings.
     :param port_given: the port comes from elsewhere, and the file need not have one.
+    :param beside: keys from elsewhere, which win over the file; of equal ones the last.
     :raises ConfigError: the text cannot be honoured.
     """
-    return _Reader(text, name).configuration(port_given)
+    return _Reader(text, name, beside).configuration(port_given)
+
+
+# --- keys from elsewhere --------------------------------------------------------------------------------
+
+_PREFIX = "PYZK_"
+_OTHERS = re.compile("PYZK_(HOSTS|AUTH|LOCK_.*)")
+"""Variables of the other commands."""
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key: ``PYZK_SSL_KEY_STORE_LOCATION`` for ``ssl.keyStore.location``."""
+    words = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", key)
+    return _PREFIX + re.sub("[^A-Za-z0-9]", "_", words).upper()
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+    """The keys in environment variables, and a warning for each variable that is of none."""
+    keys = {variable(key): key for key in _NAMES}
+    entries, warnings = [], []
+    for name, value in sorted(environment.items()):
+        if name.startswith(f"{_PREFIX}AUTH_PROVIDER_"):
+            keys[name] = f"authProvider.{name.rpartition('_')[2]}"
+        if name in keys:
+            entries.append(Entry(keys[name], value, 0, name))
+        elif name.startswith(_PREFIX) and not _OTHERS.fullmatch(name):
+            warnings.append(f"{name} is the variable of no key, and has no effect{_close_to(name, keys)}")
+    return entries, warnings
+
+
+def from_flags(given: Iterable[str]) -> list[Entry]:
+    """The keys of ``--set KEY=VALUE``.
+
+    :raises ConfigError: for what has another form, or a key that does not exist.
+    """
+    entries = []
+    for text in given:
+        key, equals, value = text.partition("=")
+        entry = Entry(key.strip(), value.strip(), 0, "--set")
+        if not equals or not entry.key:
+            raise ConfigError("--set takes KEY=VALUE, as in --set maxClientCnxns=0")
+        if not _is_known(entry.key):
+            raise ConfigError(f"--set: there is no key {entry.key!r}{_close_to(entry.key, _NAMES)}")
+        entries.append(entry)
+    return entries
+
+
+_NAMES = (*KNOWN, *PROPERTIES, *sorted(tls.OPTIONS))
+"""The keys that are honoured; ``authProvider.N`` beside them."""
+
+
+def _is_known(key: str) -> bool:
+    known = key in _NAMES or key in CHECKED or key.startswith("authProvider.")
+    return known or any(reason_for(key, table) for table in (IGNORED, NOT_YET))
+
+
+def _close_to(name: str, names: Iterable[str]) -> str:
+    """A hint at a name that may be meant."""
+    from difflib import get_close_matches  # slow to import, and needed for an error only
+
+    meant = get_close_matches(name, list(names), n=1, cutoff=0.8)
+    return f"; perhaps {meant[0]}" if meant else ""
 
 
 def _text_of(path: str) -> str:
@@ -217,9 +295,9 @@ def _text_of(path: str) -> str:
 class _Reader:
     """Reads one file, once."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
         self.name = name
-        self.entries = parse(text, name)
+        self.entries = parse(text, name) | {entry.key: entry for entry in beside}
         self.given = {"config_text": Given(text, "the text", name)}
         self.idle: dict[str, list[str]] = {}  # keys without effect, by the reason
         self.warnings: list[str] = []
@@ -234,6 +312,7 @@ class _Reader:
         self._read_admin_server()
         self._read_metrics_provider()
         self._read_ports(port_given)
+        self._read_limits()
         self._read_doubtful_values()
         self.given["extra"] = Given(self.unknown, "unknown keys", self.name)
         if self.idle:
@@ -268,9 +347,7 @@ class _Reader:
             if field:
                 check(field, value, entry.key)
         except ValueError as error:
-            self._note(
-                "not understood, so that the default holds", f"{entry.key} (line {entry.line}: {error})"
-            )
+            self._note("not understood, so that the default holds", f"{entry.key} ({entry.place}: {error})")
             if parser is not boolean:
                 return
             value = False
@@ -281,11 +358,8 @@ class _Reader:
         if entry.key.startswith("zookeeper."):
             self._note("the prefix zookeeper. must be dropped", entry.key)
             return
-        from difflib import get_close_matches  # slow to import, and needed for an error only
-
-        meant = get_close_matches(entry.key, [*KEY_OF.values(), *sorted(tls.OPTIONS)], n=1, cutoff=0.8)
-        hint = f"; perhaps {meant[0]}" if meant else ""
-        self._note("unknown", f"{entry.key} (line {entry.line}{hint})")
+        hint = _close_to(entry.key, _NAMES)
+        self._note("unknown", f"{entry.key} ({entry.place}{hint})")
 
     def _parse(self, entry: Entry, parser: Parser) -> Any:
         try:
@@ -295,16 +369,16 @@ class _Reader:
 
     def _give(self, field: str | None, value: object, entry: Entry) -> None:
         if field:
-            self.given[field] = Given(value, entry.key, f"{self.name}, line {entry.line}")
+            self.given[field] = Given(value, entry.key, entry.where)
 
     def _warn(self, entry: Entry, message: str) -> None:
-        self.warnings.append(f"{self.name}, line {entry.line}: {entry.key}: {message}")
+        self.warnings.append(f"{entry.where}: {entry.key}: {message}")
 
     def _note(self, reason: str, key: str) -> None:
         self.idle.setdefault(reason, []).append(key)
 
     def _refuse(self, entry: Entry, message: str) -> NoReturn:
-        raise ConfigError(f"{self.name}, line {entry.line}: {entry.key}: {message}") from None
+        raise ConfigError(f"{entry.where}: {entry.key}: {message}") from None
 
     def _is_true(self, key: str) -> bool:
         return key in self.entries and self.entries[key].value.lower() == "true"
@@ -405,6 +479,11 @@ class _Reader:
                 self._refuse(self.entries[key], f"it needs {key.removesuffix('Address')} beside it")
         if "secure_port" in self.given and not port_given:
             self.warnings.append(f"{self.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
+
+    def _read_limits(self) -> None:
+        """A limit that is written down counts for this machine's own addresses too."""
+        if "max_client_connections" in self.given:
+            self.given["max_loopback_connections"] = self.given["max_client_connections"]
 
     def _read_doubtful_values(self) -> None:
         """Warn of values that the real server takes silently, although they do not do what they seem to."""

@@ -44,6 +44,36 @@ _ENTRY_ON_THE_WIRE = 20
 """Bytes of an entry without its id, about: in memory, and in a packet."""
 
 
+class Denied(NoAuthError):
+    """No identity has the permission.
+
+    Its text is made when somebody asks for it, and shows no digest.
+    """
+
+    def __init__(self, path: str, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> None:
+        super().__init__(path)
+        self._acl, self._perm, self._identities = acl, perm, identities
+
+    def __str__(self) -> str:
+        acl = ", ".join(f"{id_text(entry.id)}={_perms_text(entry.perms)}" for entry in self._acl)
+        mine = ", ".join(map(id_text, self._identities))
+        return (
+            f"{_perms_text(self._perm)} is needed for {self.path}; the ACL is [{acl}], the client is [{mine}]"
+        )
+
+
+def id_text(identity: Id) -> str:
+    """Show an identity without its digest."""
+    name = identity.id or ""
+    if identity.scheme == "digest":
+        name = f"{name.partition(':')[0]}:***"
+    return f"{identity.scheme}:{name}"
+
+
+def _perms_text(perms: int) -> str:
+    return "".join(str(bit.name)[0].lower() for bit in Perms if bit & perms)
+
+
 class AccessControl:
     """The access rules of one server: the identities that an auth packet earns, the entries that an ACL may
     hold, and the permissions that an ACL gives to identities."""
@@ -92,7 +122,7 @@ class AccessControl:
         :raises NoAuthError: if none has.
         """
         if acl is not OPEN_ACL and not self.allows(acl, perm, identities):
-            raise NoAuthError(path)
+            raise Denied(path, acl, perm, identities)
 
     def allows(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> bool:
         if self._skip or not acl:
@@ -180,7 +210,7 @@ class AccessControl:
             else:
                 valid = scheme in self._schemes and self._schemes[scheme](wanted or "")
             if not valid:
-                raise InvalidACLError(path, f"the ACL entry {scheme}:{wanted} is not valid")
+                raise InvalidACLError(path, f"the ACL entry {id_text(entry.id)} is not valid")
             fixed.append(entry)
         return tuple(fixed)
 

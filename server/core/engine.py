@@ -75,6 +75,9 @@ class Client(Hashable, Protocol):
     def abort(self, reason: str) -> None:
         """End the connection without another packet."""
 
+    def reject(self, reason: str) -> None:
+        """Do the same because of what the client has sent, which is logged as a warning."""
+
     def fail(self) -> None:
         """End the connection because of the exception that is being handled; raises nothing."""
 
@@ -120,6 +123,8 @@ class Engine:
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
+        self.told_of_ttl = False  # whether the log says that TTL znodes are switched off
+        self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
         self.time = epoch
@@ -145,6 +150,9 @@ class Engine:
         while (deadline := self._next_due()) <= now:
             self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
             for session in self.sessions.due(deadline, _EXPIRED):
+                if session.id in self._served and not self.settings.expire_connected:
+                    self.sessions.touch(session, self._now)
+                    continue
                 try:
                     self.expire(session, self._now)
                     text = "session 0x%x has expired: no request or ping for %d ms"
@@ -197,12 +205,15 @@ class Engine:
             logger.debug("session 0x%x is open, timeout %d ms", session.id, timeout)
         else:
             found = self.sessions.get(request.sessionId)
-            if found is None or not found.check_password(request.passwd):
+            if found is None:
                 logger.info(
-                    "session 0x%x is refused: it has expired or was closed, or the password is wrong; "
+                    "session 0x%x is refused: it has expired or was closed; "
                     "the client must open a new session",
                     request.sessionId,
                 )
+                return None
+            if not found.check_password(request.passwd):
+                logger.warning("session 0x%x is refused: the password is wrong", request.sessionId)
                 return None
             session = found
             before = self._served.get(session.id)
@@ -288,6 +299,8 @@ class Engine:
                 return self.zxid, 0, _LENGTH(len(path)) + path + body
             return self.zxid, 0, body
         except ZooKeeperError as error:
+            if self.on_refusal is not None:
+                self.on_refusal(error)
             if consumes:
                 self.record(Refused(error.code), client.session_id)
             return self.zxid, error.code, b""
@@ -311,6 +324,8 @@ class Engine:
         except StopIteration as end:
             return self.zxid, 0, end.value
         except ZooKeeperError as error:
+            if self.on_refusal is not None:
+                self.on_refusal(error)
             return self.zxid, error.code, b""
         except RefusedRead as refusal:
             return self.zxid, refusal.code, refusal.body

@@ -215,7 +215,7 @@ class Connection:
         if self.waiting > HIGH_WATER:
             self.service.unread.grew(self, len(frames))
         if self.waiting > self.service.settings.max_unsent:
-            self.abort(f"it does not read its events: {self.waiting:,} bytes wait for it")
+            self.reject(f"it does not read its events: {self.waiting:,} bytes wait for it")
 
     # --- the end -----------------------------------------------------------------------------------------
 
@@ -230,9 +230,15 @@ class Connection:
         self._close("its session is closed")
 
     def abort(self, reason: str) -> None:
-        """Close without sending anything more."""
+        """Close without sending anything more, for a reason that is not the client's."""
         if not self.aborted:
             logger.info("%s: closed, %s", self, reason, stacklevel=2)
+            self._abort(reason)
+
+    def reject(self, reason: str) -> None:
+        """Close without sending anything more, because of what the client does or leaves undone."""
+        if not self.aborted:
+            logger.warning("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def fail(self) -> None:

@@ -240,9 +240,9 @@ class _Exchange:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self._method = b""
 
-    def abort(self, reason: str) -> None:
-        """Close the connection at once."""
-        logger.info("HTTP from %s: closed, %s", self.peer, reason)
+    def reject(self, reason: str) -> None:
+        """Close the connection at once, because the client does not read."""
+        logger.warning("HTTP from %s: closed, %s", self.peer, reason)
         self.aborted = True
         self.scope.cancel()
 

@@ -60,8 +60,7 @@ class Service:
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.
     :ivar unread: the output that transports hold for clients that do not read.
     :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
-    :ivar is_controlled: whether a test controls this service over HTTP, which must get through whatever clients
-        may not.
+    :ivar is_controlled: whether a test controls this service over HTTP, also where clients are shut out.
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
@@ -150,7 +149,8 @@ class Service:
         """Return the reason to accept no further connection from this host, or None."""
         if self.refusing and not self.is_controlled:
             return "connections are refused for now"
-        most, total = self.settings.max_client_connections, self.settings.max_connections
+        settings, total = self.settings, self.settings.max_connections
+        most = settings.max_loopback_connections if _is_loopback(host) else settings.max_client_connections
         if 0 < most <= self._per_host[host]:
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
@@ -257,6 +257,10 @@ def milliseconds(seconds: float) -> int:
     may be that far off, and the deadline must have come then.
     """
     return int(seconds * 1000 + 1e-6)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host == "0:0:0:0:0:0:0:1"
 
 
 def java_address(host: str) -> str:

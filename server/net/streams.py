@@ -138,7 +138,7 @@ class _StreamLink:
             connection.abort(f"no TLS handshake within {patience:g} s")
         except trio.BrokenResourceError as error:
             reason = getattr(error.__cause__, "reason", None) or "it has gone away"
-            connection.abort(f"its TLS handshake failed: {reason}")
+            connection.reject(f"its TLS handshake failed: {reason}")
         return not connection.close_expected
 
     async def _read(self, connection: Connection) -> None:

@@ -26,7 +26,7 @@ class Reader(Hashable, Protocol):
     @property
     def waiting(self) -> int: ...
 
-    def abort(self, reason: str) -> None:
+    def reject(self, reason: str) -> None:
         """Disconnect the client at once."""
 
 
@@ -74,7 +74,7 @@ class UnreadOutput:
         for connection, size in list(self._held.items()):
             if size >= average:
                 self.forget(connection)
-                connection.abort(f"it does not read: {size:,} bytes wait for it, and memory is short")
+                connection.reject(f"it does not read: {size:,} bytes wait for it, and memory is short")
 
     def _make_room(self) -> None:
         held = self._held
@@ -85,7 +85,7 @@ class UnreadOutput:
                 return
             total = self.total
             self.forget(connection)
-            connection.abort(
+            connection.reject(
                 f"its client does not read: {size:,} bytes wait for it, and {total:,} for all clients; "
                 "maxUnreadBytes raises the limit"
             )

@@ -268,6 +268,9 @@ class _Loader:
     def abort(self, reason: str) -> None:
         """Do nothing: there is no connection to end."""
 
+    def reject(self, reason: str) -> None:
+        """Do nothing, likewise."""
+
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         return False
 

@@ -92,7 +92,7 @@ class Running:
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
-        before.on_txn = None
+        before.on_txn = before.on_refusal = None
         self.service.engine = engine
         self._attach()
         self.gate.happened()
@@ -129,6 +129,7 @@ class Running:
             self.engine.on_txn = self.recorder.transaction
         else:
             self.engine.on_txn = None
+        self.engine.on_refusal = None if self.recorder is None else self.recorder.refusal
 
     def _transaction(self, txn: Txn) -> None:
         if self.recorder is not None:

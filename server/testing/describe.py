@@ -13,7 +13,7 @@ from ...protocol.errors import error_for
 from ...protocol.jute import JuteError
 from ...protocol.multi import decode_multi, decode_results
 from ...protocol.operations import OpCode
-from .operations import decode, name_of
+from .operations import decode, name_of, paths_in
 
 _TEXT = 32  # characters of data that are shown
 _NAMES = 6  # names of children, or operations of a multi, that are shown
@@ -40,10 +40,12 @@ class Described:
     """A message in words.
 
     :ivar path: the znode concerned, if it is one.
+    :ivar paths: all znodes concerned.
     """
 
     text: str
     path: str | None = None
+    paths: Sequence[str] = ()
 
 
 def data_text(data: bytes | None) -> str:
@@ -75,7 +77,7 @@ def describe_request(op: int, frame: bytes) -> Described:
         words.append(path)
     if request is not None:
         words += _arguments(op, request)
-    return Described(" ".join(words), path)
+    return Described(" ".join(words), path, [path] if path is not None else paths_in(op, frame))
 
 
 def _arguments(op: int, request: Any) -> list[str]:
@@ -115,7 +117,7 @@ def _describe_multi(op: int, frame: bytes) -> Described:
         words = [name_of(item.op), str(request.path), *_arguments(item.op, request)]
         operations.append(" ".join(words))
     path = getattr(items[0].request, "path", None) if len(items) == 1 else None
-    return Described(f"{name_of(op)} {some(operations)}", path)
+    return Described(f"{name_of(op)} {some(operations)}", path, paths_in(op, frame))
 
 
 def some(words: Sequence[str]) -> str:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
+from ...protocol.errors import ZooKeeperError
+from ...protocol.operations import OpCode
+from ..core.acl import Denied
 from ..core.engine import Engine
+from ..core.failures import report
 from ..core.txn import CloseSession, CreateSession, Delete, Txn
 from ..core.watches import Notification
 from ..net.connection import Connection
@@ -35,6 +39,11 @@ Kept: TypeAlias = bytes | tuple[bytes, Described]
 FAULT = "a fault of the test"
 """Why a fault closes a connection."""
 
+_Client: TypeAlias = tuple[int, str]
+"""The number of a connection, and its client's address and port."""
+_NOBODY: _Client = (0, "")
+_LONGEST = 500
+"""Characters of a reason: an ACL may be long."""
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 _XID = struct.Struct(">i")
 
@@ -56,6 +65,9 @@ class Entry:
     :ivar path: the znode concerned, if it is one.
     :ivar err: the error code of a reply; 0 is success.
     :ivar text: all of it in words.
+    :ivar client: address and port of the client; empty if there is none.
+    :ivar paths: of a request or reply: all znodes concerned.
+    :ivar reason: of a reply: why the request was refused, where its error does not say all. No digests.
     """
 
     kind: EntryKind
@@ -68,6 +80,9 @@ class Entry:
     path: str | None = None
     err: int = 0
     text: str = ""
+    client: str = ""
+    paths: Sequence[str] = ()
+    reason: str = ""
 
 
 class Recorder:
@@ -76,13 +91,16 @@ class Recorder:
     :param now: the server's clock, in seconds.
     :param started: that clock at the start of the server.
     :param limit: how many entries are kept; the oldest go first.
+    :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
     """
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         self._now = now
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
         self.sessions: dict[int, None] = {}  # every session seen, in order
-        self._numbers: dict[Connection, int] = {}
+        self._clients: dict[Connection, _Client] = {}
+        self._reason = ""  # of the last refusal, for the reply that follows
+        self.listeners: list[Callable[[Entry], object]] = []
         self.clear(service.engine, started)
 
     def clear(self, engine: Engine, started: float) -> None:
@@ -92,14 +110,15 @@ class Recorder:
         self._entries.clear()
         self.dropped = 0  # entries that had to go
         self.sessions.clear()
-        self._numbers.clear()
+        self._clients.clear()
         self._opened = 0
 
     # --- recording ---------------------------------------------------------------------------------------
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
         kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
-        self._append(("request", now, connection.session_id, self._numbers.get(connection, 0), op, kept))
+        self._reason = ""
+        self._append(("request", now, connection.session_id, self._client(connection), op, kept))
         return kept
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
@@ -109,26 +128,28 @@ class Recorder:
         if len(body) > _KEPT:
             what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
             said = describe_reply(op, what.path, err, body)
-        number = self._numbers.get(connection, 0)
-        self._append(("reply", now, connection.session_id, number, op, kept, zxid, err, said))
+        client = self._client(connection)
+        reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
+        self._append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
-        number = self._numbers.get(connection, 0)
+        client = self._client(connection)
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        self._append(("fault", self._now(), connection.session_id, number, entry))
+        self._append(("fault", self._now(), connection.session_id, client, entry))
 
     def held(self, connection: Connection, text: str) -> None:
-        self._add("hold", connection.session_id, self._numbers.get(connection, 0), text)
+        self._add("hold", connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        self._add(kind, session, 0, text)
+        self._add(kind, session, _NOBODY, text)
 
     def opened(self, connection: Connection) -> None:
         self._opened += 1
-        self._numbers[connection] = self._opened
-        self._add("connection", 0, self._opened, "opened from {}:{}".format(*connection.peer))
+        peer = "{}:{}".format(*connection.peer)
+        self._clients[connection] = client = self._opened, peer
+        self._add("connection", 0, client, f"opened from {peer}")
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -136,27 +157,29 @@ class Recorder:
         peer = "{}:{}".format(*connection.peer)
         how = "reconnected" if resumed else "new session"
         text = f"{how}, timeout {timeout:g} s, from {peer}"
-        self._add("connection", connection.session_id, self._numbers.get(connection, 0), text)
+        self._add("connection", connection.session_id, self._client(connection), text)
 
     def refused(self, connection: Connection, session_id: int) -> None:
-        number = self._numbers.pop(connection, 0)  # its end, which follows at once, is no news then
-        self._add("connection", session_id, number, "told that its session is gone")
+        client = self._clients.pop(connection, _NOBODY)  # its end, which follows at once, is no news then
+        self._add("connection", session_id, client, "told that its session is gone")
 
     def event(self, connection: Connection, notification: Notification) -> None:
-        number = self._numbers.get(connection, 0)
-        self._append(("event", self._now(), connection.session_id, number, notification))
+        client = self._client(connection)
+        self._append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        number = self._numbers.pop(connection, 0)
-        if number and not connection.speaks_http:
+        client = self._clients.pop(connection, _NOBODY)
+        if client is not _NOBODY and not connection.speaks_http:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
-            self._add("connection", connection.session_id, number, f"{who}disconnected: {reason}")
+            self._add("connection", connection.session_id, client, f"{who}disconnected: {reason}")
 
     def transaction(self, txn: Txn) -> None:
         """Record what sessions and the server itself do; requests are recorded as such."""
         effect = txn.effect
         if isinstance(effect, CreateSession):
             self.sessions[txn.session] = None
+            if len(self.sessions) > (self._entries.maxlen or 0):  # no entry is left of the first one
+                del self.sessions[next(iter(self.sessions))]
             text = f"session begins, timeout {effect.timeout / 1000:g} s"
         elif isinstance(effect, CloseSession):
             text = "SESSION EXPIRED" if effect.expired else "session closed"
@@ -164,45 +187,59 @@ class Recorder:
                 text += f", its ephemerals deleted: {', '.join(effect.paths)}"
         elif isinstance(effect, Delete) and not txn.session:
             entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
-            self._append(("reaper", self._now(), 0, 0, entry))
+            self._append(("reaper", self._now(), 0, _NOBODY, entry))
             return
         else:
             return
-        self._append(("session", self._now(), txn.session, 0, {"zxid": txn.zxid, "text": text}))
+        self._append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
 
-    def _add(self, kind: EntryKind, session: int, number: int, text: str) -> None:
-        self._append((kind, self._now(), session, number, {"text": text}))
+    def _add(self, kind: EntryKind, session: int, client: _Client, text: str) -> None:
+        self._append((kind, self._now(), session, client, {"text": text}))
+
+    def _client(self, connection: Connection) -> _Client:
+        return self._clients.get(connection, _NOBODY)
+
+    def refusal(self, error: ZooKeeperError) -> None:
+        """Keep what an error says beyond its name, for the reply."""
+        self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
     def _append(self, entry: tuple[Any, ...]) -> None:
         entries = self._entries
         if len(entries) == entries.maxlen:
             self.dropped += 1
         entries.append(entry)
+        for listener in self.listeners:
+            try:
+                listener(self._in_words(*entry))
+            except Exception:  # the request goes on
+                report("an entry of the history was not passed on")
 
     # --- reading -----------------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[Entry]:
         """Yield everything that is kept, the oldest first."""
-        for kind, now, session, number, *rest in self._entries:
-            time = now - self._started
-            common: dict[str, Any] = {"time": time, "session": session, "connection": number, "kind": kind}
-            if kind == "event":
-                event = rest[0]
-                text = f"{describe_event(event.type)} {event.path}"
-                yield Entry(zxid=max(event.zxid, 0), path=event.path, text=text, **common)
-                continue
-            if kind not in ("request", "reply"):
-                yield Entry(**common, **rest[0])
-                continue
-            op, frame = rest[:2]
-            if isinstance(frame, tuple):
-                header, what = frame
-            else:
-                header, what = frame, describe_request(op, frame)
-            common |= {"xid": _XID.unpack_from(header)[0], "op": name_of(op), "path": what.path}
-            if kind == "request":
-                yield Entry(text=what.text, **common)
-            else:
-                zxid, err, body = rest[2:]
-                text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
-                yield Entry(zxid=max(zxid, 0), err=err, text=text, **common)
+        for entry in self._entries:
+            yield self._in_words(*entry)
+
+    def _in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
+        number, peer = client
+        common: dict[str, Any] = {"kind": kind, "time": now - self._started, "session": session}
+        common |= {"connection": number, "client": peer}
+        if kind == "event":
+            event = rest[0]
+            text = f"{describe_event(event.type)} {event.path}"
+            return Entry(zxid=max(event.zxid, 0), path=event.path, text=text, **common)
+        if kind not in ("request", "reply"):
+            return Entry(**common, **rest[0])
+        op, frame = rest[:2]
+        if isinstance(frame, tuple):
+            header, what = frame
+        else:
+            header, what = frame, describe_request(op, frame)
+        common |= {"xid": _XID.unpack_from(header)[0], "op": name_of(op)}
+        common |= {"path": what.path, "paths": what.paths}
+        if kind == "request":
+            return Entry(text=what.text, **common)
+        zxid, err, body, reason = rest[2:]
+        text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
+        return Entry(zxid=max(zxid, 0), err=err, text=text, reason=reason, **common)

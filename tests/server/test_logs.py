@@ -217,7 +217,7 @@ def pipe(request, monkeypatch):
         monkeypatch.setattr(logs, "_own", lambda fd: fd)
     monkeypatch.setattr(logs, "_WAITING", 10_000)
     handler = logs.DescriptorHandler(writer)
-    assert (handler._fd == writer) is (request.param == "shared")
+    assert (handler._lines._fd == writer) is (request.param == "shared")
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.Logger("pyzk.server")
     logger.addHandler(handler)
@@ -288,7 +288,7 @@ def test_a_pipe_without_a_reader_is_no_error():
         handler.handle(logging.makeLogRecord({"msg": "x"}))
         handler.flush()
     handler.handle(logging.makeLogRecord({"msg": "%d", "args": ("not a number",)}))
-    assert handler._lost
+    assert handler._lines._lost
     handler.close()
     os.close(writer)
 

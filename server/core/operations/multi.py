@@ -81,6 +81,8 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
+        if engine.on_refusal is not None:
+            engine.on_refusal(error)
         engine.record(Refused(error.code), client.session_id)
         return _failure(len(requests), len(results), error.code)
     tree.commit()
@@ -136,7 +138,7 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
     size = 0
     for number, (op, request) in enumerate(_decode(frame), 1):
         if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
-            client.abort(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
+            client.reject(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
         if op not in READ_OPS:  # refused, but with what was read so far in the body (wire.md section 6)
             raise RefusedRead(MarshallingError.code, b"".join([*results, TERMINATOR]))

@@ -53,4 +53,6 @@ def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
     :raises ReconfigDisabledError: always, but for
     :raises UnimplementedError: if ``reconfigEnabled`` is set.
     """
-    raise UnimplementedError if engine.settings.reconfig_enabled else ReconfigDisabledError
+    if engine.settings.reconfig_enabled:
+        raise UnimplementedError(message="a single server has nothing to reconfigure")
+    raise ReconfigDisabledError(message="reconfigEnabled is false")

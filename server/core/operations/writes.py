@@ -53,6 +53,7 @@ from ....protocol.records import (
     SetACLFields,
     SetDataFields,
 )
+from ...logger import logger
 from ..tree import BUILT_IN, DataTree
 from ..txn import Check, Create, Delete, Resolved, SetACL, SetData
 from ..znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
@@ -144,6 +145,12 @@ def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> i
     if flags not in _TTL_MODES:
         raise BadArgumentsError(path, f"unknown create flags {flags}")
     if not engine.settings.extended_types:
+        if not engine.told_of_ttl:
+            engine.told_of_ttl = True
+            logger.warning(
+                "TTL znodes are refused, as by an Apache ZooKeeper with its defaults; "
+                "extendedTypesEnabled=true switches them on (--set extendedTypesEnabled=true)"
+            )
         raise UnimplementedError(path, "TTL znodes need extendedTypesEnabled=true")
     if not 1 <= ttl <= MAX_TTL:
         raise BadArgumentsError(path, f"a TTL must be between 1 and {MAX_TTL} ms, not {ttl}")

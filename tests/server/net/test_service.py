@@ -12,6 +12,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
+from pyzk.server.config.zoocfg import build, interpret
 from pyzk.server.core.txn import CloseSession, CreateSession
 
 from ...support.invariants import check_tree_invariants
@@ -413,3 +414,31 @@ def test_what_ends_one_connection_leaves_the_others_alone() -> None:
     world.connect().create("/x")
     assert len(bystander.take_events()) == 1
     assert bystander.ephemerals().record.ephemerals == ("/e",)
+
+
+LOOPBACK = ["127.0.0.1", "127.5.0.9", "::1", "::ffff:127.0.0.1"]
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_this_machine_has_no_limit_unless_one_is_set(host: str) -> None:
+    world = World()
+    for _ in range(100):
+        world.open(host)
+    assert has_room(world, host)
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+@pytest.mark.parametrize("most", [2, 60])
+def test_a_limit_that_is_written_down_counts_for_this_machine_too(host: str, most: int) -> None:
+    settings = build(interpret(f"clientPort=1\nmaxClientCnxns={most}").given)
+    assert settings.max_loopback_connections == settings.max_client_connections == most
+    world = World(max_loopback_connections=most)
+    for _ in range(most):
+        world.open(host)
+    assert not has_room(world, host)
+
+
+def test_a_limit_that_a_test_sets_counts_for_this_machine_too() -> None:
+    world = World(max_client_connections=1)
+    world.open()
+    assert not has_room(world, "127.0.0.1")

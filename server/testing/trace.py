@@ -1,0 +1,217 @@
+"""The trace: a line for each request, reply, event, session and fault, while it happens.
+
+* A :class:`Tracer` listens to a :class:`.history.Recorder`: it leaves out what is not asked for, measures how
+  long each request takes, and passes lines on. Where they go is not its affair.
+* A reply names its request, so that a line can be read alone. If the request was refused the line says why:
+  the ACL and the client's identities, or the setting that switched the operation off.
+* Pings are left out unless they are asked for by name.
+* Secrets are not shown: auth packets do not pass the recorder, and digests of ACLs are masked.
+* What clients have written is escaped: it can neither forge lines nor steer a terminal.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from ..logger import escape
+from ..logs import LineWriter
+from ..serve import Server
+from .describe import error_name
+from .history import Entry, Recorder
+from .host import take_over
+from .operations import glob, operation_name
+
+FORMATS: Final = ("text", "json")
+
+_SYMBOLS = {
+    "request": "->",
+    "reply": "<-",
+    "event": "<<",
+    "fault": "!!",
+    "hold": "||",
+    "control": "==",
+    "reaper": "--",
+    "note": "##",
+}
+"""What a line begins with, as in the timeline; requests and replies have arrows of their own."""
+_COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "session": "33", "reaper": "33"}
+"""Foreground colours of ANSI terminals; the colour of a refused request is that of a fault."""
+_DIM = "2"
+_MOST_OPEN = 10_000
+"""Requests whose start is remembered. Those of faults that lose replies would stay for ever."""
+
+
+@attrs.frozen
+class Selection:
+    """What is traced. An entry that lacks what is selected by is left out.
+
+    :ivar ops: names of operations; empty for all but pings.
+    :ivar pattern: what the path, or one of several, must match.
+    :ivar session: a session's id.
+    """
+
+    ops: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+    session: int | None = None
+
+    @classmethod
+    def of(cls, ops: Iterable[str] = (), path: str | None = None, session: int | None = None) -> Selection:
+        """:raises ValueError: for a word that is no operation."""
+        return cls(frozenset(map(operation_name, ops)), None if path is None else glob(path), session)
+
+    def wants(self, entry: Entry) -> bool:
+        if entry.op not in self.ops if self.ops else entry.op == "ping":
+            return False
+        if self.session is not None and entry.session != self.session:
+            return False
+        if self.pattern is None:
+            return True
+        paths = entry.paths or ([entry.path] if entry.path else [])
+        return any(self.pattern.fullmatch(path) for path in paths)
+
+
+@attrs.frozen
+class Traced:
+    """An entry, and what only the trace knows.
+
+    :ivar at: seconds since the epoch.
+    :ivar seconds: from the request to its reply; None of other entries. It includes what a test has delayed.
+    """
+
+    entry: Entry
+    at: float
+    seconds: float | None = None
+
+    def as_text(self, *, colours: bool = False) -> str:
+        """A line for people: the time, the client, the session, what happened."""
+        entry, seconds = self.entry, self.seconds
+        stamp = f"{time.strftime('%H:%M:%S', time.localtime(self.at))}.{int(self.at % 1 * 1000):03d}"
+        text = entry.text
+        if entry.kind == "reply":
+            text = f"{entry.op} {entry.path or ''}".rstrip() + f": {text}"
+        words = [_SYMBOLS.get(entry.kind, "  "), text]
+        if entry.zxid and entry.kind != "session":
+            words.append(f" zxid 0x{entry.zxid:x}")
+        if seconds is not None:
+            words.append(f" {seconds * 1000:.3f} ms")
+        if entry.reason:
+            words.append(f" ({entry.reason})")
+        where = f"{entry.client or '-':<21} {f'0x{entry.session:x}' if entry.session else '-':<18}"
+        said = escape(" ".join(words))
+        if not colours:
+            return f"{stamp} {where} {said}"
+        colour = _COLOURS["fault"] if entry.err else _COLOURS.get(entry.kind, "0")
+        return f"\x1b[{_DIM}m{stamp} {where}\x1b[0m \x1b[{colour}m{said}\x1b[0m"
+
+    def as_fields(self) -> Mapping[str, Any]:
+        """The same for programs; what is empty is left out. Sessions and zxids are text: many readers would
+        round such numbers."""
+        entry, whole = self.entry, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.at))
+        fields: dict[str, Any] = {
+            "time": f"{whole}.{int(self.at % 1 * 1000):03d}Z",
+            "kind": entry.kind,
+            "client": entry.client,
+            "connection": entry.connection,
+            "session": f"0x{entry.session:x}" if entry.session else "",
+            "xid": entry.xid,
+            "op": entry.op,
+            "path": entry.path,
+            "paths": list(entry.paths) if len(entry.paths) > 1 else None,
+            "zxid": f"0x{entry.zxid:x}" if entry.zxid else "",
+            "error": error_name(entry.err) if entry.err else "",
+            "text": entry.text,
+            "reason": entry.reason,
+        }
+        fields = {key: value for key, value in fields.items() if value}
+        if self.seconds is not None:
+            fields["latency_ms"] = round(self.seconds * 1000, 3)
+        return fields
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_fields())
+
+
+class Tracer:
+    """Passes on what is selected of a history, at once.
+
+    :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
+    """
+
+    def __init__(self, recorder: Recorder, selection: Selection, tell: Callable[[Traced], object]) -> None:
+        self._recorder, self._selection, self._tell = recorder, selection, tell
+        self._started: dict[tuple[int, int], float] = {}  # by connection and xid: when the request came
+        recorder.listeners.append(self._listen)
+
+    def stop(self) -> None:
+        """Trace no more. Does nothing the second time."""
+        if self._listen in self._recorder.listeners:
+            self._recorder.listeners.remove(self._listen)
+
+    def _listen(self, entry: Entry) -> None:
+        if not self._selection.wants(entry):
+            return
+        key, started, seconds = (entry.connection, entry.xid), self._started, None
+        if entry.kind == "reply" and key in started:
+            seconds = time.perf_counter() - started.pop(key)
+        self._tell(Traced(entry, time.time(), seconds))
+        if entry.kind == "request":
+            if len(started) >= _MOST_OPEN:
+                started.clear()
+            started[key] = time.perf_counter()  # last, so that the line itself does not count
+
+
+class Trace:
+    """The trace of the command, on a file descriptor. Lines that nobody reads in time are lost and counted.
+
+    :param style: of :data:`FORMATS`.
+    """
+
+    def __init__(self, fd: int, selection: Selection, style: str = "text") -> None:
+        self._lines = LineWriter(fd, self._tell_lost)
+        self._selection = selection
+        self._json = style == "json"
+        self._colours = not self._json and os.isatty(fd) and not os.environ.get("NO_COLOR")
+
+    @classmethod
+    def to(cls, file: str | None, selection: Selection, style: str) -> Trace:
+        """Append the trace to a file, which only its owner may read; or send it to standard output.
+
+        :raises OSError: if that is impossible.
+        """
+        if file is not None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            return cls(os.open(file, flags, 0o600), selection, style)
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "it is closed")
+        return cls(sys.stdout.fileno(), selection, style)
+
+    def attach(self, server: Server) -> None:
+        """Show what this server does from now on."""
+        server.controls = take_over(server)
+        recorder = server.controls.running.recorder
+        assert recorder is not None
+        Tracer(recorder, self._selection, self._write)
+
+    def _write(self, traced: Traced) -> None:
+        self._lines.write(traced.as_json() if self._json else traced.as_text(colours=self._colours))
+
+    def _tell_lost(self, count: int) -> str:
+        text = f"{count:,} lines were lost here: the reader of this trace is too slow"
+        return json.dumps({"kind": "lost", "count": count, "text": text}) if self._json else text
+
+    def flush(self) -> None:
+        """Write lines that wait for a reader."""
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Give the reader a second for what waits."""
+        self._lines.close()
