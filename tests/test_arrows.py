@@ -20,7 +20,10 @@ ALLOWED: dict[str, set[str]] = {
     "server.net": {"protocol", BASE, "server.config", "server.core"},
     "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.net"},
 }
-"""Room: what it may import, besides itself. The modules beside the rooms, server.testing and server.control import any."""
+"""Room: what it may import, besides itself.
+
+``server.testing``, ``server.control`` and the modules beside the rooms import any.
+"""
 WITHOUT_IO = ("protocol", "server.core")
 IO = {"asyncio", "random", "select", "selectors", "socket", "ssl", "subprocess", "threading", "time", "trio"}
 PURE = {("server/core/acl.py", "socket")}
