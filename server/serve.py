@@ -243,11 +243,11 @@ class Server:
 
     # --- HTTP --------------------------------------------------------------------------------------------
 
-    def _take_http(self, sock: socket.socket, received: bytes) -> None:
+    def _take_http(self, sock: socket.socket, peer: str, received: bytes) -> None:
         """Serve a client of the hub that speaks HTTP."""
         assert self._nursery is not None
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-        self._nursery.start_soon(self._serve_http, stream, sock.getpeername()[0], received)
+        self._nursery.start_soon(self._serve_http, stream, peer, received)
 
     async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
         if self._http is None:  # the first such client: what nobody uses is not even imported

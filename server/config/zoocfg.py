@@ -225,8 +225,8 @@ def interpret(
 # --- keys from elsewhere --------------------------------------------------------------------------------
 
 _PREFIX = "PYZK_"
-_OTHERS = re.compile("PYZK_(HOSTS|AUTH|LOCK_.*)")
-"""Variables of the other commands."""
+_OTHERS = re.compile("PYZK_(HOSTS|AUTH|LOCK_.*|REQUIRE_.*)")
+"""Variables of the other commands, and of the tests."""
 
 
 def variable(key: str) -> str:

@@ -95,11 +95,14 @@ class _Link:
 class Hub:
     """
     :param now: the clock, in seconds.
-    :param hand_over: takes the socket of a client that speaks HTTP, and what it has sent.
+    :param hand_over: takes the socket of a client that speaks HTTP, its address, and what it has sent.
     """
 
     def __init__(
-        self, service: Service, now: Callable[[], float], hand_over: Callable[[socket.socket, bytes], object]
+        self,
+        service: Service,
+        now: Callable[[], float],
+        hand_over: Callable[[socket.socket, str, bytes], object],
     ) -> None:
         self._service = service
         self._now = now
@@ -437,7 +440,7 @@ class Hub:
         link.unsent = _NOTHING
         if connection.speaks_http:
             self._poller.unregister(link.fd)
-            self._hand_over(link.sock, connection.input.peek(len(connection.input)))
+            self._hand_over(link.sock, connection.peer[0], connection.input.peek(len(connection.input)))
             return
         if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:
             self._close_deadlines.pop(link.fd, None)

@@ -156,20 +156,29 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     figures, stats = connection.figures, engine.stats
     sizes, before = stats.response_sizes, engine.zxid
     xid = op = zxid = err = size = 0
+    # Bytes of replies that are not counted in connection.waiting yet, and how many more may be
+    added, room = 0, HIGH_WATER - connection.waiting
     left = iter(frames)
     for payload in left:
         try:
             xid, op = _HEADER(payload)
-            is_plain = op in plain
-            if not is_plain and (op in _SPECIAL or service.has_request_checks):
-                if not _admit(connection, xid, op, payload, now):
-                    size = 0
-                    if connection.close_expected:
-                        break
-                    continue
-                if op == PING:
-                    xid = PING_XID  # whatever the client sent (wire.md section 5)
-            zxid, err, body = handle(connection, op, payload, when)
+            if is_plain := op in plain:
+                zxid, err, body = handle(connection, op, payload, when)
+            else:
+                connection.waiting += added
+                added = 0
+                if op in _SPECIAL or service.has_request_checks:
+                    if not _admit(connection, xid, op, payload, now):
+                        size, room = 0, HIGH_WATER - connection.waiting
+                        if connection.close_expected:
+                            break
+                        continue
+                    if op == PING:
+                        xid = PING_XID  # whatever the client sent (wire.md section 5)
+                zxid, err, body = handle(connection, op, payload, when)
+                room = HIGH_WATER - connection.waiting
+                if connection.close_expected:
+                    break
         except Withheld:
             if connection.frozen or connection.close_expected:
                 break
@@ -186,21 +195,23 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
         except struct.error:
             connection.refuse(f"a request of {len(payload)} bytes is shorter than its header of 8")
             break
-        if not is_plain and connection.close_expected:
-            break
         if size != (size := 16 + len(body)) and size not in sizes:
             stats.new_response_size(size)
         output.append(_REPLY(size, xid, zxid, err))
         output.append(body)
-        connection.waiting = waiting = connection.waiting + size + 4
+        added += size + 4
         if not is_plain:
             if op == CLOSE_SESSION:
                 connection.end_session()
                 break
             if op in slow and clock() > end:
                 break
-        if waiting > HIGH_WATER:
+        if added > room:
             break
+    connection.waiting += added
+    if connection.aborted:  # by the events of its own request: nothing more is sent
+        output.clear()
+        connection.waiting = 0
     undone = [*left]
     if not connection.close_expected:
         connection.frames = undone

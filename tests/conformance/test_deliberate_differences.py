@@ -94,3 +94,9 @@ def test_broken_stats_are_computed_afresh(client: WireClient) -> None:
     assert client.set("/zookeeper/quota/again/zookeeper_stats", b"broken").err == 0
     assert client.create("/again/n", b"345").err == 0
     assert client.get("/zookeeper/quota/again/zookeeper_stats").record.data == b"count=2,bytes=5"
+
+
+def test_http_is_answered_where_the_real_server_closes(ours: Server) -> None:
+    with WireClient((ours.host, ours.port)) as stranger:
+        stranger.send_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert stranger.receive_bytes(15) == b"HTTP/1.1 200 OK"

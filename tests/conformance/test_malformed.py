@@ -27,7 +27,6 @@ FIRST_FRAMES = [
     ("most negative length", struct.pack(">i", -(2**31))),
     ("too long", struct.pack(">i", JUTE_MAXBUFFER + 1)),
     ("longest", struct.pack(">i", 2**31 - 1)),
-    ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     ("TLS", bytes.fromhex("16030100c8010000c40303")),
     ("an unknown word", b"xxxx"),
     ("upper case", b"RUOK"),

@@ -127,7 +127,8 @@ async def test_many_at_once_leave_nothing_behind(api: Api) -> None:
         for server in found:
             nursery.start_soon(api.ask, "DELETE", f"/servers/{server['server']}")
     assert len((await api.get("/servers"))["servers"]) == 1
-    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (open_before, threads_before)
+    assert len(os.listdir("/proc/self/fd")) <= open_before  # fewer: of a test before this one
+    assert threading.active_count() <= threads_before
 
 
 async def test_a_server_starts_in_two_ms(api: Api) -> None:

@@ -25,6 +25,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 from pyzk.server.monitoring import metrics
 from pyzk.server.net import descriptors, hub, listening
+from pyzk.server.net.clock import Clock
 from pyzk.server.net.listening import serve_clients
 
 from ...support.network import served, talk
@@ -135,7 +136,7 @@ async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts
 async def test_a_client_that_would_take_the_last_descriptors_is_closed_and_others_wait(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with served() as server:
+    async with served(clock=Clock(frozen=True)) as server:  # no tick comes by itself
         with monkeypatch.context() as patch:
             patch.setattr(descriptors, "limit", lambda: 0)
             patch.setattr(descriptors, "_SAFE", 0)

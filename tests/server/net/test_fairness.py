@@ -115,7 +115,7 @@ class Scene:
         from pyzk.server.net.hub import Hub
 
         self.service = Service(Settings(max_client_connections=0), now=NOW, epoch=1.7e9)
-        self.hub = Hub(self.service, lambda: NOW, lambda sock, received: sock.close())
+        self.hub = Hub(self.service, lambda: NOW, lambda sock, peer, received: sock.close())
         self.listener = Listener()
         self.hub.listen(self.listener)
         self.handled: list[int] = []
