@@ -17,11 +17,11 @@ other part of the long way would do nothing:
   way, which touches the session.
 * No gate stands between the clients and the engine.
 * The data is exactly one frame of a legal length, with an xid that is not negative and a plain operation: not
-  a ping, authentication or the end of the session, not an operation that may need several turns, and not an
-  op code that does not exist.
+  a ping or authentication, not an operation that may need several turns, and not an op code that does not
+  exist.
 
-If the engine has queued events for this very connection meanwhile, or has closed it, the reply is queued
-behind them: events come before the reply that could reveal the change.
+If the engine has queued events for this very connection meanwhile, or the request ends the session, the reply
+is queued: events come before the reply that could reveal the change, and the end after it.
 
 ``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all that is
 sent, all figures and all session deadlines.
@@ -69,7 +69,7 @@ _SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
 """After these a turn looks at the time, which itself costs 10 % of a small request. The cost of all others is
 bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
-_SHORT_WAY = CLIENTS - IN_STEPS - {PING, CLOSE_SESSION}
+_SHORT_WAY = CLIENTS - IN_STEPS - {PING}
 _PLAIN = CLIENTS - _SLOW - _SPECIAL
 """Operations with which the long way has nothing to do but to call the engine and queue the reply."""
 _PLAIN_IF_WATCHED = _PLAIN - WRITES
@@ -118,9 +118,11 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     if answer_size not in stats.response_sizes:
         stats.new_response_size(answer_size)
     stats.bytes_received += size + 4
-    if connection.output or connection.fast_session is None:
+    if connection.output or connection.fast_session is None or op == CLOSE_SESSION:
         if not connection.close_expected:
             connection.send(reply)
+            if op == CLOSE_SESSION:
+                connection.end_session()
         return b""
     stats.bytes_sent += answer_size + 4
     return reply
