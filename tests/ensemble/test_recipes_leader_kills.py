@@ -43,7 +43,7 @@ PROGRESS = 5
 """How many steps further everybody has to come between two blows."""
 PATIENCE = 60.0
 """Seconds in which they must: an election takes less than one."""
-SESSION_TIMEOUT = 20.0
+SESSION_TIMEOUT = 40.0
 PACE = 0.004
 """Seconds between two steps of one who has nobody to wait for."""
 
