@@ -137,7 +137,7 @@ def runnable(command: str) -> Iterator[None]:
 
 
 def ends_with_us() -> Callable[[], None] | None:
-    """What a new process has to run first so that it ends when we are killed; None where there is no such."""
+    """Return the function that a new process runs first so that it ends when we are killed, or None."""
     return partial(_end_with, os.getpid()) if _LINUX else None
 
 

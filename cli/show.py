@@ -1,4 +1,4 @@
-"""How znodes are shown, to people and to programs."""
+"""Show znodes to people and to programs."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[str, Given]:
-    """What the file, the environment and ``--set`` say, by field of Settings.
+    """Return the values of the file, the environment and ``--set``, by field of Settings.
 
     :raises ConfigError: if that cannot be honoured.
     """
@@ -205,7 +205,7 @@ def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[s
 
 
 def _certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
-    """What ``--tls`` asks for, by field of Settings.
+    """Return the values that ``--tls`` stands for, by field of Settings.
 
     :raises ConfigError: if that cannot be had.
     """
@@ -276,7 +276,7 @@ def _trace(arguments: argparse.Namespace) -> Trace | None:
 
 
 def _loading(path: str | None) -> Callable[[Server], None]:
-    """What loads a file into a server.
+    """Return a function that loads a file into a server.
 
     :raises _Refusal: if the file cannot be read.
     """

@@ -108,7 +108,7 @@ def _is_hidden(entry: ACL) -> bool:
 
 
 async def _count(zk: ZooKeeper, top: str) -> int | None:
-    """How many znodes there are, where the server can tell."""
+    """Return the number of znodes, or None if the server cannot tell."""
     try:
         return 1 + await zk.get_all_children_number(top)
     except UnimplementedError:
@@ -120,7 +120,7 @@ async def _count(zk: ZooKeeper, top: str) -> int | None:
 
 @attrs.define
 class Progress:
-    """How far a copy is; shown at a terminal.
+    """The progress of a copy, shown at a terminal.
 
     :ivar total: None if it is not known.
     """

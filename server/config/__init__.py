@@ -1,1 +1,1 @@
-"""What can be set: settings, zoo.cfg and its keys, TLS material."""
+"""Configuration: settings, zoo.cfg and its keys, TLS material."""

@@ -26,7 +26,7 @@ PREFIX: Final = "/api/v1"
 
 
 class Control:
-    """What one server's control API knows, beside the server.
+    """The state of one server's control API, beside the server.
 
     :param controls: the server in a test's hands.
     :param servers: the others that were started from here, if it may start some.

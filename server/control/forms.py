@@ -1,4 +1,4 @@
-"""How things look in JSON, and how they are read from it.
+"""The JSON forms of things, and how to read them.
 
 * A znode's data is text where it is UTF-8, ``{"base64": "..."}`` where it is not, and null where it is null.
 * A session is ``"0x..."``, 16 digits as in the timeline.

@@ -1,4 +1,4 @@
-"""Who may see, and who may change.
+"""Access control: which requests may see, and which may change.
 
 A web page that the developer visits must not reach the server, and neither may other machines without the
 token. In this order:

@@ -1,4 +1,4 @@
-"""What is answered to HTTP on the port of clients: pages for people, the API, the admin commands, metrics.
+"""Answers to HTTP on the port of clients: pages for people, the API, the admin commands, metrics.
 
 =====================  =====================================================================================
 ``/``                  what there is

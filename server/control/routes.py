@@ -1,4 +1,4 @@
-"""What a route is: a method, a path, the fields of its body and query, and the function that answers.
+"""A route: a method, a path, the fields of its body and query, and the function that answers.
 
 From the same table requests are matched, their input is checked, and the OpenAPI document is made.
 
@@ -142,7 +142,7 @@ class Route:
         return self.method in ("POST", "PUT")
 
     def match(self, path: str) -> dict[str, str] | None:
-        """What the names in the path stand for; None if it is another path."""
+        """Return the values of the names in the path; None if it is another path."""
         ours, theirs = self.path.split("/"), path.split("/")
         if len(ours) != len(theirs):
             return None
@@ -227,7 +227,7 @@ def answer_text(text: str) -> Response:
 
 
 def problem(error: ApiError) -> Response:
-    """What is answered to a request that was refused."""
+    """Return the answer to a request that was refused."""
     more = dict(error.more)
     headers = {"content-type": _PROBLEM}
     if "allow" in more:

@@ -394,7 +394,7 @@ class Connection:
 
     @property
     def outstanding(self) -> int:
-        """How many requests have arrived and wait for their turn."""
+        """The number of requests that have arrived and wait for their turn."""
         return len(self.frames)
 
     @property

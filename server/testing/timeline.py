@@ -103,7 +103,7 @@ def format_timeline(
 
 
 def _names(columns: Iterable[int], named: Mapping[int, str]) -> dict[int, str]:
-    """How columns are headed; a name that several sessions had is counted."""
+    """Return the heads of the columns; a name that several sessions had gets a number."""
     times: Counter[str] = Counter()
     names = {}
     for n, session in enumerate(columns):

@@ -1,1 +1,1 @@
-"""What each route does, by what it is about. A function gets the server's control, and the request."""
+"""The functions of the routes, a module for each subject. Each gets the control and the request."""

@@ -1,4 +1,4 @@
-"""What has happened."""
+"""History and timeline."""
 
 from __future__ import annotations
 
