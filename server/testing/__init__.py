@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .contents import Node
     from .controls import Controls
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from .snapshots import Snapshot
 
 _HOMES = {
+    "Chaos": "chaos",
     "Controls": "controls",
     "EmbeddedServer": "embedded",
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
     "HeldMessage": "gate",
+    "Injected": "chaos",
     "LocalServer": "host",
     "Node": "contents",
     "ServerClock": "clock",
@@ -41,12 +44,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "Chaos",
     "Controls",
     "EmbeddedServer",
     "Entry",
     "Fault",
     "FaultNeverFired",
     "HeldMessage",
+    "Injected",
     "LocalServer",
     "Node",
     "ServerClock",
