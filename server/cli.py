@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
@@ -162,11 +163,13 @@ def _run(arguments: argparse.Namespace) -> None:
     def prepare(server: Server) -> None:
         servers.append(server)
         load(server)
+        if arguments.hostile is not None:
+            _make_hostile(server, arguments.hostile)
         if trace is not None:
             trace.attach(server)
 
     _check_place(arguments.save)
-    plain = trace is arguments.load is arguments.save is None
+    plain = trace is arguments.load is arguments.save is arguments.hostile is None
     _spare_the_collector()
     with reserve.held():
         refused = trio.run(_serve, settings, trace, None if plain else prepare)
@@ -252,6 +255,13 @@ def _temporary() -> str:
     directory = tempfile.mkdtemp(prefix="pyzk-server-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
+
+
+def _make_hostile(server: Server, seed: int) -> None:
+    from .testing.host import take_over
+
+    logger.warning("hostile, seed %d: legal but rare behaviour all the time; for tests alone", seed)
+    server.controls = take_over(server, seed)
 
 
 def _trace(arguments: argparse.Namespace) -> Trace | None:

@@ -9,7 +9,7 @@ The same seed and the same requests give the same faults. The rules that make it
 2. A session is told apart by its name, if it has one; else by its place in the order in which sessions began.
    Its numbers go on when it reconnects. So clients that connect one after the other may do all else at once.
    Clients that connect at the same time, or again after their sessions have expired, come in an order of
-   their own: names tell these apart, whatever their order is.
+   their own: names tell these apart, whatever their order is. Of 10,000 sessions the oldest is forgotten.
 3. Requests, events and handshakes are counted apart. Pings are neither counted nor spoiled: their number
    depends on the time. Handshakes that ask for a new session are counted together: nobody can tell them
    apart.
@@ -138,14 +138,13 @@ class Chaos(Spoiler):
         self._new = Counter[str]()  # handshakes that ask for a new session
         self._injected: deque[Injected] = deque(maxlen=_KEPT)
         self._due: Injected | None = None
-        self.counts: Counter[str] = Counter()
-        """How many faults of each kind were injected."""
+        self._counts = Counter[str]()
         for session in sessions:
             self._begin(session)
 
     def __repr__(self) -> str:
         rates = ", ".join(f"{fault}={rate:g}" for fault, rate in self.probabilities.items())
-        return f"<Chaos seed={self.seed} {rates}: {self.counts.total()} injected>"
+        return f"<Chaos seed={self.seed} {rates}: {self._counts.total()} injected>"
 
     def __enter__(self) -> Self:
         return self
@@ -153,11 +152,20 @@ class Chaos(Spoiler):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end()
+        try:
+            self.end()
+        except RuntimeError:  # the server is gone: the body's own error, if any, says more
+            if error is None:
+                raise
 
     def end(self) -> None:
         """Spoil no more. What is delayed stays so. Does nothing the second time."""
         self._run(self._gate.remove_spoiler, self)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many faults of each kind were injected."""
+        return Counter(self._counts)
 
     @property
     def injected(self) -> list[Injected]:
@@ -245,5 +253,5 @@ class Chaos(Spoiler):
         return Injected(fault, self.who(session), number, session, op, path)
 
     def _note(self, injected: Injected) -> None:
-        self.counts[injected.fault] += 1
+        self._counts[injected.fault] += 1
         self._injected.append(injected)

@@ -48,13 +48,16 @@ _FURTHEST = 1_000_000_000
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
+    :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
     :ivar started: the server's clock at the start, in seconds.
     :ivar recorder: None if the history is not recorded.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
+    def __init__(
+        self, server: Server, clock: Clock, *, record: bool, history_limit: int, hostile: int | None = None
+    ) -> None:
         self.server = server
         self.service = server.service
         self.clock = clock
@@ -64,7 +67,7 @@ class Running:
         self.names = SessionNames()
         self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
         self.streams: WeakSet[MemoryStream] = WeakSet()
-        self.gate = MessageGate(
+        self.gate = self._make_gate(hostile)(
             self.service,
             self.recorder,
             clock.now,
@@ -74,6 +77,15 @@ class Running:
             self._go_on,
         )
         self._attach()
+
+    def _make_gate(self, hostile: int | None) -> Callable[..., MessageGate]:
+        if hostile is None:
+            return MessageGate
+        from .hostile import HostileGate
+
+        return functools.partial(
+            HostileGate, seed=hostile, frozen=lambda: self.clock.frozen, names=self.names
+        )
 
     @property
     def engine(self) -> Engine:

@@ -40,6 +40,7 @@ class EmbeddedServer(Controls):
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -52,10 +53,11 @@ class EmbeddedServer(Controls):
         clock: ClockMode = "running",
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
+        hostile: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings)
+        self._launch = Launch(clock, record, history_limit, settings, hostile)
         self._process = 0  # where it was started
         self._thread: threading.Thread | None = None
         self._parts: Running | None = None

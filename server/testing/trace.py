@@ -196,8 +196,10 @@ class Trace:
 
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
-        server.controls = take_over(server)
-        recorder = server.controls.running.recorder
+        controls = server.controls
+        if controls is None or controls.running.recorder is None:
+            controls = server.controls = take_over(server)
+        recorder = controls.running.recorder
         assert recorder is not None
         Tracer(recorder, self._selection, self._write)
 
