@@ -13,8 +13,9 @@ from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode
-from .controls import Controls, Running
+from .controls import Controls
 from .memory import MemoryStream
+from .running import Running
 
 T = TypeVar("T")
 
