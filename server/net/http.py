@@ -259,7 +259,7 @@ class _Exchange:
                 try:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
-                    logger.info("HTTP from %s: %s", self.peer, error)
+                    logger.warning("HTTP from %s: refused, %s", self.peer, error)
                     error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
                     await self._send(plain(error.error_status_hint))
                     break
@@ -283,7 +283,7 @@ class _Exchange:
         await self._close()
 
     def _log_timeout(self, timeout: float) -> None:
-        logger.info("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
+        logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
     async def _respond(self, request: Request) -> Response:
         try:

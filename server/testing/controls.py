@@ -601,7 +601,7 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         """
         recorder = self.running.recorder
-        if recorder is None:
+        if recorder is None or not self.running.records:
             return "Nothing was recorded: record=False."
         title = "Timeline of {}:{}".format(*self.running.server.address)
         if recorder.dropped:

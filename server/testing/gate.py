@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...protocol.operations import CLOSE_SESSION, WRITES
+from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
 from ..core.txn import Refused
 from ..core.watches import Notification
@@ -20,7 +21,7 @@ from ..net.requests import reply_frame
 from ..net.service import Service
 from .describe import describe_reply
 from .faults import Fault
-from .history import FAULT, Kept, Recorder, Result
+from .history import FAULT, Kept, Result
 from .holding import HEADER, HoldingGate
 from .observers import Observer
 from .operations import paths_in
@@ -40,32 +41,36 @@ class MessageGate(HoldingGate):
     def __init__(
         self,
         service: Service,
-        recorder: Recorder | None,
         now: Callable[[], float],
         started: float,
         schedule: Callable[[float, Callable[[], object]], None],
         settle: Callable[[], None],
         go_on: Callable[[], None],
     ) -> None:
-        super().__init__(service, recorder, now, started, schedule, settle, go_on)
+        super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
         self._faults: list[Fault] = []
         self.update()
 
     @property
     def needed(self) -> object:
-        return self._recorder or self._faults or self.observers or super().needed
+        return self.recorder or self._faults or self.observers or super().needed
 
     # --- what passes -------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        if self._recorder is not None:
-            self._recorder.opened(connection)
+        if self.recorder is not None:
+            self.recorder.opened(connection)
         super().opened(connection)
 
+    def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
+        if self.recorder is not None:
+            self.recorder.spoke(connection)
+        return super().handshake(connection, request)
+
     def attached(self, connection: Connection, resumed: bool) -> None:
-        if self._recorder is not None:
-            self._recorder.attached(connection, resumed)
+        if self.recorder is not None:
+            self.recorder.attached(connection, resumed)
         for observer in self.observers:
             observer.attached(connection, resumed)
         self.happened()
@@ -76,8 +81,8 @@ class MessageGate(HoldingGate):
             observer.happened()
 
     def refused(self, connection: Connection, session_id: int) -> None:
-        if self._recorder is not None:
-            self._recorder.refused(connection, session_id)
+        if self.recorder is not None:
+            self.recorder.refused(connection, session_id)
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
@@ -93,7 +98,7 @@ class MessageGate(HoldingGate):
                     return self._spoil(due[0], connection, op, frame, now)
                 finally:
                     due[0].has_fired()
-        recorder = self._recorder
+        recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         try:
             result = connection.engine.handle(connection, op, frame, self._service.at(now))
@@ -109,14 +114,14 @@ class MessageGate(HoldingGate):
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         events = super().events(connection, events)
-        if self._recorder is not None:
+        if self.recorder is not None:
             for event in events:
-                self._recorder.event(connection, event)
+                self.recorder.event(connection, event)
         return events
 
     def closed(self, connection: Connection, reason: str) -> None:
-        if self._recorder is not None:
-            self._recorder.closed(connection, reason)
+        if self.recorder is not None:
+            self.recorder.closed(connection, reason)
         super().closed(connection, reason)
 
     # --- faults ------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ class MessageGate(HoldingGate):
             raise Withheld
         if fault.when == "after" and fault.action in ("drop_reply", "delay"):
             self.freeze(connection, fault)  # now, so that the request's own events are held back too
-        recorder = self._recorder
+        recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
         if fault.when == "after":
@@ -183,8 +188,8 @@ class MessageGate(HoldingGate):
         connection.send(reply_frame(HEADER(frame)[0], *result))  # at once: later events come behind it
 
         def tell(until: float) -> None:
-            if self._recorder is not None:
-                self._recorder.reply(connection, op, kept, until, result)
+            if self.recorder is not None:
+                self.recorder.reply(connection, op, kept, until, result)
             if op == CLOSE_SESSION:
                 self.thaw(connection, fault, until)
                 connection.end_session()
@@ -208,11 +213,11 @@ class MessageGate(HoldingGate):
     def _note(
         self, fault: Fault, connection: Connection, op: int, frame: bytes, result: Result | None = None
     ) -> None:
-        if self._recorder is not None:
+        if self.recorder is not None:
             path = next(iter(paths_in(op, frame)), None)
             said = "" if result is None else describe_reply(op, path, *result[1:])
             zxid = 0 if result is None else result[0]
-            self._recorder.fault(connection, op, frame, fault.describe(said), zxid)
+            self.recorder.fault(connection, op, frame, fault.describe(said), zxid)
 
     def reset(self) -> None:
         """End every fault, hold and pause, once all connections are closed."""

@@ -119,12 +119,12 @@ class HoldingGate(FreezingGate):
 
     :param started: the server's clock at its start, in seconds.
     :param schedule: calls something at a time of that clock.
+    :ivar recorder: what is told of messages, if anything is; :meth:`update` follows a change of it.
     """
 
     def __init__(
         self,
         service: Service,
-        recorder: Recorder | None,
         now: Callable[[], float],
         started: float,
         schedule: Callable[[float, Callable[[], object]], None],
@@ -132,7 +132,7 @@ class HoldingGate(FreezingGate):
         go_on: Callable[[], None],
     ) -> None:
         super().__init__(service, now, settle, go_on)
-        self._recorder = recorder
+        self.recorder: Recorder | None = None
         self._started = started
         self._schedule = schedule
         self._holds: dict[int, _Hold] = {}
@@ -213,8 +213,8 @@ class HoldingGate(FreezingGate):
         reply = reply_frame(HEADER(frame)[0], *result)
 
         def deliver(now: float) -> None:
-            if self._recorder is not None:
-                self._recorder.reply(connection, op, kept, now, result)
+            if self.recorder is not None:
+                self.recorder.reply(connection, op, kept, now, result)
             connection.send(reply)
             connection.wake()
             if op == CLOSE_SESSION:
@@ -237,8 +237,8 @@ class HoldingGate(FreezingGate):
             return True
 
         def deliver(now: float) -> None:
-            if self._recorder is not None:
-                self._recorder.event(connection, event)
+            if self.recorder is not None:
+                self.recorder.event(connection, event)
             connection.send(event.frame)
             connection.wake()
 
@@ -303,8 +303,8 @@ class HoldingGate(FreezingGate):
         for number in numbers:
             if number in self._held:
                 held = self._take(number)
-                if self._recorder is not None:
-                    self._recorder.held(
+                if self.recorder is not None:
+                    self.recorder.held(
                         held.connection, f"LOST {number}: {held.message.kind} {held.message.text}"
                     )
                 self._follow(held)
@@ -351,8 +351,8 @@ class HoldingGate(FreezingGate):
         self._held[number] = _Held(message, connection, size + _OVERHEAD, deliver)
         self._held_bytes += size + _OVERHEAD
         self._queues[connection, kind] += 1
-        if self._recorder is not None:
-            self._recorder.held(connection, f"HELD as {number}: {kind} {text}")
+        if self.recorder is not None:
+            self.recorder.held(connection, f"HELD as {number}: {kind} {text}")
         self.happened()
         if hold is not None and hold.seconds is not None:
             self._schedule(now + hold.seconds, lambda: self.release([number] if number in self._held else []))

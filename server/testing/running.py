@@ -10,7 +10,7 @@ from ..core.txn import Txn
 from ..net.clock import Clock
 from ..serve import Server
 from .gate import MessageGate
-from .history import EntryKind, Recorder
+from .history import EntryKind, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
@@ -18,13 +18,16 @@ from .observers import Observer, SessionNames
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
+    :param record: whether the history is recorded; None: from :meth:`begin_history` on.
+    :param history_limit: how many entries are kept.
     :ivar started: the server's clock at the start, in seconds.
-    :ivar recorder: None if the history is not recorded.
+    :ivar records: whether the history is recorded now.
+    :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
+    def __init__(self, server: Server, clock: Clock, *, record: bool | None, history_limit: int) -> None:
         self.server = server
         self.service = server.service
         self.clock = clock
@@ -32,22 +35,60 @@ class Running:
         self._frozen_at_start = clock.frozen
         self._restarts = 0
         self.names = SessionNames()
-        self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
+        self._may_record = record is not False
+        self._history_limit = history_limit
+        self.records = False
+        self.recorder: Recorder | None = None
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = MessageGate(
             self.service,
-            self.recorder,
             clock.now,
             self.started,
             self._call_at,
             self._send_waiting,
             self._go_on,
         )
-        self._attach()
+        if record:
+            self.begin_history()
 
     @property
     def engine(self) -> Engine:
         return self.service.engine
+
+    # --- who wants to know what happens ------------------------------------------------------------------
+
+    def begin_history(self) -> None:
+        """Record the history from now on. Does nothing if that is done, or is not to be done."""
+        if self.records or not self._may_record:
+            return
+        self.records = True
+        if self.recorder is None:
+            self._use(self._new_recorder(self._history_limit))
+        else:
+            self.recorder.keep(self._history_limit)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
+        if self.recorder is None:
+            self._use(self._new_recorder(0))
+        assert self.recorder is not None
+        self.recorder.listeners.append(listener)
+
+    def stop_listening(self, listener: Listener) -> None:
+        """End :meth:`listen`. Does nothing the second time."""
+        recorder = self.recorder
+        if recorder is not None and listener in recorder.listeners:
+            recorder.listeners.remove(listener)
+            if not (self.records or recorder.listeners):
+                self._use(None)
+
+    def _new_recorder(self, limit: int) -> Recorder:
+        return Recorder(self.service, self.clock.now, self.started, limit)
+
+    def _use(self, recorder: Recorder | None) -> None:
+        self.recorder = self.gate.recorder = recorder
+        self._attach()
+        self.gate.update()
 
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""

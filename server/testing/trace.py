@@ -1,6 +1,6 @@
 """The trace: a line for each request, reply, event, session and fault, while it happens.
 
-* A :class:`Tracer` listens to a :class:`.history.Recorder`: it leaves out what is not asked for, measures how
+* A :class:`Tracer` listens to a server: it leaves out what is not asked for, measures how
   long each request takes, and passes lines on. Where they go is not its affair.
 * A reply names its request, so that a line can be read alone. If the request was refused the line says why:
   the ACL and the client's identities, or the setting that switched the operation off.
@@ -26,9 +26,10 @@ from ..logger import escape
 from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
-from .history import Entry, Recorder
+from .history import Entry
 from .host import take_over
 from .operations import glob, operation_name
+from .running import Running
 
 FORMATS: Final = ("text", "json")
 
@@ -146,15 +147,14 @@ class Tracer:
     :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
     """
 
-    def __init__(self, recorder: Recorder, selection: Selection, tell: Callable[[Traced], object]) -> None:
-        self._recorder, self._selection, self._tell = recorder, selection, tell
+    def __init__(self, running: Running, selection: Selection, tell: Callable[[Traced], object]) -> None:
+        self._running, self._selection, self._tell = running, selection, tell
         self._started: dict[tuple[int, int], float] = {}  # by connection and xid: when the request came
-        recorder.listeners.append(self._listen)
+        running.listen(self._listen)
 
     def stop(self) -> None:
         """Trace no more. Does nothing the second time."""
-        if self._listen in self._recorder.listeners:
-            self._recorder.listeners.remove(self._listen)
+        self._running.stop_listening(self._listen)
 
     def _listen(self, entry: Entry) -> None:
         if not self._selection.wants(entry):
@@ -197,9 +197,7 @@ class Trace:
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
         server.controls = take_over(server)
-        recorder = server.controls.running.recorder
-        assert recorder is not None
-        Tracer(recorder, self._selection, self._write)
+        Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
         self._lines.write(traced.as_json() if self._json else traced.as_text(colours=self._colours))

@@ -114,7 +114,49 @@ async def test_an_http_client_is_no_client_of_zookeeper(server: Controls) -> Non
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     assert (await ask(server, "GET", "/", stream=stream))[0] == 200
     assert list(server.running.service.connections) == []
-    assert not [entry for entry in server.history(kind="connection") if "disconnected" in entry.text]
+    assert server.history(kind="connection") == []
+    assert server.running.engine.stats.connect_requests == 0, "no metric counts it as a client"
+    await stream.aclose()
+    zookeeper = await StreamClient(await trio.open_tcp_stream("127.0.0.1", server.port)).connect()
+    told = [
+        entry.text.partition(",")[0].partition(" from ")[0] for entry in server.history(kind="connection")
+    ]
+    assert told == ["opened", "new session"], "one that opened before its first bytes were known"
+    assert server.running.engine.stats.connect_requests == 1
+    await zookeeper.stream.aclose()
+
+
+async def test_a_client_that_says_nothing_is_in_the_history_once_it_is_over() -> None:
+    async with open_server(clock="frozen") as server:
+        stream = server.open_stream()
+        await trio.testing.wait_all_tasks_blocked()
+        server.clock.advance(100)
+        opened, closed = server.history(kind="connection")
+        assert (opened.text, opened.time) == ("opened from 127.0.0.1:1", 0.0)
+        assert "disconnected: no handshake" in closed.text
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"GET /a b c HTTP/1.1\r\n\r\n", "refused, illegal request line"),
+        (b"GET / HTTP/1.1\r\nhost: \x00\r\n\r\n", "refused, illegal header line"),
+        (b"GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n", "GET /: refused, it is for 'evil.example'"),
+        (b"GET /\x1b[2J HTTP/1.1\r\nhost: localhost\r\n\r\n", "refused, illegal request line"),
+    ],
+)
+async def test_refused_input_is_told_with_its_reason(
+    server: Controls, sent: bytes, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(sent)
+    with trio.fail_after(10):
+        assert (await stream.receive_some()).startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "pyzk.server")
+    assert told in record.getMessage()
+    assert "\x1b" not in record.getMessage()
     await stream.aclose()
 
 
