@@ -83,7 +83,7 @@ class Port:
         raise ApiError(404, f"there is no {path}; / lists what there is")
 
     def _for_control(self) -> Control:
-        """From the first request on the history is recorded, if it was not before."""
+        """From the first request on, but for those that follow the trace, the history is recorded."""
         if self._control is None:
             self._server.service.is_controlled = True
             if self._server.controls is None:

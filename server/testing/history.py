@@ -158,13 +158,8 @@ class Recorder:
 
     def opened(self, connection: Connection) -> None:
         client = self._number(connection)
-        self._silent[connection] = (
-            "connection",
-            self._now(),
-            0,
-            client,
-            {"text": f"opened from {client[1]}"},
-        )
+        text = f"opened from {client[1]}"
+        self._silent[connection] = ("connection", self._now(), 0, client, {"text": text})
 
     def _number(self, connection: Connection) -> _Client:
         self._opened += 1

@@ -140,6 +140,19 @@ class Traced:
     def as_json(self) -> str:
         return json.dumps(self.as_fields())
 
+    def as_line(self, style: str, *, colours: bool = False) -> str:
+        """:param style: of :data:`FORMATS`."""
+        return self.as_json() if style == "json" else self.as_text(colours=colours)
+
+
+def lost_line(count: int, style: str) -> str:
+    """The line that stands where lines were left out.
+
+    :param style: of :data:`FORMATS`.
+    """
+    text = f"{count:,} lines were lost here: the reader of this trace is too slow"
+    return json.dumps({"kind": "lost", "count": count, "text": text}) if style == "json" else text
+
 
 class Tracer:
     """Passes on what is selected of a history, at once.
@@ -178,8 +191,8 @@ class Trace:
     def __init__(self, fd: int, selection: Selection, style: str = "text") -> None:
         self._lines = LineWriter(fd, self._tell_lost)
         self._selection = selection
-        self._json = style == "json"
-        self._colours = not self._json and os.isatty(fd) and not os.environ.get("NO_COLOR")
+        self._style = style
+        self._colours = style == "text" and os.isatty(fd) and not os.environ.get("NO_COLOR")
 
     @classmethod
     def to(cls, file: str | None, selection: Selection, style: str) -> Trace:
@@ -200,11 +213,10 @@ class Trace:
         Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
-        self._lines.write(traced.as_json() if self._json else traced.as_text(colours=self._colours))
+        self._lines.write(traced.as_line(self._style, colours=self._colours))
 
     def _tell_lost(self, count: int) -> str:
-        text = f"{count:,} lines were lost here: the reader of this trace is too slow"
-        return json.dumps({"kind": "lost", "count": count, "text": text}) if self._json else text
+        return lost_line(count, self._style)
 
     def flush(self) -> None:
         """Write lines that wait for a reader."""
