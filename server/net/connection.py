@@ -336,6 +336,7 @@ class Connection:
             if not payloads:
                 return False
             self.figures.received_no_request()
+            self.engine.stats.connect_requests += 1
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:

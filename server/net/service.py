@@ -130,7 +130,6 @@ class Service:
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
         self._refusals.discard(host)
-        self.engine.stats.connections_accepted += 1
         connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
