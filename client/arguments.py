@@ -16,6 +16,7 @@ from typing import Any
 from ..protocol.constants import INT_MAX
 from ..protocol.errors import BadArgumentsError
 from ..protocol.records import ACL, Id
+from .observer import Observer
 from .session_data import Credential
 
 Test = Callable[[Any], bool]
@@ -120,6 +121,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "connector": (_or_none(callable), "a function of a host name and a port, or None"),
     "request_limit": (_is_count, _COUNT),
     "reply_limit": (_is_count, _COUNT),
+    "observer": (_or_none(_is(Observer)), "an Observer or None"),
     "rng": (_or_none(_is(random.Random)), "a random.Random or None"),
 }
 _NOT_SHOWN = ("data", "credential", "auth", "resume")

@@ -55,7 +55,17 @@ class ZooKeeper(Writes, Reads):
     @property
     def server(self) -> Host | None:
         """The server of the present connection, or of the last one; None before there was any."""
-        return self._runner.server
+        return self._runner.reporter.server
+
+    @property
+    def requests_in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+        return self._machine.in_flight
+
+    @property
+    def requests_waiting(self) -> int:
+        """The number of requests that were not sent yet; most of them wait for a connection."""
+        return len(self._machine.data.outbox)
 
     @property
     def watch_count(self) -> int:
@@ -83,7 +93,7 @@ class ZooKeeper(Writes, Reads):
         check_arguments(moved=moved)
         lease = self._machine.data.lease
         keeper = partial(moved)  # a new object for each call, even if the function is the same
-        lease.keep(keeper)
+        lease.keep(keeper, trio.current_time())
         self._runner.reset_timer()
         return lambda: lease.release(keeper)
 
