@@ -55,13 +55,16 @@ class Caller:
         if prefix is None:
             prefix = self.chroot
         if not isinstance(operation, Operation):
-            raise BadArgumentsError(None, f"an Operation is what can be submitted, not {operation!r:.100}")
+            raise BadArgumentsError(
+                None, f'only an operation can be submitted, such as GetData("/a"), not {operation!r:.100}'
+            )
         body = operation.encode(prefix)  # before the op code: it names the argument that is wrong
         pending: Pending[T] = Pending(
             operation.opcode,
             body,
             operation.path,
             lambda reply: operation.decode(reply, prefix),
+            refusal=operation.refusal,
             retry=operation.idempotent,
         )
         self._runner.submit(pending)

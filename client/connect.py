@@ -92,7 +92,13 @@ async def connect(
     :raises AuthFailedError: the first server refuses an identity.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
+    :raises RuntimeError: the program does not run on trio.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "pyzk.client runs on trio: start the program with trio.run(main). For asyncio there is pyzk.aio, "
+            "for threads pyzk.blocking"
+        )
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
         {

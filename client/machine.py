@@ -231,6 +231,8 @@ class SessionMachine:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        if not connection.heard:
+            reason += " without an answer: it may have no quorum, or too many connections (maxClientCnxns)"
         connection.end(reason)
         self.why = connection.reason
         data = self.data

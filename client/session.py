@@ -28,6 +28,12 @@ class Session:
         self._streams: WeakSet[StateChanges] = WeakSet()
         self.expired = trio.Event()
 
+    def __repr__(self) -> str:
+        return (
+            f"<Session 0x{self.id:x}, {self.state.name}, generation {self.generation}, "
+            f"timeout {self.negotiated_timeout:g} s>"
+        )
+
     @property
     def id(self) -> int:
         """The session id; 0 until there is a session."""

@@ -52,6 +52,13 @@ class ZooKeeper(Writes, Reads):
         self._background = background
         self._watches.remove = self._remove_watch
 
+    def __repr__(self) -> str:
+        where = f"{self.server or 'no server yet'}{self.chroot}"
+        return (
+            f"<ZooKeeper at {where}, {self.session.state.name}, session 0x{self.session.id:x}, "
+            f"{self.requests_in_flight} requests in flight, {self.requests_waiting} waiting>"
+        )
+
     @property
     def server(self) -> Host | None:
         """The server of the present connection, or of the last one; None before there was any."""
