@@ -23,6 +23,7 @@ from ..protocol.errors import ConnectionLossError, SessionExpiredError
 from .arguments import complaint
 from .background import Background
 from .hosts import ConnectString, HostCycle
+from .janitor import Jobs
 from .log import Log
 from .machine import SessionMachine, SessionState
 from .observer import Observer, Reporter
@@ -89,7 +90,8 @@ async def connect(
     :param observer: is told of state changes, failed attempts and requests: for metrics.
     :param rng: decides the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
-    :raises AuthFailedError: the first server refuses an identity.
+    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
+        refuses one, and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
     :raises RuntimeError: the program does not run on trio.
@@ -148,7 +150,7 @@ async def connect(
             connect_timeout,
             renews,
         )
-        zk = ZooKeeper(runner, session, background, parsed.chroot)
+        zk = ZooKeeper(runner, session, background, parsed.chroot, Jobs())
         try:
             background.start_soon(runner.run)
             background.start_soon(runner.run_timer)
@@ -159,10 +161,10 @@ async def connect(
                     message=f"no session with {servers} within {connect_timeout} s ({machine.reason})"
                 )
             with trio.CancelScope() as body:
-                runner.on_expired = body.cancel
+                runner.on_end = body.cancel
                 yield zk
             if body.cancelled_caught:
-                raise SessionExpiredError
+                raise machine.fatal or SessionExpiredError
         except trio.Cancelled:
             raise
         except BaseException as error:

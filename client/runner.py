@@ -50,7 +50,7 @@ class Runner:
     :ivar resolver: looks up the hosts; None if the connector does that.
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
-    :ivar on_expired: called when the session has expired, and no new one follows.
+    :ivar on_end: called when the session has ended, and no new one follows.
     """
 
     machine: SessionMachine
@@ -61,7 +61,7 @@ class Runner:
     resolver: Resolver | None
     connect_timeout: float
     renews: bool
-    on_expired: Callable[[], object] = lambda: None
+    on_end: Callable[[], object] = lambda: None
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -110,6 +110,10 @@ class Runner:
         machine = self.machine
         while machine.state is not SessionState.CLOSED:
             if self.hosts.starts_round:
+                if machine.refusal is not None:
+                    machine.give_up(machine.refusal)
+                    self.on_end()
+                    return
                 await self._prepare_round()
             host, pause = self.hosts.next()
             await trio.sleep(pause)
@@ -119,7 +123,7 @@ class Runner:
             await self._serve(stream, host)
             if machine.state is SessionState.EXPIRED:
                 if not self.renews:
-                    self.on_expired()
+                    self.on_end()
                     return
                 machine.renew()
 

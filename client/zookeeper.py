@@ -14,7 +14,8 @@ import trio
 from .arguments import check_arguments
 from .background import Background
 from .hosts import Host
-from .janitor import Janitor
+from .janitor import Janitor, Jobs
+from .operations import server_path
 from .pending import wait_settled
 from .reads import Reads
 from .runner import Runner
@@ -45,9 +46,11 @@ class ZooKeeper(Writes, Reads):
     :ivar metrics: counters of what was sent.
     """
 
-    def __init__(self, runner: Runner, session: Session, background: Background, chroot: str) -> None:
+    def __init__(
+        self, runner: Runner, session: Session, background: Background, chroot: str, jobs: Jobs
+    ) -> None:
         super().__init__(runner, session, chroot)
-        self.janitor = Janitor(self)
+        self.janitor = Janitor(self, jobs)
         self.metrics = runner.machine.data.metrics
         self._background = background
         self._watches.remove = self._remove_watch
@@ -83,6 +86,20 @@ class ZooKeeper(Writes, Reads):
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
         return self._watches.events
+
+    def view(self, path: str) -> ZooKeeper:
+        """Return a client whose paths lie below a znode of this one. Both have the same connection and the
+        same session: a view costs nothing, needs no closing, and ends with the client.
+
+            jobs = zk.view("/app/jobs")
+            await jobs.get("/a")  # the znode /app/jobs/a of zk
+
+        The znode itself need not exist; ``await view.ensure_path("/")`` creates it.
+
+        :raises BadArgumentsError: the path is malformed.
+        """
+        chroot = server_path(self.chroot, path) if path != "/" else self.chroot
+        return ZooKeeper(self._runner, self.session, self._background, chroot, self.janitor.jobs)
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run ``function(*args)`` in a task, until it ends or the client closes. An exception that it raises
