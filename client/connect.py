@@ -20,6 +20,7 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from . import config
 from .arguments import complaint
 from .background import Background
 from .hosts import ConnectString, HostCycle
@@ -55,6 +56,7 @@ async def connect(
     connector: Connector | None = None,
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
+    follow_config: bool = False,
     observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
@@ -87,6 +89,8 @@ async def connect(
         and tunnels. The client looks up no names then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
+    :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
+        whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
     :param observer: is told of state changes, failed attempts and requests: for metrics.
     :param rng: decides the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
@@ -162,6 +166,8 @@ async def connect(
                 )
             with trio.CancelScope() as body:
                 runner.on_end = body.cancel
+                if follow_config:
+                    background.start_soon(config.follow, zk, runner.update_hosts)
                 yield zk
             if body.cancelled_caught:
                 raise machine.fatal or SessionExpiredError

@@ -232,6 +232,12 @@ class SessionMachine:
             if not self.data.metrics.connections:
                 self.give_up(self.refusal)
 
+    def leave_server(self, reason: str) -> None:
+        """Move to another server: send nothing more here, and let the connection end as soon as all requests
+        in flight are answered."""
+        if self._connection is not None:
+            self._connection.leave(reason)
+
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
         """Note that the connection is gone.
 
@@ -266,7 +272,7 @@ class SessionMachine:
                     request.succeed(None)
                 else:
                     data.outbox.append(request)
-            elif not served or (request.retry and not _is_overdue(request, now)):
+            elif not served or connection.drained or (request.retry and not _is_overdue(request, now)):
                 if request.give_up_at is None:
                     request.give_up_at = now + data.timeout
                 data.outbox.append(request)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
@@ -126,6 +126,24 @@ class Runner:
                     self.on_end()
                     return
                 machine.renew()
+
+    async def update_hosts(self, hosts: Sequence[Host]) -> None:
+        """Replace the servers, and move to another one if each server is to get its share of the clients.
+
+        :param hosts: at least one.
+        """
+        servers = list(hosts)
+        if self.resolver is not None:
+            self.resolver.replace(hosts)
+            servers = await self.resolver.servers(_LOOK_UP_PATIENCE)
+        connected = self.machine.state is SessionState.CONNECTED
+        if self.hosts.rebalance(servers, self.reporter.server if connected else None):
+            self._leave_server("moving to another server, because the list of servers has changed")
+
+    def _leave_server(self, reason: str) -> None:
+        self.machine.leave_server(reason)
+        if self._connection is not None and self.machine.should_close:
+            self._connection.cancel()
 
     async def _prepare_round(self) -> None:
         """Look up the servers, and set how long each of them may take; see above."""

@@ -11,9 +11,10 @@ from typing import Any
 
 import trio
 
+from ..protocol.errors import BadArgumentsError
 from .arguments import check_arguments
 from .background import Background
-from .hosts import Host
+from .hosts import ConnectString, Host
 from .janitor import Janitor, Jobs
 from .operations import server_path
 from .pending import wait_settled
@@ -86,6 +87,26 @@ class ZooKeeper(Writes, Reads):
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
         return self._watches.events
+
+    async def update_hosts(self, servers: str) -> None:
+        """Replace the list of servers. So that each server gets its share of the clients, this client may
+        move to another one, by the probability rule of the Java client; the session goes on there. The client
+        moves when all requests in flight are answered; nothing is lost with the connection.
+
+        :param servers: ``host:port,host:port``, as for :func:`.connect`.
+        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
+            client.
+        """
+        check_arguments(servers=servers)
+        try:
+            parsed = ConnectString.parse(servers)
+        except ValueError as error:
+            raise BadArgumentsError(None, str(error)) from None
+        if parsed.chroot not in ("", self.chroot):
+            raise BadArgumentsError(
+                None, f"the chroot cannot be changed to {parsed.chroot!r}: use zk.view, or connect anew"
+            )
+        await self._runner.update_hosts(parsed.hosts)
 
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths lie below a znode of this one. Both have the same connection and the
