@@ -36,7 +36,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 @Execution(ExecutionMode.CONCURRENT) // if junit.jupiter.execution.parallel.enabled=true
 @ExtendWith(PyzkExtension.class)
 class PyzkServerTest {
-    private static final int PATIENCE = 10; // seconds
+    private static final int PATIENCE = 30; // seconds
 
     /** Returns a connected client, with a name for its session. */
     private static CuratorFramework connect(PyzkServer server, String name) throws InterruptedException {

@@ -46,13 +46,13 @@ class TestingServerTest {
         try (TestingServer server = new TestingServer(false); CuratorFramework client = client(server)) {
             assertFalse(client.blockUntilConnected(200, MILLISECONDS));
             server.start();
-            assertTrue(client.blockUntilConnected(10, SECONDS));
+            assertTrue(client.blockUntilConnected(30, SECONDS));
             server.stop();
             server.start(); // no effect, as with Curator's
             try (CuratorFramework other = client(server)) {
                 assertFalse(other.blockUntilConnected(200, MILLISECONDS));
                 server.restart();
-                assertTrue(other.blockUntilConnected(10, SECONDS));
+                assertTrue(other.blockUntilConnected(30, SECONDS));
             }
         }
     }

@@ -34,7 +34,7 @@ async function ask(url, method, path, body) {
 export class PyzkServer {
   /** Start a server: `{ config: { tickTime: 100 }, clock: 'frozen' }`, where config has keys of zoo.cfg. */
   static async start(options = {}) {
-    main ??= process.env.PYZK_URL ?? launch();
+    main ??= process.env.PYZK_URL || launch();
     const { server, hosts, url } = await ask(await main, 'POST', '/servers', options);
     return Object.assign(new PyzkServer(), { number: server, hosts, url });
   }

@@ -3,7 +3,6 @@
 package pyzktest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -26,23 +25,27 @@ type Object map[string]any
 
 // An Answer has what any of the calls answers. Add what you need.
 type Answer struct {
-	Server, Fault, Fired, Snapshot        int
-	Hosts, URL, Message, Timeline, Detail string
+	Server, Fault, Fired, Snapshot   int
+	Hosts, Message, Timeline, Detail string
 }
 
 var (
-	start   sync.Once
-	mainURL = os.Getenv("PYZK_URL")
-	command *exec.Cmd // kept, or else the garbage collector closes its standard input, which ends it
+	start    sync.Once
+	startErr error
+	mainURL  = os.Getenv("PYZK_URL")
+	command  *exec.Cmd // kept, or else the garbage collector closes its standard input, which ends it
 )
 
 // New starts a server. Options: {"config": {"tickTime": 100}, "clock": "frozen"}, with keys of zoo.cfg.
 func New(t testing.TB, options Object) *Server {
 	t.Helper()
 	start.Do(launch)
-	main := &Server{t: t, URL: mainURL}
+	if startErr != nil {
+		t.Fatal("pyzk-server has not started; standard error may say why: ", startErr)
+	}
+	main := &Server{URL: strings.TrimSuffix(mainURL, "/"), t: t}
 	made := main.Post("/servers", options)
-	s := &Server{made.Hosts, made.URL, t}
+	s := &Server{made.Hosts, "http://" + made.Hosts, t}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.Call("GET", "/timeline?format=json", nil).Timeline)
@@ -60,11 +63,9 @@ func launch() {
 	command.Stderr = os.Stderr
 	command.StdinPipe()
 	stdout, _ := command.StdoutPipe()
-	if err := command.Start(); err != nil {
-		panic(err)
-	}
-	for lines := bufio.NewScanner(stdout); mainURL == "" && lines.Scan(); {
-		_, mainURL, _ = strings.Cut(lines.Text(), "HTTP at ")
+	if startErr = command.Start(); startErr == nil {
+		var hosts string
+		_, startErr = fmt.Fscanf(stdout, "pyzk-server is ready at %s\nHTTP at %s", &hosts, &mainURL)
 	}
 }
 
@@ -81,8 +82,7 @@ func (s *Server) Call(method, path string, body Object) (answer Answer) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	target := strings.TrimSuffix(s.URL, "/") + "/api/v1" + path
-	request, err := http.NewRequest(method, target, bytes.NewReader(encoded))
+	request, err := http.NewRequest(method, s.URL+"/api/v1"+path, bytes.NewReader(encoded))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,13 +11,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-const patience = 10 * time.Second
+const (
+	sessionTimeout = 10 * time.Second
+	patience       = 30 * time.Second
+)
 
 // connect returns a connected client, with a name for its session, that is closed after the test.
 func connect(t *testing.T, s *Server, name string) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	s.Post("/names", Object{"name": name})
-	conn, events, err := zk.Connect([]string{s.Hosts}, patience, zk.WithLogger(log.New(io.Discard, "", 0)))
+	conn, events, err := zk.Connect([]string{s.Hosts}, sessionTimeout, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,16 +44,17 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Run a command that finds our own on its PATH; returns what it prints."""
     commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items() if name != "PYZK_URL"}
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment | {"PATH": commands} | variables,
-        capture_output=True,  # waits for the end of the server too, which has the same standard error
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment |= {"PATH": commands} | variables
+    with subprocess.Popen(command, cwd=cwd, env=environment, start_new_session=True, **pipes) as process:
+        try:
+            # The server has the same standard error, so it has ended too.
+            output, errors = process.communicate(timeout=PATIENCE)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, output + errors
+    return str(output)
 
 
 def plain(names: set[str]) -> set[str]:
@@ -74,7 +77,7 @@ def node_project(tmp_path: Path) -> Path:
 
 
 def node_scenarios(project: Path, *flags: str, **variables: str) -> set[str]:
-    output = run("node", "--test", "--test-reporter=tap", *flags, "pyzk.test.mjs", cwd=project, **variables)
+    output = run("node", "--test-reporter=tap", *flags, "pyzk.test.mjs", cwd=project, **variables)
     return set(re.findall(r"^ok \d+ - ([^#\n]+)$", output, re.MULTILINE))
 
 
@@ -180,3 +183,24 @@ def test_a_helper_is_short(helper: str) -> None:
     lines = (EXAMPLES / helper).read_text().splitlines()
     assert len(lines) <= 100
     assert all(len(line.expandtabs(4)) <= 110 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("language", "file"),
+    [
+        ("java", "java/PyzkServerTest.java"),
+        ("go", "go/pyzktest/pyzktest_test.go"),
+        ("js", "node/pyzk.test.mjs"),
+    ],
+)
+def test_what_the_page_shows_is_run(language: str, file: str) -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    shown = [block for block in blocks if not block.startswith("import")]
+    assert shown
+    for block in shown:
+        assert unindented(block) in unindented((EXAMPLES / file).read_text())
+
+
+def unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
