@@ -85,8 +85,10 @@ public final class PyzkServer implements AutoCloseable {
             return map.entrySet().stream().map(entry -> json(entry.getKey()) + ":" + json(entry.getValue()))
                 .collect(joining(",", "{", "}"));
         }
-        boolean isText = value instanceof String; // or else a number, true, false, or a list of numbers
-        return isText ? '"' + ((String) value).replace("\\", "\\\\").replace("\"", "\\\"") + '"' : "" + value;
+        if (value instanceof String text) {
+            return '"' + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + '"';
+        }
+        return String.valueOf(value); // a number, true, false, null, or a list of numbers
     }
 
     /** Returns a member of an answer: a number, true, false, or text (as it is written in JSON). */

@@ -116,7 +116,7 @@ def go_workspace(tmp_path: Path) -> Path:
 def test_go(go_workspace: Path) -> None:
     package = go_workspace / "src" / "pyzktest"
     variables = {"GOPATH": str(go_workspace), "GO111MODULE": "off", "GOFLAGS": ""}
-    output = run("go", "test", "-v", "pyzktest", cwd=package, **variables)
+    output = run("go", "test", "-count=1", "-v", "pyzktest", cwd=package, **variables)
     assert plain(set(re.findall(r"^--- PASS: Test(\w+)", output, re.MULTILINE))) == plain(SCENARIOS)
 
 
