@@ -33,6 +33,7 @@ from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
 from .machine import SessionState
+from .observer import Observer, StateChange
 from .operations import (
     Check,
     Create,
@@ -51,7 +52,7 @@ from .operations import (
 from .pending import Pending
 from .retry import UNANSWERED, repeat
 from .runner import Connector
-from .session import Session
+from .session import Session, StateChanges
 from .transaction import Transaction
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper
@@ -93,6 +94,7 @@ __all__ = [
     "NoNodeError",
     "NodeExistsError",
     "NotEmptyError",
+    "Observer",
     "Operation",
     "Pending",
     "Perms",
@@ -102,6 +104,8 @@ __all__ = [
     "SetACL",
     "SetData",
     "Stat",
+    "StateChange",
+    "StateChanges",
     "Sync",
     "Transaction",
     "UnimplementedError",

@@ -50,7 +50,6 @@ from ..protocol.errors import (
     SessionClosedRequireAuthError,
     UnimplementedError,
     ZooKeeperError,
-    error_for,
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
@@ -323,7 +322,10 @@ class Connection:
                 self._ping_wanted = True
                 self._send_control(PING_XID, OpCode.PING)
         elif now >= self._handshake_deadline:
-            self.end(f"no answer to the handshake within {session.connect_budget:.1f} s")
+            self.end(
+                f"no answer to the handshake within {session.connect_budget:.1f} s: is it the client port of "
+                "ZooKeeper, does it want TLS, has it a quorum?"
+            )
 
     # --- frames ------------------------------------------------------------------------------------------
 
@@ -402,7 +404,7 @@ class Connection:
             if request.settled:
                 continue
             if code:
-                request.fail(error_for(code, request.path))
+                request.refuse(code)
                 continue
             try:
                 result = request.parse(payload)
@@ -458,6 +460,6 @@ class Connection:
         if request.settled:
             return
         if code:
-            request.fail(error_for(code, request.path))
+            request.refuse(code)
         else:
             request.succeed(None)

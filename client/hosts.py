@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Self
@@ -47,7 +48,14 @@ class ConnectString:
         :raises ValueError: there is no host, or a host or port is malformed.
         :raises BadArgumentsError: the chroot is malformed.
         """
+        _, colon, rest = text.partition("://")
+        if colon:
+            raise ValueError(f"a connect string has no scheme: write {rest!r} in place of {text!r}")
         servers, slash, chroot = text.partition("/")
+        if _LATER_SERVER.search(chroot):
+            raise ValueError(
+                f"the chroot stands once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
+            )
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
             validate_path(chroot)
@@ -57,7 +65,12 @@ class ConnectString:
         return cls(hosts, chroot)
 
 
+_LATER_SERVER = re.compile(r",[^,/]*:\d+(/|,|$)")
+
+
 def _parse_host(text: str) -> Host:
+    if re.search(r"[\s;]", text):
+        raise ValueError(f"separate servers by commas, as in 'a:2181,b:2181', not as in {text!r}")
     if text.startswith("["):
         name, _, rest = text[1:].partition("]")
         port = rest.removeprefix(":")

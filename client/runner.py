@@ -12,6 +12,7 @@ It decides nothing but how long each server may take to accept a connection and 
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,7 +21,8 @@ import attrs
 import trio
 
 from .hosts import Host, HostCycle
-from .machine import SessionMachine, SessionState
+from .machine import UNSERVED, SessionMachine, SessionState
+from .observer import Reporter
 from .request import Request
 from .resolver import Resolver
 
@@ -49,10 +51,10 @@ class Runner:
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
     :ivar on_expired: called when the session has expired, and no new one follows.
-    :ivar server: the server of the present connection, or of the last one.
     """
 
     machine: SessionMachine
+    reporter: Reporter
     hosts: HostCycle
     connector: Connector
     ssl_context: ssl.SSLContext | None
@@ -60,7 +62,6 @@ class Runner:
     connect_timeout: float
     renews: bool
     on_expired: Callable[[], object] = lambda: None
-    server: Host | None = None
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -68,6 +69,7 @@ class Runner:
     def submit(self, request: Request[Any]) -> None:
         """Queue a request and have it sent as soon as the writer runs."""
         self.machine.submit(request, trio.current_time())
+        self.reporter.follow(request)
         self.wake()
 
     def wake(self) -> None:
@@ -150,7 +152,9 @@ class Runner:
             trio.BrokenResourceError,
         ) as error:  # UnicodeError: TLS rejects the name
             reason = _describe(error)
-        self.machine.connect_failed(f"{host}: {reason}")
+        self.machine.peer = str(host)
+        self.machine.connect_failed(reason)
+        self.reporter.server_failed(host, reason)
         return None
 
     async def _open_secured(self, host: Host) -> trio.abc.Stream:
@@ -169,7 +173,8 @@ class Runner:
     async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
         """Move bytes between a connection and the machine until the connection is over."""
         machine = self.machine
-        self.server = host
+        self.reporter.server = host
+        machine.peer = str(host)
         machine.connection_made(trio.current_time())
         reason = "the server closed the connection"
         try:
@@ -190,10 +195,12 @@ class Runner:
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = None
-            now = trio.current_time()
-            if now - machine.connected_since >= _GOOD_AFTER:
+            now, since = trio.current_time(), machine.connected_since
+            if now - since >= _GOOD_AFTER:
                 self.hosts.settled()
-            machine.connection_lost(now, f"{host}: {reason}")
+            machine.connection_lost(now, reason)
+            if since == math.inf and machine.state in UNSERVED:
+                self.reporter.server_failed(host, machine.why)
             self.reset_timer()
             await trio.aclose_forcefully(stream)
 

@@ -31,9 +31,13 @@ class ZooKeeperError(Exception):
         self.path = path
         self.message = message
 
+    @property
+    def words(self) -> str:
+        """The message without the path."""
+        return self.message or (self.__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
+
     def __str__(self) -> str:
-        words = self.message or (self.__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
-        return f"{words}: {self.path}" if self.path is not None else words
+        return f"{self.words}: {self.path}" if self.path is not None else self.words
 
 
 class UnknownCodeError(ZooKeeperError):

@@ -17,8 +17,8 @@ import attrs
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..testing.contents import Node
 from ..testing.faults import Fault
-from ..testing.gate import HeldMessage
 from ..testing.history import Entry
+from ..testing.holding import HeldMessage
 from ..testing.sessions import SessionInfo
 
 JSON: TypeAlias = Any

@@ -123,6 +123,8 @@ class Route:
     :ivar summary: one line for the OpenAPI document.
     :ivar fields: of the body, or with GET and DELETE of the query.
     :ivar serves: the methods of the test kit's server that it stands for.
+    :ivar answer: what a good answer is, in one line for the OpenAPI document.
+    :ivar needs_history: whether the history is recorded from the first such request on.
     """
 
     method: str
@@ -131,6 +133,8 @@ class Route:
     summary: str
     fields: Mapping[str, Field] = attrs.field(factory=dict)
     serves: tuple[str, ...] = ()
+    answer: str = "Done; effects on other connections have been sent."
+    needs_history: bool = True
 
     @property
     def parameters(self) -> list[str]:

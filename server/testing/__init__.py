@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .controls import Controls
     from .embedded import EmbeddedServer, ServerDied, ServerStopped
     from .faults import Fault, FaultNeverFired
-    from .gate import HeldMessage
     from .history import Entry
+    from .holding import HeldMessage
     from .host import LocalServer, open_server
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
@@ -28,7 +28,7 @@ _HOMES = {
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
-    "HeldMessage": "gate",
+    "HeldMessage": "holding",
     "LocalServer": "host",
     "Node": "contents",
     "ServerClock": "clock",
