@@ -12,8 +12,9 @@ import org.junit.jupiter.api.extension.TestExecutionExceptionHandler;
 import org.opentest4j.TestAbortedException;
 
 /**
- * For JUnit 5: a test with a parameter of type {@link PyzkServer} has a fresh one, and shows what that has seen
- * when the test fails. A {@code @BeforeAll} method with such a parameter starts one for all tests of its class.
+ * For JUnit 5: a test with a parameter of type {@link PyzkServer} has a fresh one, and shows what that has
+ * seen when the test fails. A {@code @BeforeAll} method with such a parameter starts one for all tests of the
+ * class.
  */
 public final class PyzkExtension implements ParameterResolver, TestExecutionExceptionHandler {
     private static final Namespace NAMESPACE = Namespace.create(PyzkExtension.class);

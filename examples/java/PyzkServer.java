@@ -56,7 +56,7 @@ public final class PyzkServer implements AutoCloseable {
 
     /** Lets time jump. Clients that are connected count as having sent their pings. */
     public void advance(Duration time) {
-        post("/clock/advance", Map.of("seconds", time.toSeconds(), "keep_alive", true));
+        post("/clock/advance", Map.of("seconds", time.toMillis() / 1000.0, "keep_alive", true));
     }
 
     /** Makes any call that changes something. */

@@ -12,8 +12,8 @@ import java.util.stream.Stream;
 import org.apache.curator.test.InstanceSpec; // drop this, and the constructor, if you have no curator-test
 
 /**
- * Curator's {@code org.apache.curator.test.TestingServer}, but for the import: the same constructors and methods,
- * and up in milliseconds. Its data, which survives {@link #restart()}, is in memory; the directory stays empty.
+ * Curator's {@code org.apache.curator.test.TestingServer}, but for the import: the same constructors and
+ * methods, and up in milliseconds. The data, which survives {@link #restart()}, is in memory alone.
  */
 public class TestingServer implements Closeable {
     private enum State { LATENT, STARTED, STOPPED, CLOSED }
