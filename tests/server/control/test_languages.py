@@ -137,8 +137,6 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = sorted((EXAMPLES / "java").glob("*.java"))
     run(
         "javac",
-        "-Xlint:all,-path",
-        "-Werror",
         "-d",
         folder,
         "-cp",
