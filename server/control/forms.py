@@ -18,8 +18,8 @@ from ...protocol.records import ACL, OPEN_ACL, Id
 from ..testing.chaos import Injected
 from ..testing.contents import Node
 from ..testing.faults import Fault
-from ..testing.gate import HeldMessage
 from ..testing.history import Entry
+from ..testing.holding import HeldMessage
 from ..testing.sessions import SessionInfo
 
 JSON: TypeAlias = Any
@@ -147,6 +147,7 @@ def message_form(message: HeldMessage) -> JSON:
 def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
+        "requests": fault.words,
         "when": fault.harm.when,
         "action": fault.harm.action,
         "seen": fault.seen,

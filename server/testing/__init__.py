@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .controls import Controls
     from .embedded import EmbeddedServer, ServerDied, ServerStopped
     from .faults import Fault, FaultNeverFired
-    from .gate import HeldMessage
     from .history import Entry
+    from .holding import HeldMessage
     from .host import LocalServer, open_server
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
@@ -30,7 +30,7 @@ _HOMES = {
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
-    "HeldMessage": "gate",
+    "HeldMessage": "holding",
     "Injected": "chaos",
     "LocalServer": "host",
     "Node": "contents",

@@ -14,8 +14,9 @@ from typing import Any, Self, TypeVar
 import trio
 
 from .clock import ClockMode
-from .controls import Controls, Running
+from .controls import Controls
 from .host import HISTORY_LIMIT, Launch
+from .running import Running
 
 T = TypeVar("T")
 

@@ -13,8 +13,9 @@ from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode
-from .controls import Controls, Running
+from .controls import Controls
 from .memory import MemoryStream
+from .running import Running
 
 T = TypeVar("T")
 
@@ -52,11 +53,11 @@ class LocalServer(Controls):
 
 
 def take_over(server: Server, hostile: int | None = None) -> LocalServer:
-    """Put a server that runs into a test's hands; from now on its history is recorded.
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that.
 
     :param hostile: as for :func:`open_server`.
     """
-    running = Running(server, server.clock, record=True, history_limit=HISTORY_LIMIT, hostile=hostile)
+    running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT, hostile=hostile)
     return LocalServer(running)
 
 

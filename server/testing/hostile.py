@@ -129,8 +129,9 @@ class HostileGate(MessageGate):
         )
         self.add_spoiler(misfortune)
 
-    def update(self) -> None:
-        self._service.gate = self
+    @property
+    def needed(self) -> object:
+        return True
 
     def reset(self) -> None:
         super().reset()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ....protocol import errors
 from ...testing.faults import Action
-from ...testing.gate import MESSAGE_KINDS
+from ...testing.holding import MESSAGE_KINDS
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, look_up
 
