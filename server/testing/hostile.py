@@ -1,6 +1,7 @@
 """The hostile server: behaviour that is legal but rare, all the time.
 
-What it does, and what of the protocol allows it. Each is a draw of a generator that the seed starts:
+What it does, and what of the protocol allows it. Connections, requests and replies are spoiled by
+:mod:`.chaos`, so by its rules; all else is drawn from one generator, in the order in which things happen:
 
 =====================================  ==================================================================
 children, ephemerals and identities    no order is promised (wire.md section 9.3; semantics.md section 5)
@@ -22,7 +23,7 @@ handshakes are refused now and then
 What it does not do:
 
 * It spoils no ``close_session``: a session that a client has closed is closed, so that checks for leaks hold.
-* It delays nothing while the server's clock stands still: a delay would never end.
+* It begins no delay while the server's clock stands still: the delay would not end.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -24,7 +25,7 @@ from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.core.txn import AnyEffect, CloseSession, Create, Delete, Multi, SetData, Txn
-from pyzk.server.testing import LocalServer
+from pyzk.server.testing import LocalServer, hostile
 
 from ...support.invariants import check_tree_invariants
 from ...support.wire import ClosedError, Event, Reply, StreamClient
@@ -32,7 +33,7 @@ from ...support.wire import ClosedError, Event, Reply, StreamClient
 SEEDS = range(400 if settings.get_current_profile_name() == "nightly" else 8)
 UNDISTURBED = 5
 """A seed with which the first 100 requests of the first two sessions keep their connections."""
-LATEST = 0.25  # seconds
+LATEST = hostile._LATEST
 
 Change = tuple[EventType, str]
 
@@ -286,6 +287,22 @@ async def test_chaos_goes_beside_it(autojump_clock: MockClock) -> None:
             await client.create("/a")
         assert chaos.counts == {"lose_reply": 1}
         assert "/a" in server.dump()
+
+
+def test_the_documentation_has_the_figures() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    section = text.partition("\n## A hostile server\n")[2].partition("\n## ")[0]
+    percent = {fault: 100 * rate for fault, rate in hostile._RATES.items()}
+    assert percent["delay_request"] == percent["delay_reply"]
+    assert percent["disconnect"] == percent["lose_reply"]
+    for said in (
+        f"| {percent['delay_request']:g} % of requests, and {percent['delay_reply']:g} % of replies",
+        f"are up to {hostile._LONGEST:g} s late",
+        f"| {percent['disconnect'] + percent['lose_reply']:g} % of requests lose their connection, half",
+        f"{percent['refuse']:g} % of handshakes are not answered",
+        f"without one up to {hostile._LATEST:g} s late",
+    ):
+        assert said in section
 
 
 def test_nobody_pays_for_what_is_not_used() -> None:
