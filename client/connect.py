@@ -20,9 +20,11 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from . import config
 from .arguments import complaint
 from .background import Background
 from .hosts import ConnectString, HostCycle
+from .janitor import Jobs
 from .log import Log
 from .machine import SessionMachine, SessionState
 from .observer import Observer, Reporter
@@ -54,6 +56,7 @@ async def connect(
     connector: Connector | None = None,
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
+    follow_config: bool = False,
     observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
@@ -86,10 +89,13 @@ async def connect(
         and tunnels. The client looks up no names then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
+    :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
+        whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
     :param observer: is told of state changes, failed attempts and requests: for metrics.
     :param rng: decides the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
-    :raises AuthFailedError: the first server refuses an identity.
+    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
+        refuses one, and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
     :raises RuntimeError: the program does not run on trio.
@@ -148,7 +154,7 @@ async def connect(
             connect_timeout,
             renews,
         )
-        zk = ZooKeeper(runner, session, background, parsed.chroot)
+        zk = ZooKeeper(runner, session, background, parsed.chroot, Jobs())
         try:
             background.start_soon(runner.run)
             background.start_soon(runner.run_timer)
@@ -159,10 +165,12 @@ async def connect(
                     message=f"no session with {servers} within {connect_timeout} s ({machine.reason})"
                 )
             with trio.CancelScope() as body:
-                runner.on_expired = body.cancel
+                runner.on_end = body.cancel
+                if follow_config:
+                    background.start_soon(config.follow, zk, runner.update_hosts)
                 yield zk
             if body.cancelled_caught:
-                raise SessionExpiredError
+                raise machine.fatal or SessionExpiredError
         except trio.Cancelled:
             raise
         except BaseException as error:

@@ -67,6 +67,7 @@ class SessionMachine:
     :ivar on_state_change: called with each new state.
     :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: why there will never be a session; None as long as there may be one.
+    :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
     :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
     :ivar why: why the last connection, or the last attempt to open one, failed.
     """
@@ -78,6 +79,7 @@ class SessionMachine:
         self.on_state_change: Callable[[SessionState], object] = lambda state: None
         self.on_lease_short: Callable[[], object] = lambda: None
         self.fatal: ZooKeeperError | None = None
+        self.refusal: AuthFailedError | None = None
         self.peer = ""
         self.why = "no attempt has ended yet"
         self._connection: Connection | None = None
@@ -160,6 +162,11 @@ class SessionMachine:
             self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
         self.data.watches.end(ClosingError(message="the client was closed"))
 
+    def give_up(self, error: ZooKeeperError) -> None:
+        """Stop now, because there will never be a session: every request fails with the error."""
+        self.fatal = error
+        self._finish(SessionState.CLOSED, error)
+
     def renew(self) -> None:
         """After EXPIRED: start over with a new session."""
         self.generation += 1
@@ -215,13 +222,21 @@ class SessionMachine:
         if connection.phase is before:
             return
         if connection.phase is Phase.READY:
+            self.refusal = None
             self._set_state(SessionState.CONNECTED)
         elif connection.phase is Phase.EXPIRED:
             self._finish(SessionState.EXPIRED, None)
-        elif connection.phase is Phase.REFUSED and not self.data.metrics.connections:
-            # Fatal only before the first session: after it, another server may still accept the identity.
-            self.fatal = AuthFailedError(None, connection.reason)
-            self._finish(SessionState.CLOSED, self.fatal)
+        elif connection.phase is Phase.REFUSED:
+            self.refusal = AuthFailedError(None, connection.reason)
+            # Fatal at once only before the first session: after it, another server may accept the identity.
+            if not self.data.metrics.connections:
+                self.give_up(self.refusal)
+
+    def leave_server(self, reason: str) -> None:
+        """Move to another server: send nothing more here, and let the connection end as soon as all requests
+        in flight are answered."""
+        if self._connection is not None:
+            self._connection.leave(reason)
 
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
         """Note that the connection is gone.
@@ -257,7 +272,7 @@ class SessionMachine:
                     request.succeed(None)
                 else:
                     data.outbox.append(request)
-            elif not served or (request.retry and not _is_overdue(request, now)):
+            elif not served or connection.drained or (request.retry and not _is_overdue(request, now)):
                 if request.give_up_at is None:
                     request.give_up_at = now + data.timeout
                 data.outbox.append(request)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ class Runner:
     :ivar resolver: looks up the hosts; None if the connector does that.
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
-    :ivar on_expired: called when the session has expired, and no new one follows.
+    :ivar on_end: called when the session has ended, and no new one follows.
     """
 
     machine: SessionMachine
@@ -61,7 +61,7 @@ class Runner:
     resolver: Resolver | None
     connect_timeout: float
     renews: bool
-    on_expired: Callable[[], object] = lambda: None
+    on_end: Callable[[], object] = lambda: None
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -110,6 +110,10 @@ class Runner:
         machine = self.machine
         while machine.state is not SessionState.CLOSED:
             if self.hosts.starts_round:
+                if machine.refusal is not None:
+                    machine.give_up(machine.refusal)
+                    self.on_end()
+                    return
                 await self._prepare_round()
             host, pause = self.hosts.next()
             await trio.sleep(pause)
@@ -119,9 +123,27 @@ class Runner:
             await self._serve(stream, host)
             if machine.state is SessionState.EXPIRED:
                 if not self.renews:
-                    self.on_expired()
+                    self.on_end()
                     return
                 machine.renew()
+
+    async def update_hosts(self, hosts: Sequence[Host]) -> None:
+        """Replace the servers, and move to another one if each server is to get its share of the clients.
+
+        :param hosts: at least one.
+        """
+        servers = list(hosts)
+        if self.resolver is not None:
+            self.resolver.replace(hosts)
+            servers = await self.resolver.servers(_LOOK_UP_PATIENCE)
+        connected = self.machine.state is SessionState.CONNECTED
+        if self.hosts.rebalance(servers, self.reporter.server if connected else None):
+            self._leave_server("moving to another server, because the list of servers has changed")
+
+    def _leave_server(self, reason: str) -> None:
+        self.machine.leave_server(reason)
+        if self._connection is not None and self.machine.should_close:
+            self._connection.cancel()
 
     async def _prepare_round(self) -> None:
         """Look up the servers, and set how long each of them may take; see above."""

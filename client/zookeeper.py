@@ -11,10 +11,12 @@ from typing import Any
 
 import trio
 
+from ..protocol.errors import BadArgumentsError
 from .arguments import check_arguments
 from .background import Background
-from .hosts import Host
-from .janitor import Janitor
+from .hosts import ConnectString, Host
+from .janitor import Janitor, Jobs
+from .operations import server_path
 from .pending import wait_settled
 from .reads import Reads
 from .runner import Runner
@@ -45,9 +47,11 @@ class ZooKeeper(Writes, Reads):
     :ivar metrics: counters of what was sent.
     """
 
-    def __init__(self, runner: Runner, session: Session, background: Background, chroot: str) -> None:
+    def __init__(
+        self, runner: Runner, session: Session, background: Background, chroot: str, jobs: Jobs
+    ) -> None:
         super().__init__(runner, session, chroot)
-        self.janitor = Janitor(self)
+        self.janitor = Janitor(self, jobs)
         self.metrics = runner.machine.data.metrics
         self._background = background
         self._watches.remove = self._remove_watch
@@ -83,6 +87,40 @@ class ZooKeeper(Writes, Reads):
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
         return self._watches.events
+
+    async def update_hosts(self, servers: str) -> None:
+        """Replace the list of servers. So that each server gets its share of the clients, this client may
+        move to another one, by the probability rule of the Java client; the session goes on there. The client
+        moves when all requests in flight are answered; nothing is lost with the connection.
+
+        :param servers: ``host:port,host:port``, as for :func:`.connect`.
+        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
+            client.
+        """
+        check_arguments(servers=servers)
+        try:
+            parsed = ConnectString.parse(servers)
+        except ValueError as error:
+            raise BadArgumentsError(None, str(error)) from None
+        if parsed.chroot not in ("", self.chroot):
+            raise BadArgumentsError(
+                None, f"the chroot cannot be changed to {parsed.chroot!r}: use zk.view, or connect anew"
+            )
+        await self._runner.update_hosts(parsed.hosts)
+
+    def view(self, path: str) -> ZooKeeper:
+        """Return a client whose paths lie below a znode of this one. Both have the same connection and the
+        same session: a view costs nothing, needs no closing, and ends with the client.
+
+            jobs = zk.view("/app/jobs")
+            await jobs.get("/a")  # the znode /app/jobs/a of zk
+
+        The znode itself need not exist; ``await view.ensure_path("/")`` creates it.
+
+        :raises BadArgumentsError: the path is malformed.
+        """
+        chroot = server_path(self.chroot, path) if path != "/" else self.chroot
+        return ZooKeeper(self._runner, self.session, self._background, chroot, self.janitor.jobs)
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run ``function(*args)`` in a task, until it ends or the client closes. An exception that it raises

@@ -146,6 +146,7 @@ def message_form(message: HeldMessage) -> JSON:
 def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
+        "requests": fault.words,
         "when": fault.when,
         "action": fault.action,
         "seen": fault.seen,
