@@ -103,7 +103,7 @@ def _totals(service: Service) -> Iterator[str]:
     yield f"Connections: {len(service.connections)}"
     yield f"Outstanding: {service.outstanding()}"
     yield f"Zxid: 0x{service.engine.zxid:x}"
-    yield "Mode: standalone"
+    yield f"Mode: {service.mode}"
     yield f"Node count: {len(service.engine.tree)}"
 
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -49,6 +49,8 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
+    :cvar connection_type: what a client gets.
+    :cvar mode: the server's role, as operators are told.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -64,6 +66,9 @@ class Service:
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
+
+    connection_type: ClassVar[type[Connection]] = Connection
+    mode: str = "standalone"
 
     def __init__(
         self,
@@ -81,7 +86,7 @@ class Service:
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = Engine(settings, now=self.now_ms, epoch=milliseconds(epoch), random_bytes=random_bytes)
+        self.engine = self._new_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
@@ -101,6 +106,9 @@ class Service:
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def _new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None) -> Engine:
+        return Engine(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
 
     def accept(
         self,
@@ -132,7 +140,7 @@ class Service:
             return None
         self._refusals.discard(host)
         self.engine.stats.connections_accepted += 1
-        connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
+        connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
         if secure:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Literal, TypeAlias, get_args
@@ -34,7 +35,6 @@ import attrs
 from ...protocol.operations import CLOSE_SESSION, PING, WRITES
 from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
-from ..core.txn import Refused
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Gate, Withheld
@@ -271,11 +271,26 @@ class MessageGate(Gate):
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
             raise
+        self._may_reply(connection, op, frame, kept, now, result)
+        return result
+
+    def answered(self, connection: Connection, op: int, frame: bytes, result: Result, now: float) -> None:
+        kept = self._recorder.kept(op, frame) if self._recorder is not None else b""
+        with suppress(Withheld):
+            self._may_reply(connection, op, frame, kept, now, result)
+            connection.reply(op, frame, result)
+
+    def _may_reply(
+        self, connection: Connection, op: int, frame: bytes, kept: Kept, now: float, result: Result
+    ) -> None:
+        """Record a reply that is sent now.
+
+        :raises Withheld: if it is held instead.
+        """
         if self._holds or self._held:
             self._hold_reply(connection, op, frame, kept, result)
-        if recorder is not None:
-            recorder.reply(connection, op, kept, now, result)
-        return result
+        if self._recorder is not None:
+            self._recorder.reply(connection, op, kept, now, result)
 
     def _hold_reply(self, connection: Connection, op: int, frame: bytes, kept: Kept, result: Result) -> None:
         """Hold a reply, if it meets a hold or comes behind another one.
@@ -286,19 +301,15 @@ class MessageGate(Gate):
         hold = self._hold_of("reply", lambda hold: hold.selection.has_request(session, op, frame))
         if hold is None and (op == PING or not self._queues[connection, "reply"]):
             return
-        reply = reply_frame(_HEADER(frame)[0], *result)
 
         def deliver(now: float) -> None:
             if self._recorder is not None:
                 self._recorder.reply(connection, op, kept, now, result)
-            connection.send(reply)
-            connection.wake()
-            if op == CLOSE_SESSION:
-                connection.end_session()
+            connection.reply(op, frame, result)
 
         path = describe_request(op, frame).path
         text = f"{name_of(op)} {path or ''}".rstrip() + f" -> {describe_reply(op, path, *result[1:])}"
-        self._keep(connection, hold, "reply", session, deliver, len(reply), op, path, text)
+        self._keep(connection, hold, "reply", session, deliver, len(result[2]), op, path, text)
         raise Withheld
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
@@ -502,8 +513,7 @@ class MessageGate(Gate):
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
         if fault.when == "before" and op in WRITES:
-            engine.zxid += 1
-            engine.record(Refused(fault.code), connection.session_id)
+            engine.refuse(fault.code, connection.session_id)
         result = engine.zxid, fault.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)

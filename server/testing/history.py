@@ -115,8 +115,13 @@ class Recorder:
 
     # --- recording ---------------------------------------------------------------------------------------
 
+    @staticmethod
+    def kept(op: int, frame: bytes) -> Kept:
+        """Return what is kept of a request."""
+        return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+        kept = self.kept(op, frame)
         self._reason = ""
         self._append(("request", now, connection.session_id, self._client(connection), op, kept))
         return kept
