@@ -50,7 +50,6 @@ class Service:
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
     :cvar connection_type: what a client gets.
-    :cvar mode: the server's role, as operators are told.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -68,7 +67,6 @@ class Service:
     """
 
     connection_type: ClassVar[type[Connection]] = Connection
-    mode: str = "standalone"
 
     def __init__(
         self,
@@ -200,6 +198,11 @@ class Service:
     def wall_clock(self, now: float) -> float:
         """Return a time (seconds, monotonic) as seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
+
+    @property
+    def mode(self) -> str:
+        """The server's role, as operators are told."""
+        return "standalone"
 
     def outstanding(self) -> int:
         """Count the requests that have arrived on all connections and wait for their turn."""

@@ -38,7 +38,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_FURTHEST = 1_000_000_000
+_MEMORY_HOST = "127.0.0.1"
+"""The address that clients without a socket are said to come from; their ports count from 1."""
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
@@ -57,7 +59,7 @@ class Running:
         self.clock = clock
         self.started = server.started
         self._frozen_at_start = clock.frozen
-        self._restarts = 0
+        self._restarts = self._memory_ports = 0
         self.names = SessionNames()
         self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
         self.streams: WeakSet[MemoryStream] = WeakSet()
@@ -75,6 +77,14 @@ class Running:
     @property
     def engine(self) -> Engine:
         return self.service.engine
+
+    def open_stream(self) -> MemoryStream:
+        """Connect without a socket; returns the client's end."""
+        self._memory_ports += 1
+        peer = (_MEMORY_HOST, self._memory_ports)
+        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
+        self.streams.add(stream)
+        return stream
 
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""
@@ -192,8 +202,7 @@ class Controls(ABC):
     @property
     def host(self) -> str:
         """The address for clients on this machine."""
-        host = self.running.server.address[0]
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return self.running.server.host
 
     @property
     def port(self) -> int:
@@ -203,7 +212,7 @@ class Controls(ABC):
     @property
     def hosts(self) -> str:
         """The connect string."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self.running.server.hosts
 
     @property
     def url(self) -> str | None:
@@ -331,8 +340,8 @@ class Controls(ABC):
 
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock
@@ -587,7 +596,11 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self._writer(), flat, self.running.service.at(self.running.clock.now()))
+
+    def _writer(self) -> Engine:
+        """Return the engine that takes writes."""
+        return self.running.engine
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -650,7 +663,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self.running.engine)
+        snapshot.restore(self._writer())
 
     # --- the history ----
 
