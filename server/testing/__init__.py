@@ -1,9 +1,9 @@
 """The server inside a test suite.
 
 :class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
-    trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
-    All have the same controls: sessions expire on the server, time jumps, requests fail as they are told to.
-    Names are imported when they are used: the pytest plugin must cost nothing until then.
+trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
+All have the same controls: sessions expire on the server, time jumps, requests fail as they are told to.
+Names are imported when they are used: the pytest plugin must cost nothing until then.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class EnsembleWorld:
         return call
 
     def _member(self, argument: Any) -> Any:
-        if isinstance(argument, int):
+        if isinstance(argument, int) and not isinstance(argument, bool):
             return self.ensemble.members[argument]
         if isinstance(argument, list):
             return [self._member(each) for each in argument]
