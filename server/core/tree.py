@@ -191,6 +191,12 @@ class DataTree:
             return ()
         return (self.apply(effect, zxid, time),)
 
+    def configure(self, data: bytes, time: int) -> None:
+        """Write ``/zookeeper/config``, whose version stays -1."""
+        node = self.nodes["/zookeeper/config"]
+        self.data_size += len(data) - len(node.data or b"")
+        node.data, node.mtime, node.version, node.packed = data, time, -1, None
+
     def copy(self) -> DataTree:
         """Return an equal tree, which changes on its own from now on."""
         twin = DataTree()

@@ -32,6 +32,7 @@ import attrs
 
 from ..config.settings import Settings
 from ..core.sessions import NEVER
+from .config import config_text
 from .leader import Leader
 from .log import Proposal
 from .member import Member
@@ -55,10 +56,12 @@ class EnsembleError(RuntimeError):
 class Timing:
     """
     :ivar sync_limit: ticks of silence after which a link is given up.
+    :ivar init_limit: ticks that a server has to catch up; shown only, since it takes no time here.
     :ivar election: ms from the moment at which a quorum looks for a leader until one serves.
     """
 
     sync_limit: int = attrs.field(default=5, validator=attrs.validators.ge(1))
+    init_limit: int = attrs.field(default=10, validator=attrs.validators.ge(1))
     election: int = attrs.field(default=200, validator=attrs.validators.ge(0))
 
 
@@ -73,6 +76,7 @@ class Ensemble:
     :ivar committed: how many entries the log has.
     :ivar uncommitted: entries that are proposed, in the order of their proposal.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
+    :ivar config_text: the data of ``/zookeeper/config``.
     :ivar on_change: told when a server's role changes: the server, and what has changed.
     """
 
@@ -106,6 +110,7 @@ class Ensemble:
             number: Member(self, number, votes=number <= participants, settings=settings)
             for number in range(1, participants + observers + 1)
         }
+        self.config_text = config_text((member.address for member in self.members.values()), 0)
         self._tick = settings.tick_time
         self._secret = secret or os.urandom(32)
         self._log: deque[Proposal] = deque()  # the last of the committed entries
@@ -267,7 +272,11 @@ class Ensemble:
 
     def begin(self) -> None:
         """Start, once all servers have their services: all run, and the last one that votes leads."""
+        for member in self.members.values():
+            member.engine.tree.configure(self.config_text.encode(), member.engine.time)
         self._lead(max(self._voters(self.members.values()), key=lambda member: member.number))
+        for member in self.members.values():  # as if each had got the tree of the leader
+            member.engine.zxid = self.epoch << 32
 
     def settle(self) -> None:
         """Let all follow from a change of the links or the servers what follows at once."""

@@ -46,6 +46,9 @@ class Leader(Engine):
     :ivar followers: all servers that follow, itself included, by number.
     :ivar owners: by session, the server at which it was attached last.
     :ivar outstanding: entries that are proposed and not committed, the oldest first.
+    :ivar began: when it began to lead, in ms.
+    :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
+        before the first.
     :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
     """
 
@@ -62,6 +65,8 @@ class Leader(Engine):
         self.owners: dict[int, Member] = {}
         self.outstanding: deque[Proposal] = deque()
         self.next_check: int | None = None
+        self.began = now
+        self.proposal_sizes = (-1, -1, -1)
         self.on_txn = self._take_txn
         self._txn: Txn | None = None  # made just now
         self._changes: list[Iterable[Change]] = []  # what it has changed
@@ -101,13 +106,19 @@ class Leader(Engine):
         if txn is not None:
             reply = result if isinstance(result, tuple) else (txn.zxid, 0, b"")
             proposal = Proposal(txn, reply, asker)
-            proposal.is_swallowed = isinstance(asker, Waiting) and asker.is_from_elsewhere
+            if isinstance(asker, Waiting):
+                proposal.is_swallowed = asker.is_from_elsewhere
+                self._count(len(asker.frame))
             if in_place:
                 proposal.changes = chain.from_iterable(changes)
                 self._commit(proposal)
             else:
                 self._propose(proposal)
         return result
+
+    def _count(self, size: int) -> None:
+        _, least, most = self.proposal_sizes
+        self.proposal_sizes = (size, size if least < 0 else min(least, size), max(most, size))
 
     def _take_txn(self, txn: Txn) -> None:
         self._txn = txn

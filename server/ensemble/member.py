@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config.settings import Settings
 from ..core.sessions import Session
+from .config import Address
 from .engine import MemberEngine
 from .leader import Leader
 from .log import Proposal
@@ -41,6 +42,7 @@ class Member:
     """
     :param votes: False for an observer.
     :ivar number: the server's id, from 1.
+    :ivar address: its line in the configuration.
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
@@ -64,6 +66,7 @@ class Member:
         self.number = number
         self.votes = votes
         self.settings = settings
+        self.address = Address.default(number, votes)
         self.port: Port | None = None
         self.up = True
         self.frozen = False
@@ -106,6 +109,17 @@ class Member:
         if self.leader is None:
             return "looking"
         return "leader" if self.leads else "follower" if self.votes else "observer"
+
+    @property
+    def own_leader(self) -> Leader | None:
+        """Its part as leader, if it leads."""
+        return self.leader if self.leads else None
+
+    @property
+    def client_address(self) -> str:
+        """Host and port for clients."""
+        host, port = self.service.address or (self.settings.host, self.settings.port)
+        return f"{host}:{port}"
 
     def owns(self, session_id: int) -> bool:
         """Return whether the session was attached here last, as far as the leader knows."""

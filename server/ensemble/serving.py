@@ -11,7 +11,7 @@ What differs from a single server (ensemble.md sections 1 and 6):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -22,6 +22,7 @@ from ..core.sessions import Session
 from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.service import Service
+from . import telling
 from .engine import MemberEngine
 from .log import Proposal
 
@@ -162,6 +163,8 @@ class MemberService(Service):
     """One server without its sockets."""
 
     connection_type: ClassVar[type[Connection]] = MemberConnection
+    words = telling.WORDS
+    commands = telling.COMMANDS
     connections: dict[MemberConnection, None]  # type: ignore[assignment]
     engine: MemberEngine
 
@@ -174,8 +177,22 @@ class MemberService(Service):
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
 
     @property
+    def server_id(self) -> int:  # type: ignore[override]
+        return self.member.number
+
+    @property
     def mode(self) -> str:
         return self.member.role
+
+    @property
+    def serves(self) -> bool:
+        return self.member.leader is not None
+
+    def totals_of_role(self) -> Iterator[str]:
+        return telling.totals(self.member)
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        return telling.figures(self.member)
 
     def next_deadline(self) -> float:
         return math.inf if self.member.frozen else super().next_deadline()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -50,6 +50,9 @@ class Service:
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
     :cvar connection_type: what a client gets.
+    :cvar server_id: the number of the server, as operators are told.
+    :cvar words: by word, what answers it instead of the single server's function.
+    :cvar commands: the same for commands of the admin server.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -67,6 +70,9 @@ class Service:
     """
 
     connection_type: ClassVar[type[Connection]] = Connection
+    server_id = 0
+    words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = {}
+    commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = {}
 
     def __init__(
         self,
@@ -203,6 +209,19 @@ class Service:
     def mode(self) -> str:
         """The server's role, as operators are told."""
         return "standalone"
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients are served; otherwise most questions of operators are not answered either."""
+        return True
+
+    def totals_of_role(self) -> Iterator[str]:
+        """Yield the last lines of ``srvr`` and ``stat``."""
+        return iter(())
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        """Yield the gauges that only this role has."""
+        return iter(())
 
     def outstanding(self) -> int:
         """Count the requests that have arrived on all connections and wait for their turn."""

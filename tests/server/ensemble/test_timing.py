@@ -1,4 +1,5 @@
-"""Who notices what, and when: the table of ensemble.md section 11 with a tick of 0.5 s, and 5 ticks of silence."""
+"""Who notices what, and when: the table of ensemble.md section 11 with a tick of 0.5 s, and 5 ticks of
+silence."""
 
 from __future__ import annotations
 
@@ -38,9 +39,7 @@ def kill(*numbers: int) -> Act:
     ("act", "closed"),
     [
         pytest.param(kill(3), {3: AT_ONCE, 1: AT_ONCE, 2: AT_ONCE, 4: AT_ONCE}, id="leader killed"),
-        pytest.param(
-            freeze(3), dict.fromkeys((1, 2, 4), (SILENCE, SILENCE)) | {3: None}, id="leader frozen"
-        ),
+        pytest.param(freeze(3), dict.fromkeys((1, 2, 4), (SILENCE, SILENCE)) | {3: None}, id="leader frozen"),
         pytest.param(
             isolate(3, silent=True),
             dict.fromkeys((1, 2, 4), (SILENCE, SILENCE)) | {3: (SILENCE, SILENCE + TICK)},
@@ -62,7 +61,9 @@ def kill(*numbers: int) -> Act:
             id="both followers frozen",
         ),
         pytest.param(isolate(1, silent=False), {1: AT_ONCE, 2: None, 3: None}, id="follower cut by resets"),
-        pytest.param(isolate(1, silent=True), {1: (SILENCE, SILENCE), 2: None, 3: None}, id="follower silent"),
+        pytest.param(
+            isolate(1, silent=True), {1: (SILENCE, SILENCE), 2: None, 3: None}, id="follower silent"
+        ),
         pytest.param(freeze(1), {1: None, 2: None, 3: None}, id="follower frozen"),
         pytest.param(isolate(4, silent=True), {4: (SILENCE, SILENCE), 2: None}, id="observer silent"),
     ],
