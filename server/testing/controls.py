@@ -19,6 +19,7 @@ from ..core.sessions import Session
 from ..core.txn import Txn
 from ..net.clock import Clock
 from ..net.connection import Connection
+from ..net.service import Service
 from ..serve import Server
 from . import contents
 from .clock import ServerClock
@@ -26,10 +27,10 @@ from .contents import Node
 from .describe import some
 from .faults import Action, ErrorSpec, Fault, When
 from .gate import MESSAGE_KINDS, HeldMessage, MessageGate, MessageKind
-from .history import ENTRY_KINDS, Entry, EntryKind, Recorder
+from .history import Entry, EntryKind, Recorder, select
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
-from .operations import Selection, glob, operation_name
+from .operations import Selection
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
 from .timeline import format_timeline
@@ -47,13 +48,22 @@ FURTHEST = 1_000_000_000
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
+    :param make_recorder: makes the recorder, if the history is recorded.
     :ivar started: the server's clock at the start, in seconds.
     :ivar recorder: None if the history is not recorded.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        record: bool,
+        history_limit: int,
+        make_recorder: Callable[[Service, Callable[[], float], float, int], Recorder] = Recorder,
+    ) -> None:
         self.server = server
         self.service = server.service
         self.clock = clock
@@ -61,7 +71,9 @@ class Running:
         self._frozen_at_start = clock.frozen
         self._restarts = self._memory_ports = 0
         self.names = SessionNames()
-        self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
+        self.recorder: Recorder | None = None
+        if record:
+            self.recorder = make_recorder(self.service, clock.now, self.started, history_limit)
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = MessageGate(
             self.service,
@@ -686,24 +698,9 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
-        kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
-        if not kinds <= set(ENTRY_KINDS):
-            raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
-        wanted_op = None if op is None else operation_name(op)
-        wanted_session = None if session is None else session_id_of(session)
-        pattern = None if path is None else glob(path)
-
-        def wanted(entry: Entry) -> bool:
-            return (
-                entry.kind in kinds
-                and wanted_op in (None, entry.op)
-                and wanted_session in (None, entry.session)
-                and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
-                and entry.time >= since
-            )
-
         recorder = self.running.recorder
-        return [] if recorder is None else [entry for entry in recorder.entries() if wanted(entry)]
+        entries = () if recorder is None else recorder.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_control
     def note(self, text: str) -> None:

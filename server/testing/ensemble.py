@@ -19,6 +19,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
@@ -32,10 +33,13 @@ from ..net.clock import Clock
 from ..together import Servers
 from .clock import CLOCK_MODES, ClockMode, ServerClock
 from .controls import FURTHEST, Controls, Running
+from .ensemble_history import EnsembleHistory
+from .history import Entry, EntryKind, Recorder, select
 from .host import HISTORY_LIMIT, hosted
 from .in_thread import InThread
 from .sessions import SessionInfo, SessionRef, session_id_of
 from .snapshots import Snapshot
+from .timeline import format_timeline
 
 _WHOLE = 60
 """Seconds: a clock that stands still starts at a multiple of it, where most ticks begin too."""
@@ -397,6 +401,57 @@ class EnsembleControls(ABC):
 
     # --- the history -------------------------------------------------------------------------------------
 
+    @_verb
+    def history(
+        self,
+        *,
+        session: SessionRef | None = None,
+        kind: EntryKind | Iterable[EntryKind] | None = None,
+        op: str | None = None,
+        path: str | None = None,
+        since: float = 0.0,
+    ) -> list[Entry]:
+        """List what has happened at all servers, the oldest first; the arguments are those of
+        :meth:`.Controls.history`. ``server`` of an entry says where it happened.
+
+        :raises ValueError: for an unknown kind or operation.
+        """
+        recorded = self._local.recorded
+        entries = () if recorded is None else recorded.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
+
+    @_verb
+    def note(self, text: str) -> None:
+        """Write a line into the history, as a mark in the timeline."""
+        self._note(text)
+
+    def format_timeline(
+        self,
+        *,
+        sessions: Iterable[SessionRef] | None = None,
+        pings: bool = False,
+        width: int = 120,
+        limit: int | None = None,
+        since: float = 0.0,
+    ) -> str:
+        """Show the history as text, one column for each session, with the number of the server in each line.
+
+        The arguments are those of :meth:`.Controls.format_timeline`.
+        """
+        recorded = self._local.recorded
+        if recorded is None:
+            return "Nothing was recorded: record=False."
+        return format_timeline(
+            self.history(since=since),
+            title=f"Timeline of {self.hosts}",
+            zxid_base=recorded.zxid_base,
+            sessions=None if sessions is None else [session_id_of(session) for session in sessions],
+            pings=pings,
+            width=width,
+            limit=limit,
+            by_epoch=True,
+        )
+
     def _note(self, text: str) -> None:
         for part in self._local.parts.values():
             part.enter(text)
@@ -456,6 +511,7 @@ class LocalEnsemble(EnsembleControls):
 
     :ivar servers: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
+    :ivar recorded: the history; None if it is not recorded.
     :ivar started: the clock at the start, in seconds.
     """
 
@@ -463,13 +519,26 @@ class LocalEnsemble(EnsembleControls):
         super().__init__()
         self.servers = servers
         self.started = servers.clock.now()
+        self.recorded: EnsembleHistory | None = None
+        if record:
+            self.recorded = EnsembleHistory(history_limit, servers.ensemble.epoch << 32)
         self.parts = {
-            number: Running(server, servers.clock, record=record, history_limit=history_limit)
+            number: Running(
+                server,
+                servers.clock,
+                record=record,
+                history_limit=history_limit,
+                make_recorder=partial(self.recorded.recorder, number) if self.recorded else Recorder,
+            )
             for number, server in servers.servers.items()
         }
+        servers.ensemble.on_change = self._note_role
 
     def __repr__(self) -> str:
         return f"<LocalEnsemble {self.hosts}>"
+
+    def _note_role(self, member: Member, text: str) -> None:
+        self.parts[member.number].enter(text, kind="role")
 
     @property
     def _local(self) -> LocalEnsemble:
