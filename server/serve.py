@@ -23,7 +23,7 @@ from .core.failures import report
 from .core.memory import reserve
 from .monitoring import words
 from .net.clock import Clock
-from .net.listening import serve_clients
+from .net.listening import Listener, serve_clients
 from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
@@ -140,7 +140,7 @@ class Server:
                 tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
                 sockets.callback(self._close_hub)
-                self._hub.listen(plain)
+                self._hub.listen(Listener(fileno=plain.detach()))
                 tasks.append(self._hub.run)
             else:
                 tasks.append(partial(self._serve_tasks, plain, self._serve_client))

@@ -151,8 +151,9 @@ class DataTree:
         # The most frequent write is done right here: one call less.
         path, data, version = fields
         old = at.data
-        if self._journal is not None:
-            self._journal.append((DataTree._undo_set_data, at, old, at.version, at.mzxid, at.mtime))
+        journal = self._journal
+        if journal is not None:
+            journal.append((DataTree._undo_set_data, at, old, at.version, at.mzxid, at.mtime))
         at.data = data
         at.version = version
         at.mzxid = zxid
@@ -215,11 +216,14 @@ class DataTree:
             )
         # What can fail for lack of memory comes first: the znode is there as a whole, or not at all.
         children[name] = node
-        try:
-            self._register(path, node)
-        except MemoryError:
-            del children[name]
-            raise
+        if owner:
+            try:
+                self._own(path, node)
+            except MemoryError:
+                del children[name]
+                raise
+        self._count += 1  # as _register does, which would be one call more for a plain znode
+        self.data_size += len(path) + (len(data) if data else 0)
         # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
@@ -254,13 +258,17 @@ class DataTree:
     # --- the parts of a change ---------------------------------------------------------------------------
 
     def _register(self, path: str, node: Znode) -> None:
-        owner = node.owner
-        if owner > 0:
-            self.ephemerals.setdefault(owner, {})[path] = None
-        elif owner:
-            (self.containers if node.is_container else self.ttl_nodes)[path] = None
+        if node.owner:
+            self._own(path, node)
         self._count += 1
         self.data_size += len(path) + (len(node.data) if node.data else 0)
+
+    def _own(self, path: str, node: Znode) -> None:
+        """List an ephemeral, container or TTL znode with the others of its kind."""
+        if node.owner > 0:
+            self.ephemerals.setdefault(node.owner, {})[path] = None
+        else:
+            (self.containers if node.is_container else self.ttl_nodes)[path] = None
 
     def _remove(self, path: str, name: str, parent: Znode, children: Children) -> Znode:
         node = children.pop(name)

@@ -146,16 +146,18 @@ class Znode:
         if stat is None:
             children, data = self.children, self.data
             if children is None:
-                created, count, pzxid = 0, 0, self.czxid
+                cversion, count, pzxid = 0, 0, self.czxid
             else:
-                created, count, pzxid = children.created, len(children), children.changed
+                count, pzxid = len(children), children.changed
+                created = children.created
+                cversion = wrap32(2 * created - count) if created else -count
             stat = self.packed = _STAT(
                 self.czxid,
                 self.mzxid,
                 self.ctime,
                 self.mtime,
                 self.version,
-                wrap32(2 * created - count) if created else -count,
+                cversion,
                 self.aversion,
                 self.owner if self.owner > 0 else 0,
                 len(data) if data else 0,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
+from ...protocol.text import printable
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
-from ..logger import escape
 from .metrics import java_double, metrics
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]
     for owner in list(owners):
         yield f"0x{owner:x}:\n"
         for path in list(owners.get(owner, ())):
-            yield f"\t{escape(path)}\n"
+            yield f"\t{printable(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
         sets.setdefault(service.idle_deadline(connection), []).append(connection)
@@ -291,7 +291,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
         head = f"0x{watcher.session_id:x}\n"
         for path in watches.paths_of(watcher):
             if watches.sees_data(path, watcher):
-                yield f"{head}\t{escape(path)}\n"
+                yield f"{head}\t{printable(path)}\n"
                 head = ""
             else:
                 yield ""
@@ -300,7 +300,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
-        yield f"{escape(path)}\n" if watchers else ""
+        yield f"{printable(path)}\n" if watchers else ""
         for watcher in watchers:
             yield f"\t0x{watcher.session_id:x}\n"
     yield "\n"

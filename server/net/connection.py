@@ -140,14 +140,14 @@ class Connection:
 
     def proceed(self, now: float) -> None:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
-        if self.session is None and self._turns_away():
-            return
-        if self.frozen:
+        if self.session is None:
+            word = self.input.peek(_FIRST_BYTES)
+            if (word in HTTP_METHODS or self.unwelcome) and self._turns_away(word):
+                return
+        if self.frozen or self.close_expected:
             return
         try:
             if self.session is None and not self._shake_hands(now):
-                return
-            if self.session is None or self.close_expected:
                 return
             frames = self.frames
             if not frames:
@@ -156,7 +156,7 @@ class Connection:
         except FrameLengthError as error:
             self.refuse(self._explain(error))
             return
-        if frames:
+        if frames and self.session is not None:
             serve_requests(self, self.session, frames, now)
         if self.frames or not self.input.empty:
             self.fast_session = None
@@ -320,13 +320,13 @@ class Connection:
 
     # --- the handshake -----------------------------------------------------------------------------------
 
-    def _turns_away(self) -> bool:
+    def _turns_away(self, word: bytes) -> bool:
         """Close a connection whose first bytes are HTTP, or that is refused because they are not.
 
         Control over HTTP must get through while a test freezes or refuses all connections.
         """
-        if self.service.serves_http and not self.close_expected and len(self.input) >= _FIRST_BYTES:
-            if self.input.peek(_FIRST_BYTES) in HTTP_METHODS:
+        if self.service.serves_http and not self.close_expected and len(word) == _FIRST_BYTES:
+            if word in HTTP_METHODS:
                 self.speaks_http = True
                 self._close("it speaks HTTP")
             elif self.unwelcome:
@@ -346,6 +346,7 @@ class Connection:
             if not payloads:
                 return False
             self.figures.received_no_request()
+            self.engine.stats.connect_requests += 1
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias
@@ -106,7 +105,7 @@ class Service:
             or settings.throttled_op_wait_time > 0
             or settings.large_request_threshold >= 0
         )
-        self._per_host: Counter[str] = Counter()
+        self._per_host: dict[str, int] = {}
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
@@ -143,13 +142,12 @@ class Service:
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
         self._refusals.discard(host)
-        self.engine.stats.connections_accepted += 1
         connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
         if secure:
             self.secure.add(connection)
-        self._per_host[host] += 1
+        self._per_host[host] = self._per_host.get(host, 0) + 1
         timeout = self.settings.sessionless_timeout / 1000
         # rounded up to a multiple of the timeout, so that no connection is closed early
         self._no_session_yet[connection] = (now // timeout + 2) * timeout
@@ -163,7 +161,7 @@ class Service:
             return "connections are refused for now"
         settings, total = self.settings, self.settings.max_connections
         most = settings.max_loopback_connections if _is_loopback(host) else settings.max_client_connections
-        if 0 < most <= self._per_host[host]:
+        if 0 < most <= self._per_host.get(host, 0):
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
             return f"there are {total} connections already; maxCnxns raises the limit"
@@ -185,9 +183,9 @@ class Service:
         self.secure.discard(connection)
         self._no_session_yet.pop(connection, None)
         host = connection.peer[0]
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        left = self._per_host.pop(host) - 1
+        if left:
+            self._per_host[host] = left
         self.engine.disconnected(connection)
         if self.gate is not None:
             self.gate.closed(connection, reason)
@@ -197,8 +195,9 @@ class Service:
 
         The result is kept: the requests of a turn all come at the same time.
         """
-        self.now = now
-        self.now_ms = milliseconds(now)
+        if now != self.now:
+            self.now = now
+            self.now_ms = milliseconds(now)
         return self.now_ms
 
     def wall_clock(self, now: float) -> float:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         open_ensemble,
     )
     from .faults import Fault, FaultNeverFired
-    from .gate import HeldMessage
     from .history import Entry
+    from .holding import HeldMessage
     from .host import LocalServer, open_server
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
@@ -40,7 +40,7 @@ _HOMES = {
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
-    "HeldMessage": "gate",
+    "HeldMessage": "holding",
     "LocalEnsemble": "ensemble",
     "LocalServer": "host",
     "Node": "contents",

@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from .clock import ClockMode
-from .controls import Controls, Running
+from .controls import Controls
 from .host import HISTORY_LIMIT, Launch, LocalServer
 from .in_thread import InThread, ServerDied, ServerStopped
+from .running import Running
 
 __all__ = ["EmbeddedServer", "ServerDied", "ServerStopped"]
 

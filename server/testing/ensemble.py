@@ -19,7 +19,6 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
@@ -30,13 +29,15 @@ from ..core.engine import Engine
 from ..ensemble.ensemble import Ensemble, EnsembleError, Pending, Timing
 from ..ensemble.member import Member
 from ..net.clock import Clock
+from ..serve import Server
 from ..together import Servers
 from .clock import CLOCK_MODES, ClockMode, ServerClock
-from .controls import FURTHEST, Controls, Running
+from .controls import FURTHEST, Controls
 from .ensemble_history import EnsembleHistory
 from .history import Entry, EntryKind, Recorder, select
 from .host import HISTORY_LIMIT, hosted
 from .in_thread import InThread
+from .running import Running
 from .sessions import SessionInfo, SessionRef, session_id_of
 from .snapshots import Snapshot
 from .timeline import format_timeline
@@ -416,8 +417,7 @@ class EnsembleControls(ABC):
 
         :raises ValueError: for an unknown kind or operation.
         """
-        recorded = self._local.recorded
-        entries = () if recorded is None else recorded.entries()
+        entries = self._local.recorded.entries()
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_verb
@@ -439,8 +439,6 @@ class EnsembleControls(ABC):
         The arguments are those of :meth:`.Controls.format_timeline`.
         """
         recorded = self._local.recorded
-        if recorded is None:
-            return "Nothing was recorded: record=False."
         return format_timeline(
             self.history(since=since),
             title=f"Timeline of {self.hosts}",
@@ -506,12 +504,26 @@ class MemberControls(Controls):
         raise EnsembleError("one server cannot be reset alone: start another ensemble, which takes some ms")
 
 
+class _Part(Running):
+    """One server of an ensemble, in parts."""
+
+    def __init__(
+        self, history: EnsembleHistory, number: int, server: Server, *, record: bool, history_limit: int
+    ) -> None:
+        self._history = history
+        self._number = number
+        super().__init__(server, server.clock, record=record, history_limit=history_limit)
+
+    def _new_recorder(self, limit: int) -> Recorder:
+        return self._history.recorder(self._number, self.service, self.clock.now, self.started, limit)
+
+
 class LocalEnsemble(EnsembleControls):
     """A pretend ensemble in the caller's own trio run.
 
     :ivar servers: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
-    :ivar recorded: the history; None if it is not recorded.
+    :ivar recorded: the history.
     :ivar started: the clock at the start, in seconds.
     """
 
@@ -519,17 +531,9 @@ class LocalEnsemble(EnsembleControls):
         super().__init__()
         self.servers = servers
         self.started = servers.clock.now()
-        self.recorded: EnsembleHistory | None = None
-        if record:
-            self.recorded = EnsembleHistory(history_limit, servers.ensemble.epoch << 32)
+        self.recorded = EnsembleHistory(history_limit if record else 0, servers.ensemble.epoch << 32)
         self.parts = {
-            number: Running(
-                server,
-                servers.clock,
-                record=record,
-                history_limit=history_limit,
-                make_recorder=partial(self.recorded.recorder, number) if self.recorded else Recorder,
-            )
+            number: _Part(self.recorded, number, server, record=record, history_limit=history_limit)
             for number, server in servers.servers.items()
         }
         servers.ensemble.on_change = self._note_role

@@ -40,6 +40,8 @@ Kept: TypeAlias = bytes | tuple[bytes, Described]
 FAULT = "a fault of the test"
 """Why a fault closes a connection."""
 
+Listener: TypeAlias = "Callable[[Entry], object]"
+
 _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
 _NOBODY: _Client = (0, "")
@@ -94,18 +96,21 @@ class Recorder:
 
     :param now: the server's clock, in seconds.
     :param started: that clock at the start of the server.
-    :param limit: how many entries are kept; the oldest go first.
+    :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
     """
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         self._now = now
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._silent: dict[Connection, tuple[Any, ...]] = {}  # the first entries of who has said nothing yet
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._clients: dict[Connection, _Client] = {}
         self._reason = ""  # of the last refusal, for the reply that follows
-        self.listeners: list[Callable[[Entry], object]] = []
+        self.listeners: list[Listener] = []
         self.clear(service.engine, started)
+        for connection in service.connections:
+            self._number(connection)
 
     def clear(self, engine: Engine, started: float) -> None:
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
@@ -115,7 +120,13 @@ class Recorder:
         self.dropped = 0  # entries that had to go
         self.sessions.clear()
         self._clients.clear()
+        self._silent.clear()
         self._opened = 0
+
+    def keep(self, limit: int) -> None:
+        """Keep so many entries from now on."""
+        self._entries = deque(self._entries, maxlen=limit)
+        self.dropped = 0
 
     # --- recording ---------------------------------------------------------------------------------------
 
@@ -155,10 +166,19 @@ class Recorder:
         self._add(kind, session, _NOBODY, text)
 
     def opened(self, connection: Connection) -> None:
+        client = self._number(connection)
+        text = f"opened from {client[1]}"
+        self._silent[connection] = ("connection", self._now(), 0, client, {"text": text})
+
+    def _number(self, connection: Connection) -> _Client:
         self._opened += 1
-        peer = "{}:{}".format(*connection.peer)
-        self._clients[connection] = client = self._opened, peer
-        self._add("connection", 0, client, f"opened from {peer}")
+        self._clients[connection] = client = self._opened, "{}:{}".format(*connection.peer)
+        return client
+
+    def spoke(self, connection: Connection) -> None:
+        """Record that a connection was opened, now that it is known to be no HTTP."""
+        if connection in self._silent:
+            self.append(self._silent.pop(connection))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -177,8 +197,13 @@ class Recorder:
         self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
+        if connection.speaks_http:  # requests for the server itself are no part of what clients do
+            self._silent.pop(connection, None)
+            self._clients.pop(connection, None)
+            return
+        self.spoke(connection)
         client = self._clients.pop(connection, _NOBODY)
-        if client is not _NOBODY and not connection.speaks_http:
+        if client is not _NOBODY:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
             self._add("connection", connection.session_id, client, f"{who}disconnected: {reason}")
 

@@ -13,7 +13,8 @@ from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode
-from .controls import Controls, Running
+from .controls import Controls
+from .running import Running
 
 T = TypeVar("T")
 
@@ -41,8 +42,8 @@ class LocalServer(Controls):
 
 
 def take_over(server: Server) -> LocalServer:
-    """Put a server that runs into a test's hands; from now on its history is recorded."""
-    return LocalServer(Running(server, server.clock, record=True, history_limit=HISTORY_LIMIT))
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that."""
+    return LocalServer(Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT))
 
 
 def open_server(
