@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "server.core": {"protocol", BASE, "server.config"},
     "server.net": {"protocol", BASE, "server.config", "server.core"},
     "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.net"},
+    "server.ensemble": {"protocol", BASE, "server.config", "server.core", "server.net", "server.monitoring"},
 }
 """Room: what it may import, besides itself.
 

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from ..core.engine import Engine
 from ..core.sessions import Session
 from ..net.connection import Connection
 from . import contents
@@ -20,9 +21,9 @@ from .clock import ServerClock
 from .contents import Node
 from .describe import some
 from .faults import Action, ErrorSpec, Fault, When
-from .history import ENTRY_KINDS, Entry, EntryKind
+from .history import Entry, EntryKind, select
 from .holding import MESSAGE_KINDS, HeldMessage, MessageKind
-from .operations import Selection, glob, operation_name
+from .operations import Selection
 from .running import Running
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
@@ -32,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_FURTHEST = 1_000_000_000
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
@@ -77,8 +78,7 @@ class Controls(ABC):
     @property
     def host(self) -> str:
         """The address for clients on this machine."""
-        host = self.running.server.address[0]
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return self.running.server.host
 
     @property
     def port(self) -> int:
@@ -88,7 +88,7 @@ class Controls(ABC):
     @property
     def hosts(self) -> str:
         """The connect string."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self.running.server.hosts
 
     @property
     def url(self) -> str | None:
@@ -216,8 +216,8 @@ class Controls(ABC):
 
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock
@@ -472,7 +472,11 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self._writer(), flat, self.running.service.at(self.running.clock.now()))
+
+    def _writer(self) -> Engine:
+        """Return the engine that takes writes."""
+        return self.running.engine
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -535,7 +539,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self.running.engine)
+        snapshot.restore(self._writer())
 
     # --- the history ----
 
@@ -558,24 +562,9 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
-        kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
-        if not kinds <= set(ENTRY_KINDS):
-            raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
-        wanted_op = None if op is None else operation_name(op)
-        wanted_session = None if session is None else session_id_of(session)
-        pattern = None if path is None else glob(path)
-
-        def wanted(entry: Entry) -> bool:
-            return (
-                entry.kind in kinds
-                and wanted_op in (None, entry.op)
-                and wanted_session in (None, entry.session)
-                and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
-                and entry.time >= since
-            )
-
         recorder = self.running.recorder
-        return [] if recorder is None else [entry for entry in recorder.entries() if wanted(entry)]
+        entries = () if recorder is None else recorder.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_control
     def note(self, text: str) -> None:

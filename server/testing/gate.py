@@ -8,12 +8,12 @@ The gate stands in the way only while something needs it, see ``needed``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ...protocol.operations import CLOSE_SESSION, WRITES
 from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
-from ..core.txn import Refused
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Withheld
@@ -106,11 +106,26 @@ class MessageGate(HoldingGate):
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
             raise
+        self._may_reply(connection, op, frame, kept, now, result)
+        return result
+
+    def answered(self, connection: Connection, op: int, frame: bytes, result: Result, now: float) -> None:
+        kept = self.recorder.kept(op, frame) if self.recorder is not None else b""
+        with suppress(Withheld):
+            self._may_reply(connection, op, frame, kept, now, result)
+            connection.reply(op, frame, result)
+
+    def _may_reply(
+        self, connection: Connection, op: int, frame: bytes, kept: Kept, now: float, result: Result
+    ) -> None:
+        """Record a reply that is sent now.
+
+        :raises Withheld: if it is held instead.
+        """
         if self._holds or self._held:
             self._hold_reply(connection, op, frame, kept, result)
-        if recorder is not None:
-            recorder.reply(connection, op, kept, now, result)
-        return result
+        if self.recorder is not None:
+            self.recorder.reply(connection, op, kept, now, result)
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         events = super().events(connection, events)
@@ -164,8 +179,7 @@ class MessageGate(HoldingGate):
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
         if fault.when == "before" and op in WRITES:
-            engine.zxid += 1
-            engine.record(Refused(fault.code), connection.session_id)
+            engine.refuse(fault.code, connection.session_id)
         result = engine.zxid, fault.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)

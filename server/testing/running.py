@@ -14,6 +14,9 @@ from .history import EntryKind, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
+_MEMORY_HOST = "127.0.0.1"
+"""The address that clients without a socket are said to come from; their ports count from 1."""
+
 
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
@@ -33,7 +36,7 @@ class Running:
         self.clock = clock
         self.started = server.started
         self._frozen_at_start = clock.frozen
-        self._restarts = 0
+        self._restarts = self._memory_ports = 0
         self.names = SessionNames()
         self._may_record = record is not False
         self._history_limit = history_limit
@@ -54,6 +57,14 @@ class Running:
     @property
     def engine(self) -> Engine:
         return self.service.engine
+
+    def open_stream(self) -> MemoryStream:
+        """Connect without a socket; returns the client's end."""
+        self._memory_ports += 1
+        peer = (_MEMORY_HOST, self._memory_ports)
+        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
+        self.streams.add(stream)
+        return stream
 
     # --- who wants to know what happens ------------------------------------------------------------------
 
