@@ -351,4 +351,7 @@ def test_the_document_lists_every_route() -> None:
     assert found == {(route.method, route.path) for route in ROUTES}
     names = [found["operationId"] for path in document["paths"].values() for found in path.values()]
     assert len(names) == len(set(names))
+    trace = document["paths"][f"{PREFIX}/trace"]["get"]
+    assert [field["name"] for field in trace["parameters"]] == ["op", "path", "session", "format"]
+    assert "text/event-stream" in trace["responses"]["200"]["description"]
     json.dumps(document)
