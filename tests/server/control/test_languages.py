@@ -135,15 +135,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need(jvm.missing(jvm.CURATOR_TEST) or jvm.missing(jvm.JUNIT))
     folder = tmp_path_factory.mktemp("java")
     sources = sorted((EXAMPLES / "java").glob("*.java"))
-    run(
-        "javac",
-        "-d",
-        folder,
-        "-cp",
-        jvm.class_path(JARS),
-        *sources,
-        cwd=folder,
-    )
+    run("javac", "-d", folder, "-cp", jvm.class_path(JARS), *sources, cwd=folder)
     return folder
 
 
