@@ -62,6 +62,28 @@ def test_a_failure_shows_timeline_and_tree(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_an_ensemble_shows_its_timeline(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(zk_ensemble):
+            zk_ensemble.load({"/a": "found"})
+            zk_ensemble.kill(3)
+            assert zk_ensemble.leader() == 3
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- zk_ensemble: timeline -*",
+            "*== kill server 3",
+            "*3* is down",
+            "*- zk_ensemble: tree -*",
+            "/a  'found'",
+        ]
+    )
+
+
 def test_works_with_xdist(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     pytester.makepyfile(
