@@ -36,6 +36,8 @@ _GOOD_AFTER = 1.0
 _FIRST_SHARE = 1 / 4
 """Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
 given up (connection.py)."""
+_MOST_DOUBLINGS = 10
+"""Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
@@ -153,7 +155,7 @@ class Runner:
             self.hosts.update(await self.resolver.servers(patience))
         timeout = machine.data.timeout
         if machine.data.metrics.connections:
-            timeout *= min(1.0, _FIRST_SHARE * 2**self.hosts.rounds)
+            timeout *= min(1.0, math.ldexp(_FIRST_SHARE, min(self.hosts.rounds, _MOST_DOUBLINGS)))
         else:
             timeout = min(timeout, self.connect_timeout)
         machine.data.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
