@@ -49,6 +49,7 @@ from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
 from .acl import CREATOR_ALL_ACL, make_digest_acl
 from .batch import Multi
 from .connect import connect
+from .creating import Create, CreateOptions
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
@@ -56,8 +57,6 @@ from .machine import SessionState
 from .observer import Observer, StateChange
 from .operations import (
     Check,
-    Create,
-    CreateOptions,
     Delete,
     Exists,
     GetACL,

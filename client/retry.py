@@ -10,6 +10,7 @@ import trio
 
 from ..protocol.errors import (
     ConnectionLossError,
+    NotReadOnlyError,
     OperationTimeoutError,
     SessionExpiredError,
     SessionMovedError,
@@ -30,7 +31,8 @@ _LONGEST_PAUSE = 1.0
 
 
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice.
+    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a
+    read-only server refuses waits for a full one.
 
     :param generation: the session to which the call belongs, by ``session.generation``; the present one if
         None. In another session nothing is repeated.
@@ -44,7 +46,7 @@ async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: in
     while zk.session.generation == generation:
         try:
             return await call()
-        except UNANSWERED:
+        except (*UNANSWERED, NotReadOnlyError):
             await trio.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
             await zk.session.wait_connected()
