@@ -69,7 +69,7 @@ from .operations import (
     Sync,
 )
 from .pending import Pending
-from .retry import UNANSWERED, repeat
+from .repeating import UNANSWERED, Backoff, Effect, Failure, Policy, maybe_applied, repeat, retry
 from .runner import Connector
 from .session import Session, StateChanges
 from .transaction import Transaction
@@ -84,6 +84,7 @@ __all__ = [
     "UNANSWERED",
     "APIError",
     "AuthFailedError",
+    "Backoff",
     "BadArgumentsError",
     "BadVersionError",
     "Check",
@@ -96,10 +97,12 @@ __all__ = [
     "CreateOptions",
     "DataInconsistencyError",
     "Delete",
+    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
     "Exists",
+    "Failure",
     "GetACL",
     "GetChildren",
     "GetChildrenAndStat",
@@ -126,6 +129,7 @@ __all__ = [
     "OperationTimeoutError",
     "Pending",
     "Perms",
+    "Policy",
     "QuotaExceededError",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
@@ -155,6 +159,8 @@ __all__ = [
     "ZooKeeperError",
     "connect",
     "make_digest_acl",
+    "maybe_applied",
     "paths",
     "repeat",
+    "retry",
 ]

@@ -28,7 +28,6 @@ from ..client import (
     ACL,
     UNANSWERED,
     BadVersionError,
-    ConnectionLossError,
     Create,
     Multi,
     NodeExistsError,
@@ -37,6 +36,7 @@ from ..client import (
     SetData,
     Stat,
     ZooKeeper,
+    maybe_applied,
     paths,
 )
 from ..protocol.paths import validate_path
@@ -229,8 +229,7 @@ class SharedValue(Generic[T]):
                 else:
                     return False
             except UNANSWERED as error:
-                lost = not isinstance(error, ConnectionLossError) or error.sent
-                if lost and await self._was_applied(expected, marker, seen):
+                if maybe_applied(error) and await self._was_applied(expected, marker, seen):
                     return True
 
     async def _submit(self, bound: Bound, operation: Operation[Any], marker: Create | None) -> None:
