@@ -129,10 +129,11 @@ class SessionMachine:
                 f"a request of {size:,} bytes exceeds the limit of {limit:,}; raise it on the server with "
                 "jute.maxbuffer and here with request_limit",
             )
-        if self.state is SessionState.CONNECTED_READ_ONLY and request.opcode in PROOFS:
-            raise NotReadOnlyError(request.path)
-        if self.state in UNSERVED:
-            request.give_up_at = now + self.data.timeout
+        if self.state is not SessionState.CONNECTED:
+            if self.state is not SessionState.CONNECTED_READ_ONLY:
+                request.give_up_at = now + self.data.timeout
+            elif request.opcode in PROOFS:
+                raise NotReadOnlyError(request.path)
         self.data.outbox.append(request)
 
     def add_credential(self, credential: Credential, now: float) -> Request[None]:

@@ -73,7 +73,8 @@ class Runner:
     def submit(self, request: Request[Any]) -> None:
         """Queue a request and have it sent as soon as the writer runs."""
         self.machine.submit(request, trio.current_time())
-        self.reporter.follow(request)
+        if self.reporter.observer is not None:
+            self.reporter.follow(request, self.reporter.observer)
         self.wake()
 
     def wake(self) -> None:
