@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input does: with what started the server",
+    )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -169,7 +175,7 @@ def _run(arguments: argparse.Namespace) -> None:
     plain = trace is arguments.load is arguments.save is None
     _spare_the_collector()
     with reserve.held():
-        refused = trio.run(_serve, settings, trace, None if plain else prepare)
+        refused = trio.run(_serve, settings, trace, None if plain else prepare, arguments.end_with_stdin)
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
@@ -341,13 +347,26 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
+def _read_to_the_end() -> None:
+    """Read standard input until its end, which comes when no process holds the other end of the pipe."""
+    with suppress(OSError):  # there is none
+        while os.read(
+            0, io.DEFAULT_BUFFER_SIZE
+        ):  # not sys.stdin: a blocked reader locks that when Python ends
+            pass
+
+
 async def _serve(
-    settings: Settings, trace: Trace | None, prepare: Callable[[Server], None] | None
+    settings: Settings,
+    trace: Trace | None,
+    prepare: Callable[[Server], None] | None,
+    ends_with_stdin: bool = False,
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
     :param trace: is flushed now and then.
     :param prepare: called with the server before it listens.
+    :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -361,6 +380,10 @@ async def _serve(
     async def stop_at_signal(scope: trio.CancelScope) -> None:
         async for _ in signals:
             scope.cancel()
+
+    async def stop_with_stdin(scope: trio.CancelScope) -> None:
+        await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+        scope.cancel()
 
     async def flush_log() -> None:
         while True:
@@ -378,6 +401,8 @@ async def _serve(
             async with trio.open_nursery() as nursery:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
+                if ends_with_stdin:
+                    receiver.start_soon(stop_with_stdin, nursery.cancel_scope)
                 try:
                     start = serve if prepare is None else partial(serve, prepare=prepare)
                     server = await nursery.start(start, settings)

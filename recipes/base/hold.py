@@ -71,6 +71,7 @@ class Hold:
 
     :ivar lost: set when the hold is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when they have changed.
+    :ivar on_lost: called when the hold is lost; they must not raise.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Hold:
         self._scopes: set[trio.CancelScope] = set()
         self._own_watch: Watch | None = None
         self.on_data: OnData | None = None
+        self.on_lost: list[Callable[[], object]] = []
         self._guard: tuple[trio.CancelScope, trio.Event] | None = None
         self._stop_keeping: Callable[[], None] = lambda: None
         self._limit = math.inf if suspended == "ignore" else self.deadline()
@@ -121,6 +123,8 @@ class Hold:
             self.lost.set()
             for scope in self._scopes:
                 scope.cancel()
+            for listener in self.on_lost:
+                listener()
 
     def inspect(self) -> None:
         """Lose the hold if it is known now to be lost. A hold that was given up cannot be lost any more."""

@@ -127,6 +127,22 @@ class Grant:
         """
         return [Check(path) for path in self.paths]
 
+    def check(self) -> None:
+        """Check, by the clock and by what the client knows, that the lock is still held. Asks nobody.
+
+        :raises LockLost: it is lost, or was released.
+        """
+        self._check_unreleased()
+        self.hold.check()
+
+    def on_lost(self, function: Callable[[], object]) -> None:
+        """Call ``function()`` when the lock is lost; at once if it is. A release is no loss. It must not
+        raise."""
+        if self.lost.is_set():
+            function()
+        else:
+            self.hold.on_lost.append(function)
+
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
 

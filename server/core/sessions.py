@@ -74,9 +74,13 @@ class SessionTracker:
         """Open a session at ``now``."""
         session = Session(self._next_id, timeout, self._random_bytes(16))
         self._next_id += 1
+        self.add(session, now)
+        return session
+
+    def add(self, session: Session, now: int) -> None:
+        """Enter a session that begins, or goes on, at ``now``."""
         self._sessions[session.id] = session
         self.touch(session, now)
-        return session
 
     def touch(self, session: Session, now: int) -> None:
         """Note a sign of life of a session at ``now``."""

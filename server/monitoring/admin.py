@@ -26,7 +26,7 @@ from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
 from .commands import BY_NAME, COMMANDS, Ask, CommandRefused, Data
 from .jackson import Rows, pieces
-from .words import in_pieces
+from .words import NOT_SERVING, in_pieces
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -67,8 +67,10 @@ def answer(request: Request, service: Service, now: float) -> Response:
     is_get = command.method == "GET"
     ask = Ask(service, now, request.arguments if is_get else {}, request.body)
     primary = command.names.split()[0]
+    if not service.serves and not command.always:
+        return _json(200, primary, {}, NOT_SERVING)
     try:
-        return _json(200, primary, command.run(ask))
+        return _json(200, primary, service.commands.get(primary, command.run)(ask))
     except CommandRefused as error:
         return _json(error.status, primary, error.data)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -13,17 +13,13 @@ from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode
-from .controls import Controls, Running
-from .memory import MemoryStream
+from .controls import Controls
+from .running import Running
 
 T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
-
-
-_MEMORY_HOST = "127.0.0.1"
-"""The address that clients without a socket are said to come from; their ports count from 1."""
 
 
 class LocalServer(Controls):
@@ -32,7 +28,6 @@ class LocalServer(Controls):
     def __init__(self, running: Running) -> None:
         super().__init__()
         self._running = running
-        self._memory_ports = 0
 
     @property
     def running(self) -> Running:
@@ -43,17 +38,12 @@ class LocalServer(Controls):
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket; returns the client's end."""
-        self._memory_ports += 1
-        running = self._running
-        peer = (_MEMORY_HOST, self._memory_ports)
-        stream = MemoryStream(running.service, peer, running.clock.now, running.server.flush)
-        running.streams.add(stream)
-        return stream
+        return self.running.open_stream()
 
 
 def take_over(server: Server) -> LocalServer:
-    """Put a server that runs into a test's hands; from now on its history is recorded."""
-    return LocalServer(Running(server, server.clock, record=True, history_limit=HISTORY_LIMIT))
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that."""
+    return LocalServer(Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT))
 
 
 def open_server(
@@ -99,32 +89,46 @@ class Launch:
         :param ended: called at once when the server has closed its sockets, for any reason.
         """
 
-        async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
-            try:
-                await server.run(task_status=task_status)
-            finally:
-                ended()
+        clock = Clock(frozen=self.clock == "frozen")
+        server = Server(self.settings, clock)
+        async with hosted(server.run, ended):
+            running = Running(server, clock, record=self.record, history_limit=self.history_limit)
+            server.controls = LocalServer(running)
+            yield server.controls
 
-        failure: BaseException | None = None
+
+@asynccontextmanager
+async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None]) -> AsyncIterator[None]:
+    """Run what serves, from its start on, inside the ``async with``.
+
+    :param serve: takes a ``task_status``.
+    :param ended: called at once when it ends, for any reason.
+    """
+
+    async def run(*, task_status: trio.TaskStatus[Any]) -> None:
         try:
-            async with trio.open_nursery() as nursery:
-                clock = Clock(frozen=self.clock == "frozen")
-                server = Server(self.settings, clock)
-                await nursery.start(run, server)
-                running = Running(server, clock, record=self.record, history_limit=self.history_limit)
-                server.controls = LocalServer(running)
-                try:
-                    yield server.controls
-                except BaseException as error:
-                    if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
-                        raise
-                    failure = error  # the body's own is not to come out as a group
-                nursery.cancel_scope.cancel()
-        except* OSError as group:
-            # the address cannot be bound: nothing else here raises it, and the body's is put aside
-            if failure is None and len(group.exceptions) == 1:
-                failure = group.exceptions[0]
-            else:
-                raise
-        if failure is not None:
-            raise failure
+            await serve(task_status=task_status)
+        finally:
+            ended()
+
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            try:
+                yield
+            except BaseException as error:
+                if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
+                    raise
+                failure = error  # the body's own is not to come out as a group
+            nursery.cancel_scope.cancel()
+    except* OSError as group:
+        # an address cannot be bound: nothing else here raises it, and the body's is put aside
+        found: BaseException = group
+        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+            found = found.exceptions[0]
+        if failure is not None or isinstance(found, BaseExceptionGroup):
+            raise
+        failure = found
+    if failure is not None:
+        raise failure
