@@ -156,6 +156,10 @@ class HostCycle:
         self._left = 0
         return True
 
+    def others(self, host: Host) -> list[Host]:
+        """Return the servers other than this one."""
+        return [other for other in self._order if other != host]
+
     def prefer(self, host: Host) -> None:
         """Begin the next round with this server."""
         self._order.remove(host)
