@@ -113,9 +113,9 @@ def test_faults_of_all_requests_and_their_end(pyzk: Run, server: EmbeddedServer)
     ):
         done = pyzk("fault", "set", *arguments)
         assert done.status == (Status.NO if "--session" in arguments else 0), "nobody is connected"
-    assert len(server.running.gate._faults) == 2
+    assert len(server.running.gate._spoilers) == 2
     assert len(pyzk("fault", "rm", "all").lines) == 3
-    assert server.running.gate._faults == []
+    assert server.running.gate._spoilers == []
 
 
 @pytest.mark.parametrize(
