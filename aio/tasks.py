@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, enter
+from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, NotInnermost, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop, Mailbox
 
@@ -213,7 +213,7 @@ class Tasks:
                 raise asyncio.CancelledError from None
             finally:
                 cancelled = cancelled or question.cancelled
-                if caller.cancelled and isinstance(ask, Leave):
+                if isinstance(ask, Leave) and not ask.interrupted:
                     cancelled = caller.recover() > count
             if type(answer) is not Body:
                 if cancelled:
@@ -314,37 +314,46 @@ class Block:
             sent = RuntimeError(type(error).__name__)
         question = Question(task)
         caller.leaving = True
+        leave = Leave(body, None, sent, question.answer)
         try:
-            loop.ask(Leave(body, None, sent, question.answer))
+            loop.ask(leave)
             swallowed: bool = await question.wait(lambda: loop.post(body.call.scope.cancel))
+        except NotInnermost:
+            raise
         except Interrupted:
+            self._ended(caller, leave)
             if interrupted:
                 return False
             self._side._note_cancelled(task, question)
             raise asyncio.CancelledError from None
         except BaseException as failure:
+            cancelled = self._ended(caller, leave)
             if failure is sent:
                 if error is not None:
                     error.__traceback__ = tb
                 if question.cancelled:
                     question.cancel_later()
                 return False
-            if caller.cancelled or interrupted:
-                if caller.recover() > self._count and interrupted:  # cancelled from elsewhere, too
-                    assert error is not None
-                    error.add_note(f"meanwhile: {failure!r}")
-                    return False
-            elif question.cancelled:
-                question.cancel_later()
-            raise
-        else:
+            if interrupted and cancelled:  # from elsewhere, too
+                assert error is not None
+                error.add_note(f"meanwhile: {failure!r}")
+                return False
             if question.cancelled:
                 question.cancel_later()
-            return swallowed
+            raise
         finally:
             caller.leaving = False
-            if self._attaches:
-                loop.detach()
+        self._ended(caller, leave)
+        if question.cancelled:
+            question.cancel_later()
+        return swallowed
+
+    def _ended(self, caller: Caller, leave: Leave) -> bool:
+        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
+        if self._attaches:
+            assert self._loop is not None
+            self._loop.detach()
+        return not leave.interrupted and caller.recover() > self._count
 
 
 class Event(asyncio.Event):

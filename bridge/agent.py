@@ -27,6 +27,7 @@ The rules:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -46,6 +47,13 @@ AnyBlock = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 _IDLE_AGENTS = 100
 """Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
 costs some 20 us."""
+
+
+class NotInnermost(RuntimeError):
+    """A block was to be left before the blocks that were entered inside of it."""
+
+    def __init__(self) -> None:
+        super().__init__("leave the blocks that were entered inside of this one first")
 
 
 class Interrupted(BaseException):
@@ -103,15 +111,17 @@ class Leave:
 
     :ivar value: what a callback has returned.
     :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
+    :ivar interrupted: with the answer: whether a block that is further out is cancelled.
     """
 
-    __slots__ = ("body", "error", "reply", "value")
+    __slots__ = ("body", "error", "interrupted", "reply", "value")
 
     def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
         self.body = body
         self.value = value
         self.error = error
         self.reply = reply
+        self.interrupted = False
 
     async def carry_out(self) -> Any:
         """End the body in trio as it has ended at the caller."""
@@ -142,7 +152,7 @@ class Agent:
         self._shield: trio.CancelScope | None = None
         self._bodies: list[Body] = []
         self._call: Call | None = None
-        self._reply: Reply | None = None  # to whom the agent owes an answer
+        self._asked: Ask | None = None  # what the agent owes an answer to
 
     def give(self, ask: Ask) -> None:
         """Take an ask; called in the loop."""
@@ -157,6 +167,12 @@ class Agent:
         if self._shield is not None:
             self._shield.shield = False
 
+    def finish(self) -> None:
+        """End a call that is in no block: the clients are closed, and it may wait for ever."""
+        if not self._bodies and self._call is not None:
+            self._call.scope.cancel()
+            self._answer(None, _closed())
+
     async def run(self) -> None:
         """Do what callers ask, until the loop ends."""
         self._task = trio.lowlevel.current_task()
@@ -167,13 +183,16 @@ class Agent:
                 if isinstance(ask, Leave):
                     ask.reply(None, RuntimeError("this block was left before"))
                     continue
-                await self._carry_out(ask)
+                if self._agents.finishing:
+                    ask.reply(None, _closed())
+                else:
+                    await self._carry_out(ask)
                 if not self._agents.rest(self):
                     return
         finally:
-            self._answer(None, ClosingError(message="the client was closed"))
+            self._answer(None, _closed())
             for ask in self._asks:
-                ask.reply(None, ClosingError(message="the client was closed"))
+                ask.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
         """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
@@ -188,11 +207,9 @@ class Agent:
                 if isinstance(ask, Call):
                     await self._carry_out(ask)
                 elif ask.body is not body:
-                    ask.reply(
-                        None, RuntimeError("leave the blocks that were entered inside of this one first")
-                    )
+                    ask.reply(None, NotInnermost())
                 else:
-                    self._reply = ask.reply
+                    self._asked = ask
                     break
             return await ask.carry_out()
         finally:
@@ -200,12 +217,14 @@ class Agent:
             self._call = call
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply(value, error)
+        asked, self._asked = self._asked, None
+        if isinstance(asked, Leave):
+            asked.interrupted = trio.current_effective_deadline() == -math.inf
+        if asked is not None:
+            asked.reply(value, error)
 
     async def _carry_out(self, call: Call) -> None:
-        self._call, self._reply = call, call.reply
+        self._call = self._asked = call
         on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
         value: Any = None
         failure: BaseException | None = None
@@ -271,14 +290,22 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
     return call
 
 
+def _closed() -> ClosingError:
+    return ClosingError(message="the client was closed")
+
+
 class Agents:
     """The agents of a loop.
 
     :ivar closed: whether the loop is ending.
+    :ivar finishing: whether all clients are closed; ``finished`` is set when no caller is in a block any
+        more.
     """
 
     def __init__(self) -> None:
         self.closed = False
+        self.finished = trio.Event()
+        self.finishing = False
         self._nursery: trio.Nursery | None = None
         self._busy: dict[object, Agent] = {}  # by their callers
         self._idle: list[Agent] = []
@@ -286,6 +313,15 @@ class Agents:
     def open(self, nursery: trio.Nursery) -> None:
         """Begin: agents are tasks of this nursery."""
         self._nursery = nursery
+
+    def finish(self) -> bool:
+        """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
+        self.finishing = True
+        for agent in self._busy.values():
+            agent.finish()
+        if not self._busy:
+            self.finished.set()
+        return not self._busy
 
     def close(self) -> None:
         """Leave all blocks, and end."""
@@ -302,8 +338,8 @@ class Agents:
             return
         agent = self._busy.get(ask.holder)
         if agent is None:
-            if self.closed:
-                ask.reply(None, ClosingError(message="the client was closed"))
+            if self.finishing or self.closed:
+                ask.reply(None, _closed())
                 return
             agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
             agent.holder = ask.holder
@@ -319,6 +355,8 @@ class Agents:
         """Note that an agent has done what its caller asked. Returns whether it is still needed."""
         del self._busy[agent.holder]
         agent.holder = None
+        if self.finishing and not self._busy:
+            self.finished.set()
         if self.closed or len(self._idle) >= _IDLE_AGENTS:
             return False
         self._idle.append(agent)

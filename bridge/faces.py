@@ -46,7 +46,7 @@ from ..recipes.membership.party import Changes
 from ..recipes.membership.persistent_node import KeptNode
 from ..recipes.queues.base import ItemQueue
 from ..recipes.shared_value import Updates
-from .agent import calls_back
+from .agent import NotInnermost, calls_back
 from .loop import Loop
 
 FACED: dict[type, set[str]] = {
@@ -462,10 +462,20 @@ class Faces:
 
     def __aexit__(self) -> Callable[..., Any]:
         def leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            return face._left().__exit__(kind, error, tb)
+            block = face._left()
+            try:
+                return block.__exit__(kind, error, tb)
+            except NotInnermost:
+                face._opened(block)
+                raise
 
         async def async_leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            return await face._left().__aexit__(kind, error, tb)
+            block = face._left()
+            try:
+                return await block.__aexit__(kind, error, tb)
+            except NotInnermost:
+                face._opened(block)
+                raise
 
         return async_leave if self.side.waits else leave
 

@@ -131,7 +131,6 @@ class Loop:
         self.forked = False
         self._users = 0
         self._agents = Agents()
-        self._stop = trio.Event()
         started: Waiter[trio.lowlevel.TrioToken] = Waiter()
         self._thread = threading.Thread(target=self._run, args=(started,), name="pyzk", daemon=True)
         self._thread.start()
@@ -157,7 +156,8 @@ class Loop:
             return _shared
 
     def detach(self) -> None:
-        """Note that a client has closed. With the last one the loop ends."""
+        """Note that a client has closed. With the last one the loop ends, after the callers that are still in
+        blocks have left them."""
         global _shared
         if self.forked:
             return
@@ -167,15 +167,17 @@ class Loop:
                 return
             if _shared is self:
                 _shared = None
-        self.stop(None)
+        with suppress(ClosingError):
+            if self.look(self._agents.finish):
+                self._thread.join()
 
-    def stop(self, patience: float | None) -> None:
-        """End the loop, and wait for that.
+    def stop(self, patience: float) -> None:
+        """End the loop as it is, and wait for that.
 
-        :param patience: seconds to wait at most; None for any time.
+        :param patience: seconds to wait at most.
         """
         with suppress(trio.RunFinishedError):
-            self._mailbox.post(self._stop.set)
+            self._mailbox.post(self._agents.finished.set)
         self._thread.join(patience)
 
     # --- what it does ------------------------------------------------------------------------------------
@@ -198,11 +200,8 @@ class Loop:
         self.post(self._agents.dispatch, ask)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
-        """Return ``function(*args)``, called in the loop; this thread waits for it. It must not wait itself.
-        After the end of the loop it is called here.
-
-        :raises RuntimeError: this process is a fork of the one that the loop belongs to.
-        """
+        """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
+        wait. It raises the errors of :meth:`post`."""
         waiter: Waiter[T | None] = Waiter()
 
         def call() -> None:
@@ -230,7 +229,7 @@ class Loop:
         async with trio.open_nursery() as nursery:
             self._agents.open(nursery)
             started.answer(trio.lowlevel.current_trio_token(), None)
-            await self._stop.wait()
+            await self._agents.finished.wait()
             self._agents.close()
 
 

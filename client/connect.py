@@ -88,7 +88,13 @@ async def connect(
     :raises AuthFailedError: the first server refuses an identity.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
+    :raises RuntimeError: this is no task of trio.
     """
+    if not trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            "pyzk.client works in tasks of trio only. With asyncio, import from pyzk.aio; with threads, from "
+            "pyzk.blocking"
+        )
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
         {
