@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import trio
 
-from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, NotInnermost, enter
+from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop, Mailbox
 
@@ -68,7 +68,7 @@ class Caller:
     """
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
+        self._task = ref(task)  # the task is the key of this object
         self.cancelled = False
         self.counted = False
         self.leaving = False
@@ -83,16 +83,17 @@ class Caller:
 
     def interrupt(self) -> None:
         """Cancel the task: a block was cancelled. A task that leaves a block learns of it there."""
-        if not self.cancelled and not self.leaving:
-            self.cancelled = self.counted = self.task.cancel()
+        task = self._task()
+        if task is not None and not self.cancelled and not self.leaving:
+            self.cancelled = self.counted = task.cancel()
 
     def recover(self) -> int:
         """Note that the reason was raised. Returns how many times the task is still cancelled."""
-        self.cancelled = False
-        if self.counted:
-            self.counted = False
-            return self.task.uncancel()
-        return self.task.cancelling()
+        task = self._task()
+        if task is None:
+            return 0
+        counted, self.counted, self.cancelled = self.counted, False, False
+        return task.uncancel() if counted else task.cancelling()
 
 
 class Question:
@@ -317,9 +318,7 @@ class Block:
         leave = Leave(body, None, sent, question.answer)
         try:
             loop.ask(leave)
-            swallowed: bool = await question.wait(lambda: loop.post(body.call.scope.cancel))
-        except NotInnermost:
-            raise
+            swallowed: bool = await question.wait(lambda: loop.post(leave.scope.cancel))
         except Interrupted:
             self._ended(caller, leave)
             if interrupted:

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import trio
 
-from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, NotInnermost, enter
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop, Waiter
 from ..recipes import Grant, Grants, LockLost
@@ -82,11 +82,11 @@ class Threads:
 
     def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
-        return self.faces.wrap(self.converse(loop, call, call.scope), loop)
+        return self.faces.wrap(self.converse(loop, call), loop)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
-        value = self.converse(loop, call, call.scope)
+        value = self.converse(loop, call)
         while type(value) is Body:
             value = self._run(loop, value)
         return self.faces.wrap(value, loop)
@@ -112,17 +112,20 @@ class Threads:
 
         return notice
 
-    def converse(self, loop: Loop, ask: Call | Leave, scope: trio.CancelScope) -> Any:
+    def converse(self, loop: Loop, ask: Ask) -> Any:
         """Ask, and wait for the answer."""
         if trio.lowlevel.in_trio_run():
             raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
         waiter: Waiter[Any] = Waiter()
         ask.reply = waiter.answer
-        loop.ask(ask)
         try:
+            loop.ask(ask)
             waiter.pause()
         except BaseException as interruption:
-            loop.post(scope.cancel)
+            try:
+                loop.post(_cancel, ask)
+            except Exception:  # so it was not asked: the client is closed
+                raise interruption from None
             waiter.pause()
             self._undo(loop, waiter, interruption)
             raise
@@ -138,7 +141,7 @@ class Threads:
         try:
             value = waiter.result()
             if isinstance(value, Body):
-                self.converse(loop, Leave(value, None, Interrupted(), _unanswered), value.call.scope)
+                self.converse(loop, Leave(value, None, Interrupted(), _unanswered))
             elif isinstance(value, Grant | Grants):
                 self.call(loop, value.end, (), {})
             elif value is not None:
@@ -160,9 +163,15 @@ class Threads:
         finally:
             _bodies.open.remove(body)
         try:
-            return self.converse(loop, Leave(body, value, failure, _unanswered), body.call.scope)
+            return self.converse(loop, Leave(body, value, failure, _unanswered))
         finally:
             del failure
+
+
+def _cancel(ask: Ask) -> None:
+    ask.scope.cancel()
+    if not ask.taken:  # the interruption came before it was posted
+        ask.reply(None, Interrupted())
 
 
 def _unanswered(value: Any, error: BaseException | None) -> None:
@@ -198,7 +207,7 @@ class Block:
         loop = self._loop = self._loop or Loop.attach()
         call = Call(threading.current_thread(), enter, (self._block,), {}, _unanswered)
         try:
-            body = self._body = self._side.converse(loop, call, call.scope)
+            body = self._body = self._side.converse(loop, call)
         except BaseException:
             if self._attaches:
                 loop.detach()
@@ -214,9 +223,7 @@ class Block:
         assert loop is not None
         sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         try:
-            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered), body.call.scope)
-        except NotInnermost:
-            raise
+            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered))
         except BaseException as failure:
             self._ended()
             if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):

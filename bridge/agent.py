@@ -14,6 +14,8 @@ The rules:
   while it still works.
 * A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
   finds the reason, and raises its error.
+* A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
+  between the entering of a block and its body, and then nobody leaves it.
 
 ::
 
@@ -49,11 +51,7 @@ _IDLE_AGENTS = 100
 costs some 20 us."""
 
 
-class NotInnermost(RuntimeError):
-    """A block was to be left before the blocks that were entered inside of it."""
-
-    def __init__(self) -> None:
-        super().__init__("leave the blocks that were entered inside of this one first")
+_LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
 
 
 class Interrupted(BaseException):
@@ -66,9 +64,10 @@ class Call:
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
     :ivar scope: to cancel it.
+    :ivar taken: whether it has come to an agent.
     """
 
-    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope")
+    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope", "taken")
 
     def __init__(
         self,
@@ -86,6 +85,7 @@ class Call:
         self.kwargs = kwargs
         self.reply = reply
         self.scope = trio.CancelScope()
+        self.taken = False
 
 
 class Body:
@@ -114,7 +114,7 @@ class Leave:
     :ivar interrupted: with the answer: whether a block that is further out is cancelled.
     """
 
-    __slots__ = ("body", "error", "interrupted", "reply", "value")
+    __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
 
     def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
         self.body = body
@@ -122,12 +122,18 @@ class Leave:
         self.error = error
         self.reply = reply
         self.interrupted = False
+        self.taken = False
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """What to cancel while the block is being left."""
+        return self.body.call.scope
 
     async def carry_out(self) -> Any:
         """End the body in trio as it has ended at the caller."""
         if isinstance(self.error, Interrupted):
             await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
-            self.body.call.scope.cancel()  # the caller itself was
+            self.scope.cancel()  # the caller itself was
             await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
@@ -181,7 +187,7 @@ class Agent:
             while True:
                 ask = await self._next()
                 if isinstance(ask, Leave):
-                    ask.reply(None, RuntimeError("this block was left before"))
+                    ask.reply(None, RuntimeError(_LEFT))
                     continue
                 if self._agents.finishing:
                     ask.reply(None, _closed())
@@ -206,11 +212,15 @@ class Agent:
                 ask = await self._next_in(body)
                 if isinstance(ask, Call):
                     await self._carry_out(ask)
-                elif ask.body is not body:
-                    ask.reply(None, NotInnermost())
-                else:
+                elif ask.body is body:
                     self._asked = ask
                     break
+                elif ask.body in self._bodies:
+                    self._asks.appendleft(ask)
+                    call.scope.cancel()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    ask.reply(None, RuntimeError(_LEFT))
             return await ask.carry_out()
         finally:
             self._bodies.pop()
@@ -333,6 +343,7 @@ class Agents:
 
     def dispatch(self, ask: Ask) -> None:
         """Give an ask to the agent of its caller."""
+        ask.taken = True
         if isinstance(ask, Leave):
             ask.body.agent.give(ask)
             return

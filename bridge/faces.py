@@ -46,7 +46,7 @@ from ..recipes.membership.party import Changes
 from ..recipes.membership.persistent_node import KeptNode
 from ..recipes.queues.base import ItemQueue
 from ..recipes.shared_value import Updates
-from .agent import NotInnermost, calls_back
+from .agent import calls_back
 from .loop import Loop
 
 FACED: dict[type, set[str]] = {
@@ -462,20 +462,10 @@ class Faces:
 
     def __aexit__(self) -> Callable[..., Any]:
         def leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            block = face._left()
-            try:
-                return block.__exit__(kind, error, tb)
-            except NotInnermost:
-                face._opened(block)
-                raise
+            return face._left().__exit__(kind, error, tb)
 
         async def async_leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            block = face._left()
-            try:
-                return await block.__aexit__(kind, error, tb)
-            except NotInnermost:
-                face._opened(block)
-                raise
+            return await face._left().__aexit__(kind, error, tb)
 
         return async_leave if self.side.waits else leave
 

@@ -59,8 +59,8 @@ class Mailbox:
         """Have ``function(*args)`` called; it must not raise."""
         self._posts.append((function, args))
         if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
-            self._woken = True
             try:
+                self._woken = True
                 self._wake(self._open)
             except BaseException:
                 self._woken = False
@@ -77,19 +77,23 @@ class Mailbox:
 class Waiter(Generic[T]):
     """An answer that a thread waits for."""
 
-    __slots__ = ("_error", "_lock", "_value")
+    __slots__ = ("_answered", "_error", "_lock", "_value")
 
     def __init__(self) -> None:
+        self._answered = False
         self._lock = threading.Lock()
         self._lock.acquire()
 
     def answer(self, value: T, error: BaseException | None) -> None:
+        """Give the answer; called once."""
         self._value, self._error = value, error
+        self._answered = True
         self._lock.release()
 
     def pause(self) -> None:
         """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
-        self._lock.acquire()
+        if not self._answered:  # an exception may have come just after the lock
+            self._lock.acquire()
 
     def result(self) -> T:
         """Return the answer, after :meth:`pause`."""

@@ -312,14 +312,16 @@ def test_a_block_may_be_left_by_another_thread(server: EmbeddedServer) -> None:
     assert server.sessions() == []
 
 
-def test_blocks_are_left_from_the_inside_to_the_outside(zk: ZooKeeper) -> None:
+def test_a_block_that_is_left_takes_those_inside_of_it_along(zk: ZooKeeper) -> None:
     outer, inner = Lock(zk, "/outer"), Lock(zk, "/inner")
     outer.__enter__()
     inner.__enter__()
-    with pytest.raises(RuntimeError, match="first"):
-        outer.__exit__(None, None, None)
-    inner.__exit__(None, None, None)
     outer.__exit__(None, None, None)
+    assert zk.get_children("/inner") == []
+    with pytest.raises(RuntimeError, match="left before"):
+        inner.__exit__(None, None, None)
+    with inner, outer:
+        pass
 
 
 def test_a_block_is_left_once(zk: ZooKeeper) -> None:
