@@ -206,6 +206,7 @@ class Tasks:
         ask: Call | Leave = call
         cancelled = False
         while True:
+            caller.leaving = isinstance(ask, Leave)
             loop.ask(ask)
             try:
                 answer = await question.wait(lambda: loop.post(call.scope.cancel))
