@@ -35,9 +35,11 @@ from ..config.members import config_text
 from ..config.settings import Settings
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
+from ..core.txn import Txn
 from .leader import Leader
 from .log import Proposal
 from .member import Member
+from .nemesis import Nemesis
 from .serving import most_outstanding
 
 Pending: TypeAlias = Literal["lost", "applied"]
@@ -77,6 +79,9 @@ class Ensemble:
     :ivar uncommitted: entries that are proposed, in the order of their proposal.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config_text: the data of ``/zookeeper/config``.
+    :ivar nemesis: makes trouble by chance, if a test wants that.
+    :ivar on_commit: told each entry of the log, if set.
+    :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
     :ivar on_change: told when a server's role changes: the server, and what has changed.
     """
 
@@ -97,6 +102,8 @@ class Ensemble:
         self.committed = 0
         self.uncommitted: list[Proposal] = []
         self.holding: Literal["proposals", "acks"] | None = None
+        self.on_commit: Callable[[Txn], object] | None = None
+        self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
         self.quorum = sum(address.votes for address in members) // 2 + 1
         self.most_outstanding = most_outstanding(self.quorum)
@@ -107,6 +114,7 @@ class Ensemble:
         self._log: deque[Proposal] = deque()  # the last of the committed entries
         self._cuts: dict[frozenset[int], bool] = {}  # pairs that do not reach each other; whether silently
         self._election_due: int | None = None
+        self.nemesis: Nemesis | None = None
 
     # --- questions ---------------------------------------------------------------------------------------
 
@@ -144,6 +152,15 @@ class Ensemble:
         """Return whether two servers cannot reach each other."""
         return bool(self._cuts) and frozenset((one.number, other.number)) in self._cuts
 
+    def is_apart(self, member: Member) -> bool:
+        """Return whether a server is cut off from any other."""
+        return any(member.number in pair for pair in self._cuts)
+
+    def can_elect(self) -> bool:
+        """Return whether :meth:`elect` would find a leader."""
+        awake = [m for m in self._voters(self.members.values()) if m.up and not m.frozen]
+        return any(sum(not self.is_cut(m, other) for other in awake) >= self.quorum for m in awake)
+
     def password_of(self, session_id: int) -> bytes:
         """Return the 16 bytes that prove who owns a session; each server can work them out."""
         return hmac.digest(self._secret, session_id.to_bytes(8), hashlib.sha256)[:16]
@@ -165,6 +182,8 @@ class Ensemble:
         """Enter what is committed."""
         self.committed += 1
         self._log.append(proposal)
+        if self.on_commit is not None:
+            self.on_commit(proposal.txn)
         if self.uncommitted and proposal in self.uncommitted:
             self.uncommitted.remove(proposal)
         if len(self._log) > _KEPT and any(m.position > self._first_kept for m in self.members.values()):
@@ -177,6 +196,7 @@ class Ensemble:
     def bring_up(self, member: Member) -> None:
         """Bring a server that has no clients up to the end of the log."""
         if member.position < self._first_kept:
+            self.copied.add(member.number)
             source = max(self.members.values(), key=lambda other: other.position)
             member.engine.tree = source.engine.tree.copy()
             for session in list(member.engine.tracker):
@@ -235,6 +255,8 @@ class Ensemble:
                     yield leader.next_check, partial(self._check, leader)
         if self._election_due is not None:
             yield self._election_due, self._elect_when_due
+        if self.nemesis is not None:
+            yield self.nemesis.next_act, self.nemesis.act
 
     def _advance_leader(self, leader: Leader) -> None:
         leader.advance(self.now)

@@ -146,12 +146,9 @@ class Leader(Engine):
             self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
             return
         now = self.ensemble.now
-        result = self._prepare(
-            lambda: super(Leader, self).handle(connection, op, request.frame, now), request
-        )
+        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request)
         if self.zxid == before:  # it cannot be decoded: refused without a transaction
-            _, err, body = result
-            self._send(member, lambda: request.answer((member.engine.zxid, err, body)))
+            self._send(member, request.answer)
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
         """Process a request of nobody's connection: a test loads a tree."""
@@ -163,13 +160,10 @@ class Leader(Engine):
     def _sync(self, request: Waiting) -> None:
         member = request.member
 
-        def answer() -> None:
-            request.answer(member.engine.read(request))
-
         if member is self.member:
-            answer()
+            request.answer()
         else:
-            self._send_behind(member, answer)
+            self._send_behind(member, request.answer)
 
     def open_session(self, session_id: int, timeout: int, asker: Asker) -> None:
         self.owners[session_id] = asker.member

@@ -158,12 +158,15 @@ class Member:
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
         self.stream.append(message)
-        self.go_on()
+        self._take()
 
     def go_on(self) -> None:
-        """Take what waits on the link, as far as nothing holds it up."""
+        """Take and send what waits on the link, as far as nothing holds it up."""
         while self.outbox and self.link_is_open and self.leader is not None:
             self.outbox.popleft()(self.leader)
+        self._take()
+
+    def _take(self) -> None:
         while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
             message = self.stream[0]
             if self.stands_at is not None:

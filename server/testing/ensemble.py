@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
@@ -30,6 +30,7 @@ from ..config.settings import Settings
 from ..core.engine import Engine
 from ..ensemble.ensemble import Ensemble, EnsembleError, Pending, Timing
 from ..ensemble.member import Member
+from ..ensemble.nemesis import Nemesis, calm
 from ..net.clock import Clock
 from ..serve import Server
 from ..together import Servers
@@ -286,6 +287,30 @@ class EnsembleControls(ABC):
                 self._ensemble.start(member)
         if not self._ensemble.leaders():
             self._ensemble.elect()
+
+    @contextmanager
+    def nemesis(self, seed: int, rate: float = 1.0) -> Iterator[Nemesis]:
+        """Let trouble come by chance inside the ``with``: servers lag, are cut off, freeze, die and lose
+        their leader, and recover. At its end all trouble is over.
+
+        :param seed: the same seed makes the same trouble.
+        :param rate: how often something happens, per second of the servers' clock, on average.
+        :raises ValueError: for a rate that is not above 0.
+        """
+        yield self._begin_nemesis(seed, rate)
+        self._end_nemesis()
+
+    @_verb
+    def _begin_nemesis(self, seed: int, rate: float) -> Nemesis:
+        self._note(f"nemesis of seed {seed}")
+        nemesis = self._ensemble.nemesis = Nemesis(self._ensemble, seed, rate)
+        return nemesis
+
+    @_verb
+    def _end_nemesis(self) -> None:
+        self._note("the nemesis ends")
+        self._ensemble.nemesis = None
+        calm(self._ensemble)
 
     # --- proposals ---------------------------------------------------------------------------------------
 
