@@ -11,7 +11,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from ..core.engine import Engine
 from ..core.sessions import Session
@@ -28,6 +28,9 @@ from .running import Running
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
 from .timeline import format_timeline
+
+if TYPE_CHECKING:
+    from .ensemble import EnsembleControls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,6 +63,11 @@ class Controls(ABC):
 
     :ivar clock: the server's time.
     """
+
+    @property
+    def ensemble(self) -> EnsembleControls | None:
+        """The controls of all servers, if this is one of an ensemble."""
+        return None
 
     def __init__(self) -> None:
         self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)

@@ -263,6 +263,8 @@ NEEDED: dict[str, Any] = {
     "messages": [],
     "text": "x",
     "name": "x",
+    "server": 1,
+    "groups": [[1]],
 }
 
 
