@@ -369,10 +369,15 @@ class Ensemble:
         able = [member for member in able if self._end_of_log(member) == best and member is not without]
         return max(able, key=lambda member: member.number, default=None)
 
-    def _end_of_log(self, member: Member) -> tuple[int, int]:
-        """Return how long a server's log is: committed entries, and the last that is only proposed."""
-        proposed = max((p.zxid for p in self.uncommitted if member.number in p.holders), default=0)
-        return member.logged, proposed
+    def _end_of_log(self, member: Member) -> tuple[int, int, int]:
+        """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that
+        are committed and entries that are only proposed."""
+        return member.epoch, member.logged, len(self._proposed(member))
+
+    def _proposed(self, member: Member) -> list[Proposal]:
+        """Return what a server's log holds that is not committed. Of an epoch before its last it holds
+        nothing: it has dropped that when it joined the last one."""
+        return [p for p in self.uncommitted if member.number in p.holders and p.zxid >> 32 == member.epoch]
 
     def _elect_when_due(self) -> None:
         self._election_due = None
@@ -385,8 +390,7 @@ class Ensemble:
         self._election_due = None
         self.holding = None
         self.bring_up(member)
-        proposed = [p for p in self.uncommitted if member.number in p.holders and p.zxid > self.last_zxid]
-        for proposal in proposed:
+        for proposal in self._proposed(member):
             proposal.asker = None  # whose connection is gone
             self.enter(proposal)
             member.apply(proposal)

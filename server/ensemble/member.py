@@ -150,7 +150,7 @@ class Member:
 
     def forward(self, message: Callable[[Leader], object]) -> None:
         """Send something to the leader."""
-        if self.link_is_open and self.leader is not None:
+        if self.link_is_open and self.leader is not None and not self.outbox:
             message(self.leader)
         elif self.leader is not None:
             self.outbox.append(message)

@@ -66,7 +66,7 @@ class Nemesis:
         acts.append(("freeze", lambda: ensemble.freeze(member)))
         if ensemble.holding is not None:
             acts += [("release acks of", ensemble.release_acks)] * 2
-        elif member.leads:
+        elif member.leader is not None and member.leads and member.leader.number == ensemble.epoch:
             what = self._random.choice(("proposals", "acks"))
             acts.append((f"hold {what} of", lambda: ensemble.hold("acks" if what == "acks" else "proposals")))
             acts.append(("elect instead of", lambda: ensemble.elect() if ensemble.can_elect() else None))

@@ -52,6 +52,7 @@ class Client:
             self.run.ghosts.append(self.peer)
         self.peer = self.run.world[server].open()
         self.server = server
+        self.attached = self.run.world.now
         self.asked: list[tuple[int, int]] = []  # xid, op
         self.last_header = 0
         self.least: dict[int, int] = {}  # by xid of a sync
@@ -73,7 +74,8 @@ class Client:
             self.welcomed = True
             if handshake.session_id == 0:
                 assert peer.closed
-                self.run.told_over(self.session[0], self.server)
+                if self.run.two_leaders < self.attached:  # else an old leader may have said so (14.18)
+                    self.run.told_over(self.session[0], self.server)
                 self.session, self.seen = (0, bytes(16)), 0
             else:
                 assert self.session[0] in (0, handshake.session_id)
@@ -173,6 +175,7 @@ class Run:
 
     :ivar ghosts: connections that their clients have forgotten.
     :ivar sessions: the ids that were given to clients.
+    :ivar two_leaders: when there was an old leader beside the new one.
     """
 
     def __init__(
@@ -187,6 +190,7 @@ class Run:
         self._acknowledged: dict[int, int] = {}
         self.nemesis = self.world.ensemble.nemesis = Nemesis(self.world.ensemble, seed, rate)
         self.log: list[Txn] = []
+        self.two_leaders = 0.0
         self.world.ensemble.on_commit = self._committed
 
     def next_xid(self) -> int:
@@ -229,6 +233,8 @@ class Run:
     def step(self, seconds: float) -> None:
         self.random.choice(self.clients).act()
         self.world.pass_time(seconds)
+        if len(self.world.ensemble.leaders()) > 1:
+            self.two_leaders = self.world.now
 
     def check(self) -> None:
         """Rules of the log."""
