@@ -235,14 +235,14 @@ class Leader(Engine):
 
     def _propose(self, proposal: Proposal) -> None:
         self.outstanding.append(proposal)
-        self.ensemble.uncommitted.append(proposal)
+        self.ensemble.log.proposed.append(proposal)
         self.go_on()
 
     def go_on(self) -> None:
         """Send what was proposed to whom it reaches now, and commit what a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
-            member.logged = self.ensemble.committed
+            member.logged = self.ensemble.log.committed
         if self.ensemble.holding == "proposals":
             reached = [self.member]
         for proposal in self.outstanding:
@@ -264,7 +264,7 @@ class Leader(Engine):
         self.ensemble.enter(proposal)
         for member in self.followers.values():
             if not member.is_cut_off:
-                member.logged = self.ensemble.committed
+                member.logged = self.ensemble.log.committed
             member.receive(proposal)
         for act in proposal.then:
             act()

@@ -135,7 +135,7 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether what the leader sends does not reach this server's machine."""
-        return self.leader is None or self.ensemble.is_cut(self, self.leader.member)
+        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
 
     @property
     def answers(self) -> bool:
@@ -182,6 +182,16 @@ class Member:
     def apply(self, proposal: Proposal) -> None:
         self.position += 1
         self.engine.apply(proposal)
+
+    def copy(self, other: Member) -> None:
+        """Take the state of another server."""
+        tracker = self.engine.tracker
+        self.engine.tree = other.engine.tree.copy()
+        for session in list(tracker):
+            tracker.remove(session)
+        for session in other.engine.tracker:
+            tracker.learn(session.id, session.timeout)
+        self.engine.zxid, self.position = other.engine.zxid, other.position
 
     # --- signs of life -----------------------------------------------------------------------------------
 

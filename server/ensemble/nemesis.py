@@ -57,7 +57,7 @@ class Nemesis:
             acts += [("release", lambda: ensemble.release([member]))] * 2
         else:
             acts.append(("lag", lambda: ensemble.lag(member)))
-        if ensemble.is_apart(member):
+        if ensemble.links.is_apart(member):
             acts += [("heal", lambda: ensemble.heal([member]))] * 2
         else:
             silent = self._random.random() < 0.5

@@ -170,7 +170,7 @@ class EnsembleControls(ABC):
             text
             for text, holds in (
                 ("lags", member.stands_at is not None),
-                ("cut off", self._ensemble.is_apart(member)),
+                ("cut off", self._ensemble.links.is_apart(member)),
                 ("frozen", member.frozen),
             )
             if holds
@@ -187,7 +187,7 @@ class EnsembleControls(ABC):
 
         :raises EnsembleError: if nobody leads.
         """
-        return max(self._ensemble.last_zxid, self._ensemble.leader().number << 32)
+        return max(self._ensemble.log.last_zxid, self._ensemble.leader().number << 32)
 
     @_verb
     def sessions(self, server: int | None = None) -> list[SessionInfo]:

@@ -118,7 +118,7 @@ class Client:
         def request(op: int, body: Any = b"", _: int | None = None) -> None:
             self.asked.append((xid, op))
             if op == OpCode.SYNC and self.run.is_current(self.server):
-                self.least[xid] = self.run.world.ensemble.last_zxid
+                self.least[xid] = self.run.world.ensemble.log.last_zxid
             peer.send(op, body, xid)
 
         getattr(_Through(request), method)(*arguments, **more)
@@ -191,7 +191,7 @@ class Run:
         self.nemesis = self.world.ensemble.nemesis = Nemesis(self.world.ensemble, seed, rate)
         self.log: list[Txn] = []
         self.two_leaders = 0.0
-        self.world.ensemble.on_commit = self._committed
+        self.world.ensemble.log.on_commit = self._committed
 
     def next_xid(self) -> int:
         self._xid += 1
