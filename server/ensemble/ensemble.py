@@ -98,8 +98,9 @@ class Ensemble:
         self.holding: Literal["proposals", "acks"] | None = None
         self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
-        self.quorum = sum(address.votes for address in members) // 2 + 1
-        self.most_outstanding = most_outstanding(self.quorum)
+        voters = sum(address.votes for address in members)
+        self.quorum = voters // 2 + 1
+        self.most_outstanding = most_outstanding(voters)
         self.members = {address.number: Member(self, address, settings) for address in members}
         self.config_text = config_text(members, 0)
         self._tick = settings.tick_time
