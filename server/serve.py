@@ -155,6 +155,14 @@ class Server:
             self._bound.close()
         self._hub = None  # the history can still be read, and nothing more arrives
 
+    def hand_over(self) -> Controls:
+        """Put the server into a test's hands; its history is recorded once somebody asks for that."""
+        if self.controls is None:
+            from .testing.host import take_over
+
+            self.controls = take_over(self)
+        return self.controls
+
     def close_port(self) -> None:
         """Have plain clients refused from now on: the port stays bound, and nobody listens."""
         self.service.refusing = True

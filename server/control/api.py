@@ -18,7 +18,7 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import chaos, following, messages, past, server, servers, sessions, tree, waits
+from .calls import chaos, ensemble, following, messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
@@ -121,4 +121,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *past.ROUTES,
     *following.ROUTES,
     *servers.ROUTES,
+    *ensemble.ROUTES,
 )

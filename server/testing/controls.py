@@ -31,6 +31,7 @@ from .timeline import format_timeline
 
 if TYPE_CHECKING:
     from .chaos import Chaos
+    from .ensemble import EnsembleControls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class Controls(ABC):
 
     :ivar clock: the server's time.
     """
+
+    @property
+    def ensemble(self) -> EnsembleControls | None:
+        """The controls of all servers, if this is one of an ensemble."""
+        return None
 
     def __init__(self) -> None:
         self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)

@@ -290,6 +290,8 @@ NEEDED: dict[str, Any] = {
     "text": "x",
     "name": "x",
     "seed": 1,
+    "server": 1,
+    "groups": [[1]],
 }
 
 

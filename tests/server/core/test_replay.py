@@ -17,6 +17,7 @@ from pyzk.server.testing.snapshots import Snapshot
 
 from ...support.invariants import check_tree_invariants, check_world_invariants
 from ...support.requests import acl, check_op, create_op, delete_op, set_op
+from ...support.tree import contents
 from ...support.world import Peer, World
 
 PATHS = ["/", "/a", "/a/b", "/a/b/c", "/q", "/q/x", "/q/x/y", "/e", "/c", "/c/x", "/t"]
@@ -68,34 +69,6 @@ class Run:
             self.follower.replay(txn)
         self._replayed = len(self.world.txns)
         assert contents(self.follower) == contents(self.world.tree)
-
-
-def contents(tree: DataTree) -> dict[str, Any]:
-    """All that a tree holds, the order of children aside."""
-    return {
-        "znodes": {
-            path: (
-                *(node.data, node.acl, node.owner, node.children_created, node.stat()),
-                frozenset(node.children or ()),
-            )
-            for path, node in tree.nodes.items()
-        },
-        "ephemerals": tree.ephemerals,
-        "containers": tree.containers,
-        "ttl_nodes": tree.ttl_nodes,
-        "sizes": (tree.data_size, len(tree)),
-        "quotas": quotas(tree),
-    }
-
-
-def quotas(tree: DataTree) -> dict[str, Any]:
-    found = {}
-    waiting = [tree.quotas._root]
-    while waiting:
-        quota = waiting.pop()
-        waiting += quota.below.values()
-        found[quota.path] = (quota.limits, quota.stats is not None, quota.usage, quota.total, quota.stale)
-    return found
 
 
 Action: TypeAlias = Callable[[Run], object]
