@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .config.settings import Settings
     from .config.zoocfg import Given
     from .serve import Server
+    from .storage.storage import Storage
     from .testing.trace import Trace
 
 
@@ -63,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
         epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
-        " Flags win over these, and these over the file. Nothing is stored: a restarted server is empty.",
+        " Flags win over these, and these over the file. Without --data a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -83,6 +84,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add(
+        "--data",
+        metavar="DIR",
+        help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-repair",
+        action="store_true",
+        help="start from damaged files with what comes before the damage",
+    )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -167,9 +178,18 @@ def _run(arguments: argparse.Namespace) -> None:
 
     _check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is None
+    storage = _storage(arguments, settings)
     _spare_the_collector()
-    with reserve.held():
-        refused = trio.run(_serve, settings, trace, None if plain else prepare)
+    try:
+        with reserve.held():
+            refused = trio.run(_serve, settings, trace, None if plain else prepare, storage)
+    except BaseExceptionGroup as group:
+        refused = _failed_journal(group)
+        if refused is None:
+            raise
+    finally:
+        if storage is not None:
+            storage.close()
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
@@ -298,6 +318,37 @@ def _loading(path: str | None) -> Callable[[Server], None]:
     return load
 
 
+def _storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
+    """Return the data of ``--data``, which are read already.
+
+    :raises _Refusal: if they cannot be used.
+    """
+    if arguments.data is None:
+        if arguments.data_repair:
+            raise _Refusal("--data-repair is for --data")
+        return None
+    if arguments.load is not None:
+        raise _Refusal(
+            "--load and --data both say what to start with: drop one of them; pyzk load adds to a tree"
+        )
+    from .storage.directory import StorageError
+    from .storage.storage import Storage
+
+    storage = Storage(arguments.data, settings, repair=arguments.data_repair)
+    try:
+        storage.load()
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
+    return storage
+
+
+def _failed_journal(error: BaseException) -> _Refusal | None:
+    """Return the refusal for a log that cannot be written, if that is what has ended the server."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return _Refusal(f"--data: {error}") if type(error).__name__ == "JournalFailed" else None
+
+
 def _check_place(path: str | None) -> None:
     """Refuse a place where nothing could be saved at the end."""
     if path is None:
@@ -342,12 +393,16 @@ def _spare_the_collector() -> None:
 
 
 async def _serve(
-    settings: Settings, trace: Trace | None, prepare: Callable[[Server], None] | None
+    settings: Settings,
+    trace: Trace | None,
+    prepare: Callable[[Server], None] | None,
+    storage: Storage | None,
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
     :param trace: is flushed now and then.
     :param prepare: called with the server before it listens.
+    :param storage: keeps the data in files.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -379,7 +434,9 @@ async def _serve(
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
                 try:
-                    start = serve if prepare is None else partial(serve, prepare=prepare)
+                    start = partial(serve, storage=storage)
+                    if prepare is not None:
+                        start = partial(start, prepare=prepare)
                     server = await nursery.start(start, settings)
                 except* (OSError, UnicodeError, _Refusal) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)

@@ -21,6 +21,7 @@ from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
 from .core.memory import reserve
+from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
 from .net.listening import serve_clients
@@ -29,6 +30,7 @@ from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import HttpServer, Request, Response
+    from .storage.storage import Storage
     from .testing.controls import Controls
 
 
@@ -36,6 +38,8 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
 
 _BACKLOG = 2048
+_LOOK_AT_LOG = 0.5
+"""Seconds between two looks whether a snapshot is due."""
 _HTTP_TIMEOUT = 30.0
 """Seconds that a client has for an HTTP request, and again for taking the answer."""
 _MAX_BODY = 4 * 2**20
@@ -56,7 +60,7 @@ class Server:
     :ivar metrics_address: the same for the metrics in the format of Prometheus.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, storage: Storage | None = None) -> None:
         now = clock.now()
         self.clock = clock
         self.started = now
@@ -66,6 +70,7 @@ class Server:
             epoch=now + clock.epoch_offset(),
             stopwatch=time.monotonic,
             answer_word=words.answer,
+            storage=storage,
         )
         self._set_wall_clock()
         self.admin_address: tuple[str, int] | None = None
@@ -76,7 +81,10 @@ class Server:
         self._nursery: trio.Nursery | None = None
         self._hub: Any = None
         if _HAS_HUB:
-            from .net.hub import Hub
+            if storage is None:
+                from .net.hub import Hub
+            else:
+                from .net.durable_hub import DurableHub as Hub
 
             self._hub = Hub(self.service, clock.now, self._take_http)
 
@@ -115,6 +123,8 @@ class Server:
                 return listener, listener.getsockname()[:2]
 
             tasks: list[Task] = [self._keep_time]
+            if self.service.storage is not None:
+                tasks.append(self._keep_snapshots)
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
@@ -205,6 +215,22 @@ class Server:
             rounds += 1
             quiet = quiet + 1 if stats.bytes_received == received else 0
 
+    async def _keep_snapshots(self) -> None:
+        """Write a snapshot whenever one is due, step by step, and delete old files."""
+        storage = self.service.storage
+        assert storage is not None
+        while True:
+            await trio.sleep(_LOOK_AT_LOG)
+            try:
+                if storage.is_due:
+                    for _ in storage.snapshot_steps():
+                        await trio.lowlevel.checkpoint()
+                storage.purge()
+            except OSError as error:
+                logger.error("a snapshot failed: %s; the logs go on, and the next one is tried later", error)
+            except Exception:
+                report("a snapshot failed; the logs go on, and the next one is tried later")
+
     # --- a task per client -------------------------------------------------------------------------------
 
     async def _serve_tasks(
@@ -289,15 +315,17 @@ class Server:
 async def serve(
     settings: Settings,
     prepare: Callable[[Server], object] = lambda server: None,
+    storage: Storage | None = None,
     *,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, as the command does.
 
     :param prepare: called with the server before it listens.
+    :param storage: keeps the data in files.
     :raises OSError: if an address cannot be bound.
     """
-    server = Server(settings, Clock(follow_wall_clock=True))
+    server = Server(settings, Clock(follow_wall_clock=True), storage)
     prepare(server)
     await server.run(task_status=task_status)
 

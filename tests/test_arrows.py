@@ -17,8 +17,9 @@ ALLOWED: dict[str, set[str]] = {
     BASE: set(),
     "server.config": {"protocol", BASE},
     "server.core": {"protocol", BASE, "server.config"},
-    "server.net": {"protocol", BASE, "server.config", "server.core"},
-    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.net"},
+    "server.storage": {"protocol", BASE, "server.config", "server.core"},
+    "server.net": {"protocol", BASE, "server.config", "server.core", "server.storage"},
+    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.storage", "server.net"},
 }
 """Room: what it may import, besides itself.
 

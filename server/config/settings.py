@@ -133,6 +133,13 @@ class Settings:
     container_max_per_minute: int = _number(10_000, 1)  # znode.container.maxPerMinute
     container_max_never_used: int = 0  # znode.container.maxNeverUsedIntervalMs; 0: never
 
+    # files, with --data
+    snap_count: int = _number(100_000, 2)  # snapCount: transactions between two snapshots, at most
+    snap_size_limit: int = _number(2**22, 1)  # snapSizeLimitInKb: KiB of logs between two snapshots
+    snap_retain_count: int = _number(3, 3)  # autopurge.snapRetainCount
+    purge_interval: int = 0  # autopurge.purgeInterval, hours; 0 or less: nothing is deleted
+    tree_digest: bool = False  # digest.enabled: in each entry of the log, for `hash`
+
     # who may do what
     skip_acl: bool = False  # skipACL
     digest_enabled: bool = True  # DigestAuthenticationProvider.enabled

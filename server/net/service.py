@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -25,6 +25,9 @@ from ..logger import logger
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """A function that answers a four-letter word, piece by piece. Its arguments: the word, the service, the
@@ -49,6 +52,7 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
+    :param storage: keeps the data in files; None: it is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -74,14 +78,22 @@ class Service:
         random_bytes: Callable[[int], bytes] | None = None,
         stopwatch: Callable[[], float] = float,
         answer_word: AnswerWord = lambda word, service, asker, now, rest: iter(()),
+        storage: Storage | None = None,
     ) -> None:
         self.settings = settings
+        self.storage = storage
+        self._connection_type = Connection
+        if storage is not None:
+            from .durable import DurableConnection
+
+            self._connection_type = DurableConnection
         self.answer_word = answer_word
         self.stopwatch = stopwatch
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = Engine(settings, now=self.now_ms, epoch=milliseconds(epoch), random_bytes=random_bytes)
+        self._random_bytes = random_bytes
+        self.engine = self.new_engine(self.now_ms, milliseconds(epoch))
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
@@ -101,6 +113,15 @@ class Service:
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def new_engine(self, now: int, epoch: int) -> Engine:
+        """Make an engine without clients: an empty one, or the first time what the storage has read.
+
+        :param now: the monotonic time in ms.
+        :param epoch: the same moment in ms since the epoch.
+        """
+        make = Engine if self.storage is None else self.storage.make_engine
+        return make(self.settings, now=now, epoch=epoch, random_bytes=self._random_bytes)
 
     def accept(
         self,
@@ -132,7 +153,7 @@ class Service:
             return None
         self._refusals.discard(host)
         self.engine.stats.connections_accepted += 1
-        connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
+        connection = self._connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
         if secure:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from weakref import WeakSet
 
@@ -88,7 +90,7 @@ class Running:
         # Session ids are made of the time, which may not have moved since the last start.
         at = self.service.at(now)
         epoch = before.wall_clock(at) + 1000 * self._restarts
-        engine = Engine(self.service.settings, now=at, epoch=epoch)
+        engine = self.service.new_engine(at, epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
@@ -636,6 +638,18 @@ class Controls(ABC):
     def format_tree(self) -> str:
         """Show the tree as indented text."""
         return contents.format_tree(self._nodes())
+
+    @_control
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write tree and sessions into a data directory that holds no data yet, as a snapshot of Apache
+        ZooKeeper: a real server starts from it, and so does ours with ``data=``.
+
+        :returns: the snapshot.
+        :raises StorageError: if that is impossible.
+        """
+        from ..storage.snapshots import export
+
+        return export(self.running.engine, path)
 
     @_control
     def snapshot(self) -> Snapshot:

@@ -40,6 +40,8 @@ class EmbeddedServer(Controls):
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -52,10 +54,11 @@ class EmbeddedServer(Controls):
         clock: ClockMode = "running",
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
+        data: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings)
+        self._launch = Launch(clock, record, history_limit, settings, data)
         self._process = 0  # where it was started
         self._thread: threading.Thread | None = None
         self._parts: Running | None = None
@@ -76,10 +79,12 @@ class EmbeddedServer(Controls):
     def start(self) -> Self:
         """Start the server; returns when clients can connect.
 
-        A server that was stopped starts empty, and with a port of the kernel's choosing again.
+        A server that was stopped starts empty, or with its data, and with a port of the kernel's choosing
+        again.
 
         :raises RuntimeError: if it runs.
         :raises OSError: if the address cannot be bound.
+        :raises StorageError: if the data cannot be used.
         """
         if self._thread is not None and not self._is_forked:
             raise RuntimeError("the server runs already")

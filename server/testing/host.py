@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
@@ -15,6 +16,9 @@ from ..serve import Server
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls, Running
 from .memory import MemoryStream
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 T = TypeVar("T")
 
@@ -61,6 +65,7 @@ def open_server(
     clock: ClockMode = "running",
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
+    data: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
@@ -71,12 +76,15 @@ def open_server(
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be bound.
+    :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings).open()
+    return Launch(clock, record, history_limit, settings, data).open()
 
 
 def _as_settings(given: Mapping[str, Any]) -> Settings:
@@ -91,6 +99,22 @@ class Launch:
     record: bool
     history_limit: int = attrs.field(validator=attrs.validators.ge(1))
     settings: Settings = attrs.field(converter=_as_settings)
+    data: str | os.PathLike[str] | None = None
+
+    def _storage(self, stack: AsyncExitStack) -> Storage | None:
+        """Read the data that the server starts with.
+
+        :param stack: closes them at its end.
+        :raises StorageError: if that is impossible.
+        """
+        if self.data is None:
+            return None
+        from ..storage.storage import Storage
+
+        storage = Storage(self.data, self.settings)
+        storage.load()
+        stack.callback(storage.close)
+        return storage
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
@@ -107,9 +131,9 @@ class Launch:
 
         failure: BaseException | None = None
         try:
-            async with trio.open_nursery() as nursery:
+            async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
                 clock = Clock(frozen=self.clock == "frozen")
-                server = Server(self.settings, clock)
+                server = Server(self.settings, clock, self._storage(stack))
                 await nursery.start(run, server)
                 running = Running(server, clock, record=self.record, history_limit=self.history_limit)
                 server.controls = LocalServer(running)

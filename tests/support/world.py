@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.wire import hello
@@ -23,6 +24,7 @@ from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
 from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
+from pyzk.server.storage.storage import Storage
 
 from .wire import Event, Handshake, Reply, Wire
 
@@ -35,6 +37,7 @@ class World:
     """One service and its time.
 
     :ivar now: the monotonic time in seconds.
+    :param data: a directory that keeps the data.
     :ivar txns: every transaction so far.
     """
 
@@ -44,16 +47,23 @@ class World:
         now: float = START,
         epoch: float = EPOCH,
         random_bytes: Callable[[int], bytes] | None = None,
+        data: Path | None = None,
         **settings: Any,
     ) -> None:
         self.now = now
         passwords = itertools.count(1)
+        known = Settings(**{"initial_zxid": 0, **settings})
+        self.storage: Storage | None = None
+        if data is not None:
+            self.storage = Storage(data, known)
+            self.storage.load()
         self.service = Service(
-            Settings(**{"initial_zxid": 0, **settings}),
+            known,
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
             answer_word=answer,
+            storage=self.storage,
         )
         self.engine = self.service.engine
         self.tree = self.engine.tree

@@ -1,0 +1,122 @@
+"""An engine whose transactions are entered in a log.
+
+* A change of the tree is entered where it happens: :meth:`.tree.DataTree.change` is the only way in which a
+  tree changes. Those of a multi are kept until it is committed; those of a session's end belong to its entry.
+* What changes no tree is entered by the engine: sessions that begin and end, writes that fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.files.txnlog import CloseSessionTxn, CreateSessionTxn
+from ...protocol.operations import OpCode
+from ...protocol.records import ConnectRequest
+from ..core.engine import Client, Engine
+from ..core.sessions import Session, computed_password
+from ..core.tree import DataTree
+from ..core.txn import AnyEffect, Create, Effect, Refused, Replace
+from ..core.znode import Znode
+from .journal import Change, Journal, failure
+
+_CREATE_SESSION, _CLOSE_SESSION = OpCode.CREATE_SESSION.value, OpCode.CLOSE_SESSION.value
+
+
+class JournaledTree(DataTree):
+    """A tree whose changes are entered in a log.
+
+    :ivar journal: set before the first change.
+    """
+
+    journal: Journal
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[Change] | None = None  # changes that belong to one entry
+        self._at = (0, 0)  # their zxid and time
+
+    def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
+        node = DataTree.change(self, kind, fields, at, zxid, time)
+        number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
+        if self._kept is None:
+            self.journal.waiting.append((kind, fields, number, zxid, time, None))
+        else:
+            self._kept.append((kind, fields, number))
+            self._at = zxid, time
+        return node
+
+    def begin(self) -> None:
+        super().begin()
+        self.keep()
+
+    def commit(self) -> None:
+        super().commit()
+        changes = self.take_kept()
+        if changes:
+            zxid, time = self._at
+            self.journal.waiting.append((list, changes, 0, zxid, time, None))
+
+    def roll_back(self) -> None:
+        super().roll_back()
+        self.take_kept()
+
+    def keep(self) -> None:
+        """Enter no change until :meth:`take_kept`: they belong to one entry."""
+        self._kept = []
+
+    def take_kept(self) -> list[Change]:
+        """End :meth:`keep`; returns the changes."""
+        changes, self._kept = self._kept, None
+        return changes or []
+
+
+class JournaledEngine(Engine):
+    """
+    :ivar journal: set before the first request.
+    :ivar on_replace: called when the whole tree is another one, which no entry can tell.
+    """
+
+    tree_type = JournaledTree
+    tree: JournaledTree
+    journal: Journal
+    on_replace: Callable[[], object]
+
+    def password_of(self, session_id: int) -> bytes:
+        """Compute the password from the id, as the real server does: files hold no passwords, and the
+        sessions in them live on at either server."""
+        return computed_password(session_id)
+
+    def connect(self, client: Client, request: ConnectRequest, now: int) -> Session | None:
+        session = super().connect(client, request, now)
+        if session is not None and request.sessionId == 0:
+            self._enter(session, _CREATE_SESSION, CreateSessionTxn(session.timeout).encode())
+        return session
+
+    def end_session(self, session: Session, expired: bool) -> None:
+        paths = tuple(self.tree.ephemerals.get(session.id, ()))
+        self.tree.keep()
+        try:
+            super().end_session(session, expired)
+        finally:
+            self.tree.take_kept()
+            self._enter(session, _CLOSE_SESSION, CloseSessionTxn(paths).encode())
+
+    def _enter(self, session: Session, type_: int, record: bytes) -> None:
+        self.journal.waiting.append((session.id, (type_, record), 0, self.zxid, self.time, None))
+
+    def record(self, effect: AnyEffect, session_id: int) -> None:
+        if isinstance(effect, Refused):
+            self.journal.waiting.append(failure(session_id, effect.err, self.zxid, self.time))
+        super().record(effect, session_id)
+        if isinstance(effect, Replace):
+            self.on_replace()
+
+    def write_journal(self) -> None:
+        """Hand all transactions so far to the kernel, before output leaves that could tell of them.
+
+        :raises JournalFailed: that is impossible, and nothing may be answered.
+        """
+        journal = self.journal
+        if self.zxid != journal.last:
+            journal.write(self.zxid, self.time)
