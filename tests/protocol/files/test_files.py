@@ -6,7 +6,9 @@ import gzip
 import io
 import struct
 import zlib
+from contextlib import suppress
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,17 +34,8 @@ ENDS = [len(log(MADE[:count])) for count in range(len(MADE) + 1)]
 
 
 def test_a_name_is_a_kind_and_a_zxid_and_may_go_on() -> None:
-    names = [
-        "log.1f",
-        "snapshot.0",
-        "snapshot.5.gz",
-        "snapshot.5.bak",
-        "snapshot.x",
-        "log",
-        "x.log.1",
-        "log.1-2",
-    ]
-    found = Listing.of(names)
+    names = "log.1f snapshot.0 snapshot.5.gz snapshot.5.bak snapshot.x log x.log.1 log.1-2"
+    found = Listing.of(names.split())
     assert [(name.zxid, name.text) for name in found.snapshots] == [
         (0, "snapshot.0"),
         (5, "snapshot.5.bak"),
@@ -175,10 +168,8 @@ def test_what_enters_the_digest() -> None:
     assert value_of("/zookeeper/quota", b"x", stat) == 0
     assert value_of("/zookeeper", b"x", stat) != 0
     assert value_of("/a", None, stat) == value_of("/a", b"", stat) != value_of("/a", b"x", stat)
-    values = {
-        value_of("/a", b"", STAT.pack(*(9 if at == field else 0 for at in range(9)))) for field in range(9)
-    }
-    assert len(values) == 9
+    stats = [STAT.pack(*(9 if at == field else 0 for at in range(9))) for field in range(9)]
+    assert len({value_of("/a", b"", stat) for stat in stats}) == 9
     assert signed(2**64 - 1) == -1
     assert signed(5) == 5
 
@@ -232,9 +223,7 @@ def test_a_log_that_is_cut_anywhere_gives_what_is_whole_before_the_cut(padding: 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 @pytest.mark.parametrize("with_digests", [True, False])
-def test_each_byte_of_a_log_that_is_wrong_is_noticed_or_does_not_matter(
-    mask: int, with_digests: bool
-) -> None:
+def test_each_wrong_byte_of_a_log_is_noticed_or_does_not_matter(mask: int, with_digests: bool) -> None:
     files = history(with_digests=with_digests)
     data = files.files["log.1"]
     last = len(log(entries(with_digests=with_digests)[:-1]))
@@ -242,11 +231,13 @@ def test_each_byte_of_a_log_that_is_wrong_is_noticed_or_does_not_matter(
         wrong = bytearray(data)
         wrong[at] ^= mask
         files.files["log.1"] = bytes(wrong)
+        damage = ""
         try:
             found = files.restore()
-        except Damaged as damage:
-            assert "log.1, byte " in str(damage)
-        else:  # version and id of the header, which nobody looks at; or the last entry looks torn
+        except Damaged as error:
+            damage = str(error)
+        assert not damage or "log.1, byte " in damage
+        if not damage:  # version and id of the header, which nobody looks at; or the last entry looks torn
             assert 4 <= at < 16 or at >= last, at
             assert state(found.image) == (STATES[-1] if at < 16 else STATES[-2])
             assert bool(files.told) == (at >= last)
@@ -293,13 +284,10 @@ def test_a_log_that_is_missing_is_noticed() -> None:
 def test_a_new_epoch_is_no_gap() -> None:
     first = (5 << 32) + 1
     files = history(first)
-    files.files[f"snapshot.{first - 1:x}"] = b""
     image = Image.fresh()
     image.zxid = (4 << 32) + 77
-    files.files = {
-        f"snapshot.{image.zxid:x}": written(image),
-        f"log.{first:x}": files.files[f"log.{first:x}"],
-    }
+    del files.files[f"snapshot.{first - 1:x}"]
+    files.files[f"snapshot.{image.zxid:x}"] = written(image)
     assert files.restore().image.zxid == first + len(MADE) - 1
 
 
@@ -322,9 +310,7 @@ def test_a_snapshot_that_cannot_be_read_matters_if_nothing_makes_up_for_it() -> 
 
 def test_a_digest_that_does_not_match_is_noticed() -> None:
     wrong = [*MADE]
-    wrong[-1] = type(MADE[-1])(
-        **{**{f: getattr(MADE[-1], f) for f in MADE[-1].__slots__ if f[0] != "_"}, "digest": 5}
-    )
+    wrong[-1] = attrs.evolve(MADE[-1], digest=5)
     files = history()
     files.files["log.1"] = log(wrong)
     with pytest.raises(Damaged, match="does not match its digest"):
@@ -342,10 +328,8 @@ def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     for start in (b"", b"ZKSN\0\0\0\2" + b"\xff" * 8):
         with pytest.raises(FileError):
             read_image(io.BytesIO(start + data), 0)
-    try:
-        list(LogReader(io.BytesIO(FILE_HEADER + data)).entries())
-    except FileError as error:
-        assert error.offset >= 16
+    with suppress(FileError):
+        assert list(LogReader(io.BytesIO(FILE_HEADER + data)).entries()) == []
 
 
 def test_an_input_counts_the_checksum_piece_by_piece() -> None:
