@@ -144,6 +144,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> None:
     from .config import zoocfg
 
+    if arguments.data is None and arguments.data_repair:
+        raise _Refusal("--data-repair is for --data")
+    if arguments.data is not None and arguments.load is not None:
+        raise _Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
     given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
@@ -324,13 +328,7 @@ def _storage(arguments: argparse.Namespace, settings: Settings) -> Storage | Non
     :raises _Refusal: if they cannot be used.
     """
     if arguments.data is None:
-        if arguments.data_repair:
-            raise _Refusal("--data-repair is for --data")
         return None
-    if arguments.load is not None:
-        raise _Refusal(
-            "--load and --data both say what to start with: drop one of them; pyzk load adds to a tree"
-        )
     from .storage.directory import StorageError
     from .storage.storage import Storage
 
@@ -434,7 +432,7 @@ async def _serve(
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
                 try:
-                    start = partial(serve, storage=storage)
+                    start = serve if storage is None else partial(serve, storage=storage)
                     if prepare is not None:
                         start = partial(start, prepare=prepare)
                     server = await nursery.start(start, settings)

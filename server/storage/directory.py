@@ -9,6 +9,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Final
 
@@ -19,6 +22,7 @@ _FOLDER_MODE: Final = 0o700
 _UNFINISHED: Final = ".pyzk-unfinished."
 """How the names of files begin that are being written: no server takes them for a snapshot."""
 _ASIDE: Final = "set-aside"
+_NUMBERS: Final = count()
 
 
 class StorageError(ValueError):
@@ -111,20 +115,22 @@ class DataDirectory:
             self.set_aside([path.name])
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, _MODE)
 
-    def create_unfinished(self, name: str) -> IO[bytes]:
-        """Make a file that gets its name by :meth:`finish`."""
-        path = self.folder / f"{_UNFINISHED}{os.getpid()}.{name}"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
-        return open(fd, "w+b")
+    @contextmanager
+    def unfinished(self) -> Iterator[tuple[Path, IO[bytes]]]:
+        """Make a file that has no name yet by which a server would find it. It is deleted at the end, unless
+        :meth:`finish` has given it one."""
+        path = self.folder / f"{_UNFINISHED}{os.getpid()}.{next(_NUMBERS)}"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+        try:
+            with open(fd, "w+b") as file:
+                yield path, file
+        finally:
+            path.unlink(missing_ok=True)
 
-    def drop_unfinished(self, name: str) -> None:
-        (self.folder / f"{_UNFINISHED}{os.getpid()}.{name}").unlink(missing_ok=True)
-
-    def finish(self, name: str, zxid: int) -> Path:
-        """Give a file the name of a snapshot; an older one of that name gives way, which holds the same."""
-        target = self.folder / snapshot_name(zxid)
-        os.replace(self.folder / f"{_UNFINISHED}{os.getpid()}.{name}", target)
-        return target
+    def finish(self, path: Path, zxid: int) -> None:
+        """Give an unfinished file the name of a snapshot; an older one of that name gives way, which holds
+        the same."""
+        os.replace(path, self.folder / snapshot_name(zxid))
 
     def set_aside(self, names: list[str]) -> Path:
         """Move files into a folder of their own, where no server looks for them; returns it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 from zlib import adler32
@@ -37,14 +36,10 @@ def snapshot_steps(engine: Engine, directory: DataDirectory) -> Iterator[int]:
 
     :raises OSError: a file cannot be written; then there is no snapshot.
     """
-    with ExitStack() as stack:
-        names = "nodes", "snapshot"
-        body, target = (stack.enter_context(directory.create_unfinished(name)) for name in names)
-        for name in names:
-            stack.callback(directory.drop_unfinished, name)
+    with directory.unfinished() as (_, body), directory.unfinished() as (path, target):
         writer = SnapshotWriter(engine, body, target)
         yield from writer.steps()
-        directory.finish("snapshot", writer.zxid)
+        directory.finish(path, writer.zxid)
 
 
 def export(engine: Engine, path: str | os.PathLike[str]) -> Path:

@@ -42,6 +42,7 @@ class Storage:
         self._repair = repair
         self._restored: Restored | None = None
         self._engine: JournaledEngine | None = None
+        self._replaced = 0  # how often the whole tree became another one
         self._due = 0  # entries after which the next snapshot is due
         self._next_purge = time.monotonic() + _HOUR * settings.purge_interval
         self._told = time.monotonic()
@@ -111,8 +112,9 @@ class Storage:
             self._engine.journal.close()
         journal = Journal(self.directory, engine.zxid)
         engine.journal = engine.tree.journal = journal
-        engine.on_replace = self.write_snapshot
+        engine.on_replace = self._tree_replaced
         self._engine = engine
+        self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:
             self.write_snapshot()
         return engine
@@ -163,6 +165,8 @@ class Storage:
     def snapshot_steps(self) -> Iterator[int]:
         """Write a snapshot; yields between the steps, with the number of znodes written.
 
+        It is given up if the whole tree becomes another one meanwhile: no log could make it right.
+
         :raises OSError: a file cannot be written.
         """
         engine = self._engine
@@ -170,9 +174,16 @@ class Storage:
         engine.write_journal()
         engine.journal.close()
         self._draw_due()
+        replaced = self._replaced
         for count in snapshot_steps(engine, self.directory):
             self._progress("znodes written", count)
             yield count
+            if replaced != self._replaced:
+                return
+
+    def _tree_replaced(self) -> None:
+        self._replaced += 1
+        self.write_snapshot()
 
     def write_snapshot(self) -> None:
         """Write a snapshot at once, whatever time that takes.

@@ -137,6 +137,8 @@ class Peer(Wire[Reply]):
         while connection.has_work:
             connection.proceed(self.world.now)
             output.append(connection.data_to_send())
+        if self.world.storage is not None:  # before a reply leaves, as the hub does it
+            self.world.storage.write_journal()
         return b"".join(output)
 
     def feed(self, data: bytes = b"") -> None:

@@ -120,6 +120,12 @@ HONOURED = [
     ("4lw.commands.whitelist=*", "four_letter_words", {"*"}),
     ("4lw.commands.whitelist=", "four_letter_words", frozenset()),
     ("readonlymode.enabled=true", "read_only_mode", True),
+    ("snapCount=5000", "snap_count", 5000),
+    ("snapCount=0", "snap_count", 2),
+    ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
+    ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
+    ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
+    ("autopurge.purgeInterval=24", "purge_interval", 24),
     ("admin.enableServer=true", "admin_port", 8080),
     ("admin.enableServer=true\nadmin.serverPort=0", "admin_port", 0),
     ("admin.enableServer=true\nadmin.serverAddress=0.0.0.0", "admin_host", "0.0.0.0"),
@@ -194,7 +200,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "nothing is kept on disk: dataDir, dataLogDir, autopurge.snapRetainCount" in warning
+    assert "only --data says where data is kept: dataDir, dataLogDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
