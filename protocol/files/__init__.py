@@ -5,5 +5,6 @@ callers have opened, and no state.
   piece.
 * :mod:`.snapshot`, :mod:`.txnlog`, :mod:`.digest`: the formats, read and written.
 * :mod:`.image`: a tree as files have it, to which the entries of a log are applied.
+* :mod:`.nodes`: its znodes in the form of JSON dumps.
 * :mod:`.restoring`: from the files of a directory to one image, with all that may be wrong with them.
 """

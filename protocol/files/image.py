@@ -12,7 +12,7 @@ nothing is checked, and an entry that was applied before changes nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -242,12 +242,3 @@ def ttl_of(owner: int) -> int | None:
 def _shared(acl: Sequence[ACL] | None) -> tuple[ACL, ...]:
     found = tuple(acl or ())
     return OPEN_ACL if found == OPEN_ACL else found
-
-
-def children_of(image: Image, top: str) -> Iterator[tuple[str, ImageNode]]:
-    """Yield the znodes at and below a path, in sorted order; ``/`` is the root."""
-    base = "" if top == "/" else top
-    below = f"{base}/"
-    paths = [path for path in image.nodes if path == base or path.startswith(below)]
-    for path in sorted(paths, key=lambda path: path.replace("/", "\0")):
-        yield path or "/", image.nodes[path]

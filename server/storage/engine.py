@@ -27,9 +27,11 @@ class JournaledTree(DataTree):
     """A tree whose changes are entered in a log.
 
     :ivar journal: set before the first change.
+    :ivar session: the id of the session whose requests are handled now; 0 for the server itself.
     """
 
     journal: Journal
+    session = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +42,7 @@ class JournaledTree(DataTree):
         node = DataTree.change(self, kind, fields, at, zxid, time)
         number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
         if self._kept is None:
-            self.journal.waiting.append((kind, fields, number, zxid, time, None))
+            self.journal.waiting.append((kind, fields, number, zxid, time, None, self.session))
         else:
             self._kept.append((kind, fields, number))
             self._at = zxid, time
@@ -55,7 +57,7 @@ class JournaledTree(DataTree):
         changes = self.take_kept()
         if changes:
             zxid, time = self._at
-            self.journal.waiting.append((list, changes, 0, zxid, time, None))
+            self.journal.waiting.append((list, changes, 0, zxid, time, None, self.session))
 
     def roll_back(self) -> None:
         super().roll_back()
@@ -103,7 +105,7 @@ class JournaledEngine(Engine):
             self._enter(session, _CLOSE_SESSION, CloseSessionTxn(paths).encode())
 
     def _enter(self, session: Session, type_: int, record: bytes) -> None:
-        self.journal.waiting.append((session.id, (type_, record), 0, self.zxid, self.time, None))
+        self.journal.waiting.append((None, (type_, record), 0, self.zxid, self.time, None, session.id))
 
     def record(self, effect: AnyEffect, session_id: int) -> None:
         if isinstance(effect, Refused):
