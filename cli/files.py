@@ -9,14 +9,11 @@ from pathlib import Path
 from ..protocol.files.image import Image
 from ..protocol.files.names import FOLDER, Listing
 from ..protocol.files.restoring import Damaged, Restorer, read_image
-from ..protocol.files.streams import FileError
+from ..protocol.files.streams import FileError, begins_snapshot
 from ..protocol.files.txnlog import MAGIC, Entry, LogReader
 from .arguments import wrong
 from .parser import PROG
 from .status import Failure, Status, say
-
-_MAGICS = (b"ZKSN", b"\x1f\x8b", b"\x82SNA")
-"""The first bytes of a snapshot: plain, of gzip, of snappy."""
 
 
 def is_data(path: str) -> bool:
@@ -26,7 +23,7 @@ def is_data(path: str) -> bool:
     """
     if os.path.isdir(path):
         return True
-    return _start(path).startswith(_MAGICS)
+    return begins_snapshot(_start(path))
 
 
 def is_log(path: str) -> bool:

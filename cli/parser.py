@@ -185,7 +185,7 @@ def _load(add: _Add) -> None:
         "--top",
         metavar="PATH",
         default="/",
-        help="of a snapshot or a data directory: what to take (default: /)",
+        help="of a snapshot or a data directory: its top (default: /)",
     )
     _writing(add)
     _acls(add)

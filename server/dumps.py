@@ -18,6 +18,7 @@ from functools import partial
 
 from ..protocol.dump import Node, fields_of, node_of
 from ..protocol.errors import UnimplementedError, ZooKeeperError
+from ..protocol.files.streams import begins_snapshot
 from ..protocol.records import OPEN_ACL
 from .core.engine import Engine
 from .core.tree import DataTree
@@ -48,9 +49,7 @@ def read(path: str) -> list[Node]:
 def _is_snapshot(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return file.read(4) in (b"ZKSN", b"\x82SNA") or (
-                file.seek(0) == 0 and file.read(2) == b"\x1f\x8b"
-            )
+            return begins_snapshot(file.read(4))
     except OSError as error:
         raise DumpError(f"cannot read {path}: {error.strerror}") from None
 

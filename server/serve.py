@@ -44,6 +44,8 @@ _HTTP_TIMEOUT = 30.0
 """Seconds that a client has for an HTTP request, and again for taking the answer."""
 _MAX_BODY = 4 * 2**20
 """Bytes of an HTTP request on the port of clients, such as a tree to load."""
+_MAX_ADMIN_BODY = 64 * 1024
+"""Bytes of an HTTP request on other ports."""
 _QUIET_ROUNDS = 5
 """Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
@@ -282,25 +284,34 @@ class Server:
 
             assert self._nursery is not None
             self._http = HttpServer(
-                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY
+                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, self._body_limit
             )
         await self._http.serve(stream, peer, received)
 
-    def _admin_task(self, listener: socket.socket) -> Task:
-        from .monitoring.admin import answer
+    def _body_limit(self, request: Request) -> int:
+        from .monitoring.admin import body_limit
 
-        return self._http_task(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return body_limit(request, self.service, _MAX_BODY)
+
+    def _admin_task(self, listener: socket.socket) -> Task:
+        from .monitoring.admin import answer, body_limit
+
+        timeout = self.service.settings.admin_idle_timeout / 1000
+        return self._http_task(
+            listener, answer, timeout, lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY)
+        )
 
     def _metrics_task(self, listener: socket.socket) -> Task:
         from .monitoring.prometheus import answer
 
-        return self._http_task(listener, answer, _HTTP_TIMEOUT)
+        return self._http_task(listener, answer, _HTTP_TIMEOUT, lambda request: _MAX_ADMIN_BODY)
 
     def _http_task(
         self,
         listener: socket.socket,
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
+        max_body: Callable[[Request], int],
     ) -> Task:
         from .net.http import HttpServer
 
@@ -309,7 +320,7 @@ class Server:
             self.flush()
             return response
 
-        return partial(HttpServer(respond, timeout, self.service.unread).listen, listener)
+        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
 
 
 async def serve(

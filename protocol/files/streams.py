@@ -31,6 +31,11 @@ class FileError(ValueError):
         self.reason = reason
 
 
+def begins_snapshot(start: bytes) -> bool:
+    """Whether the first bytes of a file, four or more, are those of a snapshot, which may be compressed."""
+    return start[:4] == b"ZKSN" or start.startswith(_GZIP) or start[:4] == _SNAPPY[:4]
+
+
 def uncompressed(file: IO[bytes]) -> IO[bytes]:
     """Return a stream of the plain bytes of a file that may be compressed; its first bytes tell.
 

@@ -158,6 +158,9 @@ class Settings:
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
     admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
     admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
+    admin_snapshot: bool = True  # admin.snapshot.enabled
+    admin_restore: bool = True  # admin.restore.enabled
+    admin_rate_interval: int = _number(300_000, 0)  # admin.rateLimiterIntervalInMS
     metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
     metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort
     metrics_of_process: bool = True  # metricsProvider.exportJvmInfo

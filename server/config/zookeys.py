@@ -164,6 +164,9 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "admin.allowedHosts": ("admin_allowed_hosts", names),
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
+    "admin.snapshot.enabled": ("admin_snapshot", boolean),
+    "admin.restore.enabled": ("admin_restore", boolean),
+    "admin.rateLimiterIntervalInMS": ("admin_rate_interval", _java_integer),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),
     "httpOnClientPort": ("http_on_client_port", boolean),
     "control.token": ("control_token", str),
@@ -244,8 +247,6 @@ IGNORED: Final = _reasons(
             request_stale_connection_check""",
         "new connections are not throttled": "connection_throttle_*",
         "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
-        "there are no snapshots": """
-            admin.snapshot.enabled admin.restore.enabled admin.rateLimiterIntervalInMS""",
         "there is no audit log": "audit.enable audit.impl.class",
     }
 )

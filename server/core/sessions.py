@@ -79,9 +79,9 @@ class SessionTracker:
         return session
 
     def restore(self, session_id: int, timeout: int, now: int) -> Session:
-        """Let a session of an earlier server live on, with its whole timeout from ``now`` on. Its id is not
-        given to another one."""
-        session = Session(session_id, timeout, self._password_of(session_id))
+        """Let a session of an earlier server live on, with its whole timeout from ``now`` on, and with the
+        password that the real server gives it. Its id is not given to another one."""
+        session = Session(session_id, timeout, computed_password(session_id))
         if self._next_id <= session_id < (SERVER_ID + 1) << 56:
             self._next_id = session_id + 1
         self._sessions[session_id] = session

@@ -61,6 +61,7 @@ class Service:
     :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
+    :ivar asked_at: when each admin command with a limited rate was asked for last (seconds, monotonic).
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.
     :ivar unread: the output that transports hold for clients that do not read.
     :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
@@ -99,6 +100,7 @@ class Service:
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = _TRACE_MASK
+        self.asked_at: dict[str, float] = {}
         self.gate: Gate | None = None
         self.refusing = False
         self.serves_http = False

@@ -121,6 +121,9 @@ HONOURED = [
     ("4lw.commands.whitelist=", "four_letter_words", frozenset()),
     ("readonlymode.enabled=true", "read_only_mode", True),
     ("snapCount=5000", "snap_count", 5000),
+    ("admin.enableServer=true\nadmin.snapshot.enabled=false", "admin_snapshot", False),
+    ("admin.enableServer=true\nadmin.restore.enabled=false", "admin_restore", False),
+    ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
     ("snapCount=0", "snap_count", 2),
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
@@ -229,7 +232,6 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "ssl.crl=true",
         "admin.serverPort=9090",  # without admin.enableServer
         "admin.portUnification=true",
-        "admin.rateLimiterIntervalInMS=1",
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
         "metricsProvider.httpsPort=7002",
         "metricsProvider.numWorkerThreads=4",
