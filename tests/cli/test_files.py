@@ -75,11 +75,6 @@ def test_a_directory_is_one_tree(offline: Offline, data: Path) -> None:
     (found,) = objects(offline("--json", "inspect", data, "/a/b"))[1:]
     assert found["data"] == "x" * 2000
     assert (found["path"], found["czxid"], found["kind"]) == ("/a/b", "0x3", "persistent")
-        "/a/b",
-        "x" * 2000,
-        "0x3",
-        "persistent",
-    )
 
 
 def test_a_log_is_one_line_for_each_transaction(offline: Offline, data: Path) -> None:
