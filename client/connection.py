@@ -50,7 +50,6 @@ from ..protocol.errors import (
     SessionClosedRequireAuthError,
     UnimplementedError,
     ZooKeeperError,
-    error_for,
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
@@ -124,6 +123,7 @@ class Connection:
     :ivar heard: whether any byte came.
     :ivar in_flight: requests that were sent and not answered, the oldest first.
     :ivar ready_since: when it became READY; infinity until then.
+    :ivar drained: whether it was left, and nothing was lost with it.
     """
 
     def __init__(self, session: SessionData, now: float, *, probing: bool = False) -> None:
@@ -132,6 +132,8 @@ class Connection:
         self.heard = False
         self.in_flight: deque[Request[Any]] = deque()
         self.ready_since = math.inf
+        self.drained = False
+        self._leaving: str | None = None
         self._session = session
         self._probing = probing
         self._buffer = FrameBuffer(_HANDSHAKE_LIMIT)
@@ -160,7 +162,7 @@ class Connection:
     @property
     def has_data_to_send(self) -> bool:
         """True if :meth:`data_to_send` would return any bytes."""
-        waiting = self._session.outbox or self._proof_unsent
+        waiting = (self._session.outbox and self._leaving is None) or self._proof_unsent
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class Connection:
             size = 0
             if self._proof_unsent:
                 parts.append(self._send_proof(now))
-            while outbox and size < _SEND_CHUNK:
+            while outbox and size < _SEND_CHUNK and self._leaving is None:
                 request = outbox.popleft()
                 if request.settled:  # withdrawn
                     continue
@@ -215,6 +217,7 @@ class Connection:
                 if not payloads:
                     break
                 self._replies(payloads, now)
+            self._leave_when_idle()
         except FrameLengthError as error:
             self._oversized(error)
         except (_ViolationError, JuteError) as error:
@@ -231,6 +234,16 @@ class Connection:
         if not self.over:
             self.phase = phase
             self.reason = reason
+
+    def leave(self, reason: str) -> None:
+        """End the connection as soon as all requests in flight are answered; send no other."""
+        self._leaving = reason
+        self._leave_when_idle()
+
+    def _leave_when_idle(self) -> None:
+        if self._leaving is not None and not self.in_flight and not self._proof_unsent and not self.over:
+            self.drained = True
+            self.end(self._leaving)
 
     def _oversized(self, error: FrameLengthError) -> None:
         """End the connection: the server announces a frame above the limit."""
@@ -323,7 +336,10 @@ class Connection:
                 self._ping_wanted = True
                 self._send_control(PING_XID, OpCode.PING)
         elif now >= self._handshake_deadline:
-            self.end(f"no answer to the handshake within {session.connect_budget:.1f} s")
+            self.end(
+                f"no answer to the handshake within {session.connect_budget:.1f} s: is it the client port of "
+                "ZooKeeper, does it want TLS, has it a quorum?"
+            )
 
     # --- frames ------------------------------------------------------------------------------------------
 
@@ -402,7 +418,7 @@ class Connection:
             if request.settled:
                 continue
             if code:
-                request.fail(error_for(code, request.path))
+                request.refuse(code)
                 continue
             try:
                 result = request.parse(payload)
@@ -458,6 +474,6 @@ class Connection:
         if request.settled:
             return
         if code:
-            request.fail(error_for(code, request.path))
+            request.refuse(code)
         else:
             request.succeed(None)

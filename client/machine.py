@@ -54,6 +54,8 @@ class SessionState(enum.Enum):
     CLOSED = "the client was closed"
 
 
+UNSERVED = (SessionState.CONNECTING, SessionState.SUSPENDED)
+"""The states in which the client tries to be served."""
 _OPEN = (SessionState.CONNECTING, SessionState.CONNECTED, SessionState.SUSPENDED)
 
 
@@ -63,8 +65,11 @@ class SessionMachine:
     :ivar data: what one connection leaves to the next.
     :ivar generation: 1 for the first session, one more for each that replaces an expired one.
     :ivar on_state_change: called with each new state.
+    :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: why there will never be a session; None as long as there may be one.
-    :ivar reason: why the last connection, or the last attempt to open one, failed.
+    :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
+    :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
+    :ivar why: why the last connection, or the last attempt to open one, failed.
     """
 
     def __init__(self, data: SessionData) -> None:
@@ -72,11 +77,24 @@ class SessionMachine:
         self.state = SessionState.CONNECTING
         self.generation = 1
         self.on_state_change: Callable[[SessionState], object] = lambda state: None
+        self.on_lease_short: Callable[[], object] = lambda: None
         self.fatal: ZooKeeperError | None = None
-        self.reason = "no attempt has ended yet"
+        self.refusal: AuthFailedError | None = None
+        self.peer = ""
+        self.why = "no attempt has ended yet"
         self._connection: Connection | None = None
         self._close_request: Request[None] | None = None
         self._probing = False
+
+    @property
+    def reason(self) -> str:
+        """Which server failed last, and why."""
+        return f"{self.peer}: {self.why}" if self.peer else self.why
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+        return len(self._connection.in_flight) if self._connection is not None else 0
 
     @property
     def accepting(self) -> bool:
@@ -144,6 +162,11 @@ class SessionMachine:
             self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
         self.data.watches.end(ClosingError(message="the client was closed"))
 
+    def give_up(self, error: ZooKeeperError) -> None:
+        """Stop now, because there will never be a session: every request fails with the error."""
+        self.fatal = error
+        self._finish(SessionState.CLOSED, error)
+
     def renew(self) -> None:
         """After EXPIRED: start over with a new session."""
         self.generation += 1
@@ -174,7 +197,7 @@ class SessionMachine:
     def connect_failed(self, reason: str) -> None:
         """Note that no connection could be opened. Requests that fail for lack of a connection name the
         reason."""
-        self.reason = reason
+        self.why = reason
 
     def connection_made(self, now: float) -> None:
         """Note that a connection is open."""
@@ -199,13 +222,21 @@ class SessionMachine:
         if connection.phase is before:
             return
         if connection.phase is Phase.READY:
+            self.refusal = None
             self._set_state(SessionState.CONNECTED)
         elif connection.phase is Phase.EXPIRED:
             self._finish(SessionState.EXPIRED, None)
-        elif connection.phase is Phase.REFUSED and not self.data.metrics.connections:
-            # Fatal only before the first session: after it, another server may still accept the identity.
-            self.fatal = AuthFailedError(None, connection.reason)
-            self._finish(SessionState.CLOSED, self.fatal)
+        elif connection.phase is Phase.REFUSED:
+            self.refusal = AuthFailedError(None, connection.reason)
+            # Fatal at once only before the first session: after it, another server may accept the identity.
+            if not self.data.metrics.connections:
+                self.give_up(self.refusal)
+
+    def leave_server(self, reason: str) -> None:
+        """Move to another server: send nothing more here, and let the connection end as soon as all requests
+        in flight are answered."""
+        if self._connection is not None:
+            self._connection.leave(reason)
 
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
         """Note that the connection is gone.
@@ -215,8 +246,10 @@ class SessionMachine:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        if not connection.heard:
+            reason += " without an answer: it may have no quorum, or too many connections (maxClientCnxns)"
         connection.end(reason)
-        self.reason = connection.reason
+        self.why = connection.reason
         data = self.data
         data.lease.disconnected()
         # A server whose last zxid is lower than ours closes the connection and says nothing (wire.md section
@@ -239,7 +272,7 @@ class SessionMachine:
                     request.succeed(None)
                 else:
                     data.outbox.append(request)
-            elif not served or (request.retry and not _is_overdue(request, now)):
+            elif not served or connection.drained or (request.retry and not _is_overdue(request, now)):
                 if request.give_up_at is None:
                     request.give_up_at = now + data.timeout
                 data.outbox.append(request)
@@ -256,6 +289,7 @@ class SessionMachine:
     def next_deadline(self) -> float:
         """Return the time at which to call :meth:`handle_timer`, in the caller's time; infinity for never."""
         deadline = self._connection.next_deadline() if self._connection is not None else math.inf
+        deadline = min(deadline, self.data.lease.short_at)
         if self.state is not SessionState.CONNECTED:
             first = self._first_waiting()
             if first is not None and first.give_up_at is not None:
@@ -266,6 +300,9 @@ class SessionMachine:
         """Do what is due by now: pings, and giving up what has waited too long."""
         if self._connection is not None:
             self._connection.handle_timer(now)
+        if now >= self.data.lease.short_at:
+            self.data.lease.warned = True
+            self.on_lease_short()
         if self.state is SessionState.CONNECTED:
             return
         while (request := self._first_waiting()) is not None and _is_overdue(request, now):
@@ -296,7 +333,7 @@ class SessionMachine:
         in_flight: deque[Request[Any]] = deque()
         if self._connection is not None:
             self._connection.end("the client was closed")
-            self.reason = self._connection.reason
+            self.why = self._connection.reason
             in_flight, self._connection.in_flight = self._connection.in_flight, in_flight
         waiting, self.data.outbox = [*in_flight, *self.data.outbox], deque()
         for request in waiting:

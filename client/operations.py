@@ -9,16 +9,26 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 import attrs
 
 from ..protocol import records as r
 from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
-from ..protocol.errors import BadArgumentsError
+from ..protocol.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    NoChildrenForEphemeralsError,
+    NoNodeError,
+    NotEmptyError,
+    UnimplementedError,
+    ZooKeeperError,
+    error_for,
+)
 from ..protocol.jute import JuteError, Record
 from ..protocol.operations import OpCode
 from ..protocol.paths import validate_path
@@ -95,10 +105,12 @@ class Operation(Generic[T]):
     :ivar opcode: the row of the table.
     :ivar path: the path that errors name.
     :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
+    :cvar advice: the words of errors that this operation knows more of, by code; fields of it in braces.
     """
 
     __slots__ = ()
     idempotent: ClassVar[bool] = False
+    advice: ClassVar[Mapping[int, str]] = {}
     opcode: OpCode
     path: str
 
@@ -112,6 +124,29 @@ class Operation(Generic[T]):
     def result(self, response: Any, prefix: str) -> T:
         """Make the result from the response record."""
         return _reader(response.__class__)(response)  # type: ignore[no-any-return]
+
+    def refusal(self, code: int) -> ZooKeeperError:
+        """Make the error for a code of the server."""
+        error = error_for(code, self.path)
+        if code in self.advice:
+            error.message = self.advice[code].format(self)
+        return error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._shown())})"
+
+    def _shown(self) -> list[str]:
+        """The arguments, without those that are left out and without the data, which may be secret."""
+        shown = []
+        for field in attrs.fields(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == "path":
+                shown.append(repr(value))
+            elif field.name == "data":
+                shown.append(f"{len(value)} bytes" if isinstance(value, bytes) else f"{type(value).__name__}")
+            elif value != field.default:
+                shown.append(f"{field.name}={value!r:.100}")
+        return shown
 
     def encode(self, prefix: str) -> bytes:
         """Encode the bytes behind the request header.
@@ -161,6 +196,11 @@ _MODES = {  # by the options ephemeral, sequential, container, and whether there
 }
 
 
+_VERSION_ADVICE = {
+    BadVersionError.code: "the data does not have version {0.version} (any more); read the znode again"
+}
+
+
 class CreateOptions(TypedDict, total=False):
     """The options of every create; :class:`Create` says what they mean."""
 
@@ -171,7 +211,7 @@ class CreateOptions(TypedDict, total=False):
     ttl: float | None
 
 
-@attrs.frozen(init=False)
+@attrs.frozen(init=False, repr=False)
 class Create(Operation[tuple[str, Stat]]):
     """Create a znode; the result is its path and its Stat.
 
@@ -186,6 +226,13 @@ class Create(Operation[tuple[str, Stat]]):
     :raises BadArgumentsError: ``ttl`` is not a number above 0.
     :ivar milliseconds: the ``ttl``; 0 for none.
     """
+
+    advice = MappingProxyType(
+        {
+            NoNodeError.code: "the parent does not exist; create it with make_parents=True or ensure_path",
+            NoChildrenForEphemeralsError.code: "the parent is ephemeral, and cannot have children",
+        }
+    )
 
     path: str
     data: bytes | None
@@ -215,6 +262,17 @@ class Create(Operation[tuple[str, Stat]]):
         milliseconds = 0 if ttl is None else round(ttl * 1000)
         self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, *_MODES[options], milliseconds)
 
+    def refusal(self, code: int) -> ZooKeeperError:
+        error = super().refusal(code)
+        if isinstance(error, UnimplementedError) and self.mode.is_ttl:
+            error.message = "the server allows no TTL; set extendedTypesEnabled=true in its configuration"
+        return error
+
+    def _shown(self) -> list[str]:
+        mode = [self.mode.name.lower()] if self.mode else []
+        ttl = [f"ttl={self.milliseconds / 1000:g}"] if self.mode.is_ttl else []
+        return [*super()._shown()[:2], *mode, *ttl]
+
     def request(self, prefix: str) -> Record:
         if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
             server_path("", self.path + "0")
@@ -229,12 +287,13 @@ class Create(Operation[tuple[str, Stat]]):
         return created_path(response, prefix), response.stat
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _Versioned(_Command):
     """An operation on a znode whose data has this version (-1: any)."""
 
     path: str
     version: int = -1
+    advice = MappingProxyType(_VERSION_ADVICE)
 
     def request(self, prefix: str) -> Record:
         record: Any = self.opcode.request
@@ -245,6 +304,9 @@ class Delete(_Versioned):
     """Delete a znode."""
 
     __slots__ = ()
+    advice = MappingProxyType(
+        _VERSION_ADVICE | {NotEmptyError.code: "the znode has children (recursive=True deletes them, too)"}
+    )
     opcode = OpCode.DELETE
 
 
@@ -255,33 +317,37 @@ class Check(_Versioned):
     opcode = OpCode.CHECK
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SetData(Operation[Stat]):
     """Replace the data if they have this version (-1: any); the result is the new Stat."""
 
     path: str
     data: bytes | None
     version: int = -1
+    advice = MappingProxyType(_VERSION_ADVICE)
     opcode = OpCode.SET_DATA
 
     def request(self, prefix: str) -> Record:
         return r.SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SetACL(Operation[Stat]):
     """Replace the ACL if it has this version (``Stat.aversion``; -1: any); the result is the new Stat."""
 
     path: str
     acl: Sequence[ACL]
     version: int = -1
+    advice = MappingProxyType(
+        {BadVersionError.code: "the ACL does not have version {0.version} (Stat.aversion); read it again"}
+    )
     opcode = OpCode.SET_ACL
 
     def request(self, prefix: str) -> Record:
         return r.SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Reconfig(Operation[tuple[bytes | None, Stat]]):
     """Change the members of the ensemble; the result is the new configuration and its Stat."""
 
@@ -299,7 +365,7 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
 # --- reads ----------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _Read(Operation[T]):
     """A read that arms no watch."""
 
@@ -311,7 +377,7 @@ class _Read(Operation[T]):
         return record(server_path(prefix, self.path))  # type: ignore[no-any-return]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _WatchableRead(Operation[T]):
     """A read that may arm a watch."""
 
@@ -397,7 +463,7 @@ class Sync(_Read[None]):
         return None
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class WhoAmI(Operation[list[ClientInfo]]):
     """The identities of this connection."""
 
@@ -415,7 +481,7 @@ class WhoAmI(Operation[list[ClientInfo]]):
 # --- watches --------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class AddWatch(_Command):
     """Arm a persistent watch."""
 
@@ -428,7 +494,7 @@ class AddWatch(_Command):
         return r.AddWatchRequest(server_path(prefix, self.path), self.mode)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class RemoveWatches(_Command):
     """Remove this connection's watches of some type from a path."""
 

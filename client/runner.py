@@ -12,15 +12,17 @@ It decides nothing but how long each server may take to accept a connection and 
 
 from __future__ import annotations
 
+import math
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
 import trio
 
 from .hosts import Host, HostCycle
-from .machine import SessionMachine, SessionState
+from .machine import UNSERVED, SessionMachine, SessionState
+from .observer import Reporter
 from .request import Request
 from .resolver import Resolver
 
@@ -48,19 +50,18 @@ class Runner:
     :ivar resolver: looks up the hosts; None if the connector does that.
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
-    :ivar on_expired: called when the session has expired, and no new one follows.
-    :ivar server: the server of the present connection, or of the last one.
+    :ivar on_end: called when the session has ended, and no new one follows.
     """
 
     machine: SessionMachine
+    reporter: Reporter
     hosts: HostCycle
     connector: Connector
     ssl_context: ssl.SSLContext | None
     resolver: Resolver | None
     connect_timeout: float
     renews: bool
-    on_expired: Callable[[], object] = lambda: None
-    server: Host | None = None
+    on_end: Callable[[], object] = lambda: None
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -68,6 +69,7 @@ class Runner:
     def submit(self, request: Request[Any]) -> None:
         """Queue a request and have it sent as soon as the writer runs."""
         self.machine.submit(request, trio.current_time())
+        self.reporter.follow(request)
         self.wake()
 
     def wake(self) -> None:
@@ -108,6 +110,10 @@ class Runner:
         machine = self.machine
         while machine.state is not SessionState.CLOSED:
             if self.hosts.starts_round:
+                if machine.refusal is not None:
+                    machine.give_up(machine.refusal)
+                    self.on_end()
+                    return
                 await self._prepare_round()
             host, pause = self.hosts.next()
             await trio.sleep(pause)
@@ -117,9 +123,27 @@ class Runner:
             await self._serve(stream, host)
             if machine.state is SessionState.EXPIRED:
                 if not self.renews:
-                    self.on_expired()
+                    self.on_end()
                     return
                 machine.renew()
+
+    async def update_hosts(self, hosts: Sequence[Host]) -> None:
+        """Replace the servers, and move to another one if each server is to get its share of the clients.
+
+        :param hosts: at least one.
+        """
+        servers = list(hosts)
+        if self.resolver is not None:
+            self.resolver.replace(hosts)
+            servers = await self.resolver.servers(_LOOK_UP_PATIENCE)
+        connected = self.machine.state is SessionState.CONNECTED
+        if self.hosts.rebalance(servers, self.reporter.server if connected else None):
+            self._leave_server("moving to another server, because the list of servers has changed")
+
+    def _leave_server(self, reason: str) -> None:
+        self.machine.leave_server(reason)
+        if self._connection is not None and self.machine.should_close:
+            self._connection.cancel()
 
     async def _prepare_round(self) -> None:
         """Look up the servers, and set how long each of them may take; see above."""
@@ -150,7 +174,9 @@ class Runner:
             trio.BrokenResourceError,
         ) as error:  # UnicodeError: TLS rejects the name
             reason = _describe(error)
-        self.machine.connect_failed(f"{host}: {reason}")
+        self.machine.peer = str(host)
+        self.machine.connect_failed(reason)
+        self.reporter.server_failed(host, reason)
         return None
 
     async def _open_secured(self, host: Host) -> trio.abc.Stream:
@@ -169,7 +195,8 @@ class Runner:
     async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
         """Move bytes between a connection and the machine until the connection is over."""
         machine = self.machine
-        self.server = host
+        self.reporter.server = host
+        machine.peer = str(host)
         machine.connection_made(trio.current_time())
         reason = "the server closed the connection"
         try:
@@ -190,10 +217,12 @@ class Runner:
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = None
-            now = trio.current_time()
-            if now - machine.connected_since >= _GOOD_AFTER:
+            now, since = trio.current_time(), machine.connected_since
+            if now - since >= _GOOD_AFTER:
                 self.hosts.settled()
-            machine.connection_lost(now, f"{host}: {reason}")
+            machine.connection_lost(now, reason)
+            if since == math.inf and machine.state in UNSERVED:
+                self.reporter.server_failed(host, machine.why)
             self.reset_timer()
             await trio.aclose_forcefully(stream)
 

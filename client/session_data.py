@@ -44,10 +44,13 @@ class Metrics:
     :ivar requests: how many requests were sent, by op code; without pings, and without the ``sync`` requests
         that keep a lease.
     :ivar connections: how many times a session was attached to a server.
+    :ivar suspended: seconds during which the client had a session and no connection, the present time
+        without a connection left out.
     """
 
     requests: Counter[int] = attrs.Factory(Counter)
     connections: int = 0
+    suspended: float = 0.0
 
 
 def _unique(credentials: Iterable[Credential]) -> list[Credential]:

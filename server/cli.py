@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         "--data-repair",
         action="store_true",
         help="start from damaged files with what comes before the damage",
+    )
+    add(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input does: with what started the server",
     )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
@@ -184,9 +190,10 @@ def _run(arguments: argparse.Namespace) -> None:
     plain = trace is arguments.load is arguments.save is None
     storage = _storage(arguments, settings)
     _spare_the_collector()
+    serving = partial(_serve, settings, trace, None if plain else prepare, storage)
     try:
         with reserve.held():
-            refused = trio.run(_serve, settings, trace, None if plain else prepare, storage)
+            refused = trio.run(serving, arguments.end_with_stdin)
     except BaseExceptionGroup as group:
         refused = _failed_journal(group)
         if refused is None:
@@ -390,17 +397,28 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
+def _read_to_the_end() -> None:
+    """Read standard input until its end, which comes when no process holds the other end of the pipe."""
+    with suppress(OSError):  # there is none
+        while os.read(
+            0, io.DEFAULT_BUFFER_SIZE
+        ):  # not sys.stdin: a blocked reader locks that when Python ends
+            pass
+
+
 async def _serve(
     settings: Settings,
     trace: Trace | None,
     prepare: Callable[[Server], None] | None,
     storage: Storage | None,
+    ends_with_stdin: bool = False,
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
     :param trace: is flushed now and then.
     :param prepare: called with the server before it listens.
     :param storage: keeps the data in files.
+    :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
@@ -414,6 +432,10 @@ async def _serve(
     async def stop_at_signal(scope: trio.CancelScope) -> None:
         async for _ in signals:
             scope.cancel()
+
+    async def stop_with_stdin(scope: trio.CancelScope) -> None:
+        await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+        scope.cancel()
 
     async def flush_log() -> None:
         while True:
@@ -431,6 +453,8 @@ async def _serve(
             async with trio.open_nursery() as nursery:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
+                if ends_with_stdin:
+                    receiver.start_soon(stop_with_stdin, nursery.cancel_scope)
                 try:
                     start = serve if storage is None else partial(serve, storage=storage)
                     if prepare is not None:

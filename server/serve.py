@@ -24,7 +24,7 @@ from .core.memory import reserve
 from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
-from .net.listening import serve_clients
+from .net.listening import Listener, serve_clients
 from .net.service import SLICE, Service, milliseconds
 from .net.streams import hang_up, serve_stream
 
@@ -56,23 +56,25 @@ _HAS_HUB = hasattr(select, "epoll")
 class Server:
     """One service with its listeners.
 
+    :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
     :ivar service: the server without its sockets.
     :ivar started: the clock at the start, in seconds.
     :ivar admin_address: host and port of the admin server, if it is on and up.
     :ivar metrics_address: the same for the metrics in the format of Prometheus.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, storage: Storage | None = None) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, make_service: Callable[..., Service] = Service
+    ) -> None:
         now = clock.now()
         self.clock = clock
         self.started = now
-        self.service = Service(
+        self.service = make_service(
             settings,
             now=now,
             epoch=now + clock.epoch_offset(),
             stopwatch=time.monotonic,
             answer_word=words.answer,
-            storage=storage,
         )
         self._set_wall_clock()
         self.admin_address: tuple[str, int] | None = None
@@ -81,9 +83,10 @@ class Server:
         self.service.serves_http = settings.http_on_client_port
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
+        self._bound: socket.socket | None = None  # the port while nobody listens
         self._hub: Any = None
         if _HAS_HUB:
-            if storage is None:
+            if self.service.storage is None:
                 from .net.hub import Hub
             else:
                 from .net.durable_hub import DurableHub as Hub
@@ -97,13 +100,20 @@ class Server:
         return self.service.address
 
     @property
+    def host(self) -> str:
+        """The address for plain clients on this machine."""
+        host = self.address[0]
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of plain clients on this machine."""
+        return f"[{self.host}]:{self.address[1]}" if ":" in self.host else f"{self.host}:{self.address[1]}"
+
+    @property
     def url(self) -> str | None:
         """Where the plain listener answers HTTP; None if it does not."""
-        if not self.service.serves_http:
-            return None
-        host, port = self.address
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        return f"http://{self.hosts}/" if self.service.serves_http else None
 
     @property
     def secure_address(self) -> tuple[str, int] | None:
@@ -120,7 +130,7 @@ class Server:
         with ExitStack() as sockets:
 
             def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
-                listener = _listen(host, port, settings.listen_backlog)
+                listener = _bind(host, port, _backlog(settings))
                 sockets.callback(hang_up, listener)
                 return listener, listener.getsockname()[:2]
 
@@ -141,7 +151,7 @@ class Server:
                 tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
                 sockets.callback(self._close_hub)
-                self._hub.listen(plain)
+                self._hub.listen(Listener(fileno=plain.detach()))
                 tasks.append(self._hub.run)
             else:
                 tasks.append(partial(self._serve_tasks, plain, self._serve_client))
@@ -152,7 +162,24 @@ class Server:
 
     def _close_hub(self) -> None:
         self._hub.close()
+        if self._bound is not None:
+            self._bound.close()
         self._hub = None  # the history can still be read, and nothing more arrives
+
+    def close_port(self) -> None:
+        """Have plain clients refused from now on: the port stays bound, and nobody listens."""
+        self.service.refusing = True
+        if self._hub is not None:
+            self._hub.stop_listening()
+            self._bound = _bind(*self.address)
+
+    def open_port(self) -> None:
+        """Let plain clients in again after :meth:`close_port`."""
+        self.service.refusing = False
+        if self._hub is not None and self._bound is not None:
+            self._bound.listen(_backlog(self.service.settings))
+            self._hub.listen(self._bound)
+            self._bound = None
 
     def flush(self) -> None:
         """Send what waits on any connection, after a change that no client has caused."""
@@ -323,6 +350,15 @@ class Server:
         return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
 
 
+def service_of(storage: Storage | None) -> Callable[..., Service]:
+    """Return what makes the service of a server, whose data is in files or in memory."""
+    if storage is None:
+        return Service
+    from .net.durable import DurableService
+
+    return partial(DurableService, storage)
+
+
 async def serve(
     settings: Settings,
     prepare: Callable[[Server], object] = lambda server: None,
@@ -336,12 +372,19 @@ async def serve(
     :param storage: keeps the data in files.
     :raises OSError: if an address cannot be bound.
     """
-    server = Server(settings, Clock(follow_wall_clock=True), storage)
+    server = Server(settings, Clock(follow_wall_clock=True), service_of(storage))
     prepare(server)
     await server.run(task_status=task_status)
 
 
-def _listen(host: str, port: int, backlog: int) -> socket.socket:
+def _backlog(settings: Settings) -> int:
+    return settings.listen_backlog if settings.listen_backlog > 0 else _BACKLOG
+
+
+def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """
+    :param backlog: listen too, and let so many clients wait.
+    """
     # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
     name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = socket.getaddrinfo(
@@ -351,7 +394,8 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        sock.listen(backlog if backlog > 0 else _BACKLOG)
+        if backlog is not None:
+            sock.listen(backlog)
         sock.setblocking(False)
     except BaseException as error:
         sock.close()

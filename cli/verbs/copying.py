@@ -29,12 +29,13 @@ from ...client import (
 from ...protocol.dump import Node, data_fields, fields_of, node_of
 from ...protocol.files.nodes import nodes_of
 from ...protocol.paths import join, parent
+from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context, split_location
 from ..files import image_of, is_data
 from ..parser import PROG
 from ..pipeline import Pipeline
-from ..show import acl_text, as_json, brief, printable
+from ..show import acl_text, as_json, brief
 from ..status import Failure, Status, say
 from ..units import size_text
 from ..walking import RESERVED, Walker, order

@@ -24,11 +24,12 @@ from ...protocol.files.txnlog import (
     SetDataTxn,
 )
 from ...protocol.operations import OpCode
+from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context
 from ..files import entries_of, image_of, is_data, is_log
 from ..parser import PROG
-from ..show import acl_text, brief, printable
+from ..show import acl_text, brief
 from ..status import Status
 from ..units import moment, size_text, utc
 

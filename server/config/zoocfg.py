@@ -225,7 +225,7 @@ def interpret(
 # --- keys from elsewhere --------------------------------------------------------------------------------
 
 _PREFIX = "PYZK_"
-_OTHERS = re.compile("PYZK_(HOSTS|AUTH|LOCK_.*|REQUIRE_.*)")
+_OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|LOCK_.*|REQUIRE_.*)")
 """Variables of the other commands, and of the tests."""
 
 

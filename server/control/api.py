@@ -17,7 +17,7 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import messages, past, server, servers, sessions, tree, waits
+from .calls import following, messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
@@ -32,6 +32,7 @@ class Control:
     :param servers: the others that were started from here, if it may start some.
     :ivar faults: planned by requests, by number.
     :ivar waiting: how many requests wait now.
+    :ivar followers: how many clients follow the trace now.
     :ivar injected: what the commands of :mod:`.controller_service` do to requests.
     :ivar shut_down: whether one of these commands has shut the server down.
     """
@@ -42,6 +43,7 @@ class Control:
         self.faults: dict[int, Fault] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
+        self.followers = 0
         self.injected: dict[str, Fault] = {}
         self.shut_down = False
         self._numbers = itertools.count(1)
@@ -65,6 +67,8 @@ class Control:
                 return answer_json(openapi.document(ROUTES, PREFIX))
             path = request.target.partition("?")[0].removeprefix(PREFIX)
             route, names = find(ROUTES, request.method, path)
+            if route.needs_history:
+                self.controls.running.begin_history()
             result = route.handler(self, route.read(request, names))
             if inspect.isawaitable(result):
                 result = await result
@@ -110,5 +114,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     *messages.ROUTES,
     *tree.ROUTES,
     *past.ROUTES,
+    *following.ROUTES,
     *servers.ROUTES,
 )

@@ -17,8 +17,8 @@ import attrs
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..testing.contents import Node
 from ..testing.faults import Fault
-from ..testing.gate import HeldMessage
 from ..testing.history import Entry
+from ..testing.holding import HeldMessage
 from ..testing.sessions import SessionInfo
 
 JSON: TypeAlias = Any
@@ -146,6 +146,7 @@ def message_form(message: HeldMessage) -> JSON:
 def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
+        "requests": fault.words,
         "when": fault.when,
         "action": fault.action,
         "seen": fault.seen,

@@ -14,11 +14,12 @@ A request that a web page may have sent is refused before all (:mod:`.guard`).
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from ...protocol.version import __version__
+from ..logger import logger
 from ..monitoring import admin
 from ..net.http import Request, Response
 from . import controller_service
@@ -29,6 +30,11 @@ from .servers import Servers
 
 if TYPE_CHECKING:
     from ..serve import Server
+
+_LET_IN_NOBODY: Final = (401, 403)
+"""Statuses of requests from those who may not see or change anything."""
+_SHOWN: Final = 100
+"""Characters of a path in a log line."""
 
 
 class Port:
@@ -47,6 +53,9 @@ class Port:
             check_page(request, self._hosts())
             return await self._answer(request)
         except ApiError as error:
+            if error.status in _LET_IN_NOBODY:
+                told = request.method, request.path[:_SHOWN], error.detail
+                logger.warning("HTTP from %s: %s %s: %s", request.peer, *told)
             return problem(error)
 
     async def _answer(self, request: Request) -> Response:
@@ -74,7 +83,7 @@ class Port:
         raise ApiError(404, f"there is no {path}; / lists what there is")
 
     def _for_control(self) -> Control:
-        """From the first request on the history is recorded, if it was not before."""
+        """From the first request on, but for those that follow the trace, the history is recorded."""
         if self._control is None:
             self._server.service.is_controlled = True
             if self._server.controls is None:

@@ -13,8 +13,6 @@ The rules:
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import re
 import socket
@@ -23,6 +21,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from ...protocol.constants import Perms
+from ...protocol.digest import digest_id
 from ...protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..config.settings import Settings, hashlib_name
@@ -98,9 +97,7 @@ class AccessControl:
         if scheme == "ip":
             return [Id("ip", peer)]
         if scheme == "digest" and "digest" in self._schemes and auth is not None:
-            text = auth.decode("utf-8", "replace")
-            hashed = hashlib.new(self._algorithm, text.encode()).digest()
-            user = f"{text.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
+            user = digest_id(auth.decode("utf-8", "replace"), self._algorithm)
             identities = [Id("digest", user)]
             if self._super_digest and hmac.compare_digest(user.encode(), self._super_digest.encode()):
                 identities.insert(0, SUPER)

@@ -74,9 +74,13 @@ class SessionTracker:
         """Open a session at ``now``."""
         session = Session(self._next_id, timeout, self._password_of(self._next_id))
         self._next_id += 1
+        self.add(session, now)
+        return session
+
+    def add(self, session: Session, now: int) -> None:
+        """Enter a session that begins, or goes on, at ``now``."""
         self._sessions[session.id] = session
         self.touch(session, now)
-        return session
 
     def restore(self, session_id: int, timeout: int, now: int) -> Session:
         """Let a session of an earlier server live on, with its whole timeout from ``now`` on, and with the

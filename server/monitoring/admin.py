@@ -28,7 +28,7 @@ from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
 from .commands import BY_NAME, COMMANDS, Ask, Command, CommandRefused, Data, Stream
 from .jackson import Rows, pieces
-from .words import in_pieces
+from .words import NOT_SERVING, in_pieces
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -74,8 +74,10 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return _json(status, command.primary, {})
     is_get = command.method == "GET"
     ask = Ask(service, now, request.arguments if is_get else {}, request.body)
+    if not service.serves and not command.always:
+        return _json(200, command.primary, {}, NOT_SERVING)
     try:
-        found = command.run(ask)
+        found = service.commands.get(command.primary, command.run)(ask)
     except CommandRefused as error:
         return _json(error.status, command.primary, error.data)
     if isinstance(found, Stream):

@@ -68,6 +68,7 @@ class Command:
     :ivar changes: it changes something although its method is GET.
     :ivar limited: it can be switched off, and its rate is limited.
     :ivar takes_tree: its body is a snapshot.
+    :ivar always: it is answered also by a server that serves nobody.
     """
 
     names: str
@@ -77,6 +78,7 @@ class Command:
     changes: bool = False
     limited: bool = False
     takes_tree: bool = False
+    always: bool = False
 
     @property
     def primary(self) -> str:
@@ -114,7 +116,7 @@ def _configuration(ask: Ask) -> Data:
         "max_client_cnxns": settings.max_client_connections,
         "min_session_timeout": least,
         "max_session_timeout": most,
-        "server_id": 0,
+        "server_id": ask.service.server_id,
         "client_port_listen_backlog": settings.listen_backlog,
     }
 
@@ -159,7 +161,7 @@ def _server_stats(ask: Ask) -> Data:
             "log_dir_size": 0,
             "provider_null": False,
             "last_processed_zxid": engine.zxid,
-            "server_state": "standalone",
+            "server_state": ask.service.mode,
             "outstanding_requests": service.outstanding(),
             "avg_latency": latency.average,
             "max_latency": latency.maximum,
@@ -182,7 +184,7 @@ def _stats(ask: Ask) -> Data:
 def _monitor(ask: Ask) -> Rows:
     def rows() -> Iterator[tuple[object, Any]]:
         yield "version", VERSION_TEXT
-        yield "server_state", "standalone"
+        yield "server_state", ask.service.mode
         for key, value in monitored(ask.service, ask.now):
             yield key or None, float(value) if isinstance(value, str) else value
 
@@ -388,29 +390,29 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("connections cons", _connections),
     Command("dirs", _sizes),
     Command("dump", _dump),
-    Command("environment env envi", lambda ask: {**environment()}),
-    Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}),
+    Command("environment env envi", lambda ask: {**environment()}, always=True),
+    Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
     Command("hash", _constant(digests=[])),
     Command("initial_configuration icfg", _initial_configuration),
     Command("is_read_only isro", _constant(read_only=False)),
     Command("last_snapshot lsnp", _last_snapshot),
     Command("leader lead", _constant(error="server is not initialized")),
-    Command("monitor mntr", _monitor),
+    Command("monitor mntr", _monitor, always=True),
     Command("observer_connection_stat_reset orst", _constant(), changes=True),
     Command("observers obsr", _constant(synced_observers=0, observers=[])),
     Command("restore rest", _restore, method="POST", guarded=True, limited=True, takes_tree=True),
     Command("ruok", _constant()),
     Command("server_stats srvr", _server_stats),
-    Command("set_trace_mask stmk", _set_trace_mask, changes=True),
+    Command("set_trace_mask stmk", _set_trace_mask, changes=True, always=True),
     Command("shed_connections shed", _shed_connections, method="POST", guarded=True),
     Command("snapshot snap", _snapshot, guarded=True, limited=True),
     Command("stat_reset srst", _reset_stats, changes=True),
     Command("stats stat", _stats),
-    Command("system_properties sysp", _system_properties),
+    Command("system_properties sysp", _system_properties, always=True),
     Command("voting_view", _constant(current_config={})),
     Command("watch_summary wchs", _watch_summary),
     Command("watches wchc", _watches),
     Command("watches_by_path wchp", _watches_by_path),
-    Command("zabstate", _constant(voting=False, zabstate="")),
+    Command("zabstate", _constant(voting=False, zabstate=""), always=True),
 )
 BY_NAME: Final = {name: command for command in COMMANDS for name in command.names.split()}

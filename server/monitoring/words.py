@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
+from ...protocol.text import printable
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
-from ..logger import escape
 from .metrics import java_double, metrics
 
 if TYPE_CHECKING:
+    from ..core.sessions import SessionTracker
     from ..net.connection import Connection
     from ..net.service import Service
 
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
 
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+_ALWAYS_ANSWERED = frozenset(("ruok", "gtmk", "stmk", "envi", "telnet close"))
 _PIECE = 32 * 1024
 """Characters of a long answer that are made at once: 1 ms of work."""
 _LINE = 100
@@ -49,11 +52,13 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
         enabled = True
     if not enabled:
         yield f"{name} is not executed because it is not in the whitelist.\n".encode()
+    elif not service.serves and name not in _ALWAYS_ANSWERED:
+        yield f"{NOT_SERVING}\n".encode() if name != "isro" else b"null"
     elif name == "stmk":
         (service.trace_mask,) = struct.unpack_from(">q", rest)
         yield str(service.trace_mask).encode()
     else:
-        found = _ANSWERS[name](service, asker, now)
+        found = (service.words.get(name) or _ANSWERS[name])(service, asker, now)
         if isinstance(found, str):
             yield found.encode()
         else:
@@ -84,17 +89,17 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _srvr(service: Service, asker: Connection, now: float) -> str:
-    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(_totals(service))
+    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(totals(service))
 
 
 def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
     yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
     for connection in list(service.connections):
         yield f" {_brief(connection, asker)})\n"
-    yield "\n" + _lines(_totals(service))
+    yield "\n" + _lines(totals(service))
 
 
-def _totals(service: Service) -> Iterator[str]:
+def totals(service: Service) -> Iterator[str]:
     stats = service.engine.stats
     latency = stats.latency
     yield f"Latency min/avg/max: {latency.minimum}/{java_double(latency.average)}/{latency.maximum}"
@@ -103,8 +108,9 @@ def _totals(service: Service) -> Iterator[str]:
     yield f"Connections: {len(service.connections)}"
     yield f"Outstanding: {service.outstanding()}"
     yield f"Zxid: 0x{service.engine.zxid:x}"
-    yield "Mode: standalone"
+    yield f"Mode: {service.mode}"
     yield f"Node count: {len(service.engine.tree)}"
+    yield from service.totals_of_role()
 
 
 def _cons(service: Service, asker: Connection, now: float) -> Iterator[str]:
@@ -157,7 +163,7 @@ def _srst(service: Service, asker: Connection, now: float) -> str:
     return "Server stats reset.\n"
 
 
-def _conf(service: Service, asker: Connection, now: float) -> str:
+def conf(service: Service, asker: Connection, now: float) -> str:
     settings = service.settings
     least, most = settings.session_timeout_range
     folder = "" if service.storage is None else str(service.storage.directory)
@@ -176,7 +182,7 @@ def _conf(service: Service, asker: Connection, now: float) -> str:
             ("minSessionTimeout", least),
             ("maxSessionTimeout", most),
             ("clientPortListenBacklog", settings.listen_backlog),
-            ("serverId", 0),
+            ("serverId", service.server_id),
         )
     )
 
@@ -221,7 +227,7 @@ def _envi(service: Service, asker: Connection, now: float) -> str:
 
 
 def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\tstandalone\n"
+    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\t{service.mode}\n"
     for key, value in monitored(service, now):
         yield f"zk_{key}\t{value}\n" if key else ""
 
@@ -245,19 +251,32 @@ def _date(service: Service, now: float) -> str:
 
 
 def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    engine = service.engine
-    buckets = list(engine.sessions.by_deadline())
-    yield f"SessionTracker dump:\nSession Sets ({len(buckets)})/({len(engine.sessions)}):\n"
-    for deadline, sessions in buckets:
-        yield f"{len(sessions)} expire at {_date(service, deadline / 1000)}:\n"
-        for session in sessions:
+    yield from dump(service, now, session_sets(service, service.engine.sessions, now))
+
+
+def session_sets(service: Service, sessions: SessionTracker, now: float) -> Iterator[str]:
+    """Yield the sessions by the time at which they expire."""
+    buckets = list(sessions.by_deadline())
+    yield f"Session Sets ({len(buckets)})/({len(sessions)}):\n"
+    for deadline, found in buckets:
+        yield f"{len(found)} expire at {_date(service, deadline / 1000)}:\n"
+        for session in found:
             yield f"\t0x{session.id:x}\n"
+
+
+def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]:
+    """
+    :param sessions: the part about sessions.
+    """
+    yield "SessionTracker dump:\n"
+    yield from sessions
+    engine = service.engine
     owners = engine.tree.ephemerals
     yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(owners)}):\n"
     for owner in list(owners):
         yield f"0x{owner:x}:\n"
         for path in list(owners.get(owner, ())):
-            yield f"\t{escape(path)}\n"
+            yield f"\t{printable(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
         sets.setdefault(service.idle_deadline(connection), []).append(connection)
@@ -282,7 +301,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
         head = f"0x{watcher.session_id:x}\n"
         for path in watches.paths_of(watcher):
             if watches.sees_data(path, watcher):
-                yield f"{head}\t{escape(path)}\n"
+                yield f"{head}\t{printable(path)}\n"
                 head = ""
             else:
                 yield ""
@@ -291,7 +310,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
-        yield f"{escape(path)}\n" if watchers else ""
+        yield f"{printable(path)}\n" if watchers else ""
         for watcher in watchers:
             yield f"\t0x{watcher.session_id:x}\n"
     yield "\n"
@@ -309,7 +328,7 @@ def _constant(text: str) -> _Word:
 
 
 _ANSWERS: dict[str, _Word] = {
-    "conf": _conf,
+    "conf": conf,
     "cons": _cons,
     "crst": _crst,
     "dirs": _dirs,

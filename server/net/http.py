@@ -10,8 +10,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -62,18 +64,25 @@ class Request:
         return dict(reversed(pairs))
 
 
+Send: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends a piece of a body, which may be empty; the head goes with the first one."""
+
+
 @attrs.frozen
 class Response:
     """One answer.
 
     :ivar rest: the remainder of a body that takes long to make. Each piece takes a bounded time, and other
         tasks run in between.
+    :ivar stream: sends a body piece by piece, instead of one that is whole, until it returns or the client
+        goes, which cancels it.
     """
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = attrs.field(factory=dict)
     rest: Iterator[bytes] = attrs.field(factory=lambda: iter(()))
+    stream: Callable[[Send], Awaitable[None]] | None = None
 
 
 _PAGE_HEADERS: Final = frozenset(("origin", "referer", "sec-fetch-site"))
@@ -143,6 +152,15 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _head(response: Response, more: Mapping[str, str] = MappingProxyType({})) -> h11.Response:
+    headers = {"date": formatdate(usegmt=True), **more, **response.headers}
+    return h11.Response(
+        status_code=response.status,
+        headers=list(headers.items()),
+        reason=HTTPStatus(response.status).phrase,
+    )
 
 
 class HttpServer:
@@ -268,7 +286,7 @@ class _Exchange:
                 try:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
-                    logger.info("HTTP from %s: %s", self.peer, error)
+                    logger.warning("HTTP from %s: refused, %s", self.peer, error)
                     error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
                     await self._send(plain(error.error_status_hint))
                     break
@@ -280,6 +298,9 @@ class _Exchange:
                 break
             self.answering, self.asked = True, trio.current_time()
             response = await self._respond(request)
+            if response.stream is not None and request.method != "HEAD":
+                await self._send_stream(response, response.stream)
+                break
             with trio.move_on_after(timeout) as scope:
                 await self._send(response)
             if scope.cancelled_caught:
@@ -292,7 +313,7 @@ class _Exchange:
         await self._close()
 
     def _log_timeout(self, timeout: float) -> None:
-        logger.info("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
+        logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
     async def _respond(self, request: Request) -> Response:
         try:
@@ -336,19 +357,36 @@ class _Exchange:
             self._http.receive_data(bytes(await self._stream.receive_some(_RECEIVE)))
         return event
 
+    async def _send_stream(self, response: Response, stream: Callable[[Send], Awaitable[None]]) -> None:
+        head = self._http.send(_head(response)) or b""
+
+        async def send(data: bytes) -> None:
+            nonlocal head
+            piece = head + (self._http.send(h11.Data(data=data)) or b"")
+            head = b""
+            await send_counted(self._stream, piece, self, self._unread)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_for_end, nursery.cancel_scope)
+            try:
+                await stream(send)
+            except trio.BrokenResourceError as error:
+                logger.debug("an HTTP client has gone away: %s", error)
+            else:
+                end = self._http.send(h11.EndOfMessage()) or b""
+                await send_counted(self._stream, end, self, self._unread)
+            nursery.cancel_scope.cancel()
+
+    async def _wait_for_end(self, scope: trio.CancelScope) -> None:
+        """Cancel the scope when the client closes its side. What it sends behind its request is dropped."""
+        with suppress(trio.BrokenResourceError):
+            while await self._stream.receive_some(_RECEIVE):
+                pass
+        scope.cancel()
+
     async def _send(self, response: Response) -> None:
-        headers = {
-            "date": formatdate(usegmt=True),
-            "content-length": str(len(response.body)),
-            **response.headers,
-        }
-        events: list[h11.Event] = [
-            h11.Response(
-                status_code=response.status,
-                headers=list(headers.items()),
-                reason=HTTPStatus(response.status).phrase,
-            )
-        ]
+        length = {"content-length": str(len(response.body))} if response.stream is None else {}
+        events: list[h11.Event] = [_head(response, length)]
         if self._method != b"HEAD":
             events.append(h11.Data(data=response.body))
         events.append(h11.EndOfMessage())

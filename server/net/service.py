@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -52,7 +51,11 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
-    :param storage: keeps the data in files; None: it is in memory only.
+    :cvar connection_type: what a client gets.
+    :cvar server_id: the number of the server, as operators are told.
+    :cvar words: by word, what answers it instead of the single server's function.
+    :cvar commands: the same for commands of the admin server.
+    :ivar storage: keeps the data in files; None: it is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -70,6 +73,12 @@ class Service:
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
 
+    connection_type: ClassVar[type[Connection]] = Connection
+    storage: Storage | None = None
+    server_id = 0
+    words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = {}
+    commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = {}
+
     def __init__(
         self,
         settings: Settings,
@@ -79,22 +88,14 @@ class Service:
         random_bytes: Callable[[int], bytes] | None = None,
         stopwatch: Callable[[], float] = float,
         answer_word: AnswerWord = lambda word, service, asker, now, rest: iter(()),
-        storage: Storage | None = None,
     ) -> None:
         self.settings = settings
-        self.storage = storage
-        self._connection_type = Connection
-        if storage is not None:
-            from .durable import DurableConnection
-
-            self._connection_type = DurableConnection
         self.answer_word = answer_word
         self.stopwatch = stopwatch
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self._random_bytes = random_bytes
-        self.engine = self.new_engine(self.now_ms, milliseconds(epoch))
+        self.engine = self.new_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
@@ -111,19 +112,17 @@ class Service:
             or settings.throttled_op_wait_time > 0
             or settings.large_request_threshold >= 0
         )
-        self._per_host: Counter[str] = Counter()
+        self._per_host: dict[str, int] = {}
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
 
-    def new_engine(self, now: int, epoch: int) -> Engine:
-        """Make an engine without clients: an empty one, or the first time what the storage has read.
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine without clients.
 
-        :param now: the monotonic time in ms.
-        :param epoch: the same moment in ms since the epoch.
+        :param epoch: the time of ``now_ms`` in ms since the epoch.
         """
-        make = Engine if self.storage is None else self.storage.make_engine
-        return make(self.settings, now=now, epoch=epoch, random_bytes=self._random_bytes)
+        return Engine(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
 
     def accept(
         self,
@@ -154,13 +153,12 @@ class Service:
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
         self._refusals.discard(host)
-        self.engine.stats.connections_accepted += 1
-        connection = self._connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
+        connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
         if secure:
             self.secure.add(connection)
-        self._per_host[host] += 1
+        self._per_host[host] = self._per_host.get(host, 0) + 1
         timeout = self.settings.sessionless_timeout / 1000
         # rounded up to a multiple of the timeout, so that no connection is closed early
         self._no_session_yet[connection] = (now // timeout + 2) * timeout
@@ -174,7 +172,7 @@ class Service:
             return "connections are refused for now"
         settings, total = self.settings, self.settings.max_connections
         most = settings.max_loopback_connections if _is_loopback(host) else settings.max_client_connections
-        if 0 < most <= self._per_host[host]:
+        if 0 < most <= self._per_host.get(host, 0):
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
             return f"there are {total} connections already; maxCnxns raises the limit"
@@ -196,9 +194,9 @@ class Service:
         self.secure.discard(connection)
         self._no_session_yet.pop(connection, None)
         host = connection.peer[0]
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        left = self._per_host.pop(host) - 1
+        if left:
+            self._per_host[host] = left
         self.engine.disconnected(connection)
         if self.gate is not None:
             self.gate.closed(connection, reason)
@@ -208,13 +206,32 @@ class Service:
 
         The result is kept: the requests of a turn all come at the same time.
         """
-        self.now = now
-        self.now_ms = milliseconds(now)
+        if now != self.now:
+            self.now = now
+            self.now_ms = milliseconds(now)
         return self.now_ms
 
     def wall_clock(self, now: float) -> float:
         """Return a time (seconds, monotonic) as seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
+
+    @property
+    def mode(self) -> str:
+        """The server's role, as operators are told."""
+        return "standalone"
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients are served; otherwise most questions of operators are not answered either."""
+        return True
+
+    def totals_of_role(self) -> Iterator[str]:
+        """Yield the last lines of ``srvr`` and ``stat``."""
+        return iter(())
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        """Yield the gauges that only this role has."""
+        return iter(())
 
     def outstanding(self) -> int:
         """Count the requests that have arrived on all connections and wait for their turn."""

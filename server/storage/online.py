@@ -74,6 +74,6 @@ def restore(engine: Engine, image: Image, now: int) -> None:
         else:
             engine.sessions.touch(known, now)
     image.drop_orphans()
-    zxid = max(engine.zxid, image.zxid) + 1
+    zxid = image.zxid
     root, _ = build(image)
     engine.replace_tree(Replace(root, frozenset()), zxid)

@@ -14,24 +14,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
-from weakref import WeakSet
 
 from ..core.engine import Engine
 from ..core.sessions import Session
-from ..core.txn import Txn
-from ..net.clock import Clock
 from ..net.connection import Connection
-from ..serve import Server
 from . import contents
 from .clock import ServerClock
 from .contents import Node
 from .describe import some
 from .faults import Action, ErrorSpec, Fault, When
-from .gate import MESSAGE_KINDS, HeldMessage, MessageGate, MessageKind
-from .history import ENTRY_KINDS, Entry, EntryKind, Recorder
-from .memory import MemoryStream
-from .observers import Observer, SessionNames
-from .operations import Selection, glob, operation_name
+from .history import Entry, EntryKind, select
+from .holding import MESSAGE_KINDS, HeldMessage, MessageKind
+from .operations import Selection
+from .running import Running
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
 from .timeline import format_timeline
@@ -40,117 +35,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_FURTHEST = 1_000_000_000
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
-
-
-class Running:
-    """A server that runs, in parts: for tests of the server itself, and in its own thread only.
-
-    :ivar started: the server's clock at the start, in seconds.
-    :ivar recorder: None if the history is not recorded.
-    :ivar streams: the connections without a socket.
-    :ivar names: of sessions.
-    """
-
-    def __init__(self, server: Server, clock: Clock, *, record: bool, history_limit: int) -> None:
-        self.server = server
-        self.service = server.service
-        self.clock = clock
-        self.started = server.started
-        self._frozen_at_start = clock.frozen
-        self._restarts = 0
-        self.names = SessionNames()
-        self.recorder = Recorder(self.service, clock.now, self.started, history_limit) if record else None
-        self.streams: WeakSet[MemoryStream] = WeakSet()
-        self.gate = MessageGate(
-            self.service,
-            self.recorder,
-            clock.now,
-            self.started,
-            self._call_at,
-            self._send_waiting,
-            self._go_on,
-        )
-        self._attach()
-
-    @property
-    def engine(self) -> Engine:
-        return self.service.engine
-
-    def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        """Enter an action of the test in the history."""
-        if self.recorder is not None:
-            self.recorder.control(text, session, kind)
-
-    def replace_engine(self, now: float) -> None:
-        """Start again with an empty tree and no sessions."""
-        before = self.engine
-        self._restarts += 1
-        # Session ids are made of the time, which may not have moved since the last start.
-        at = self.service.at(now)
-        epoch = before.wall_clock(at) + 1000 * self._restarts
-        engine = self.service.new_engine(at, epoch)
-        engine.epoch_offset = before.epoch_offset
-        # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
-        engine.zxid = before.zxid
-        before.on_txn = before.on_refusal = None
-        self.service.engine = engine
-        self._attach()
-        self.gate.happened()
-
-    def reset(self) -> None:
-        """Be as a fresh server, once all connections are closed."""
-        self.clock.freeze(self._frozen_at_start)
-        now = self.started = self.clock.now()
-        self.service.refusing = False
-        self.gate.reset()
-        self.names.clear()
-        self.unobserve(self.names)
-        self.replace_engine(now)
-        if self.recorder is not None:
-            self.recorder.clear(self.engine, now)
-
-    def observe(self, observer: Observer) -> None:
-        """Tell an observer what happens, until :meth:`unobserve`."""
-        if observer not in self.gate.observers:
-            self.gate.observers = [*self.gate.observers, observer]  # not while it is gone through
-        self._attach()
-        self.gate.update()
-
-    def unobserve(self, observer: Observer) -> None:
-        self.gate.observers = [each for each in self.gate.observers if each is not observer]
-        self._attach()
-        self.gate.update()
-
-    def _attach(self) -> None:
-        """Have the engine tell its transactions to whom they concern."""
-        if self.gate.observers:
-            self.engine.on_txn = self._transaction
-        elif self.recorder is not None:
-            self.engine.on_txn = self.recorder.transaction
-        else:
-            self.engine.on_txn = None
-        self.engine.on_refusal = None if self.recorder is None else self.recorder.refusal
-
-    def _transaction(self, txn: Txn) -> None:
-        if self.recorder is not None:
-            self.recorder.transaction(txn)
-        self.gate.happened()
-
-    def _call_at(self, when: float, callback: Callable[[], object]) -> None:
-        self.service.call_at(when, callback)
-        self.clock.wake()
-
-    def _send_waiting(self) -> None:
-        self.server.flush()
-        for stream in list(self.streams):
-            stream.settle()
-
-    def _go_on(self) -> None:
-        self.server.flush()
-        for stream in list(self.streams):
-            stream.pump()
 
 
 def _control(method: Callable[Concatenate[Controls, P], T]) -> Callable[Concatenate[Controls, P], T]:
@@ -194,8 +80,7 @@ class Controls(ABC):
     @property
     def host(self) -> str:
         """The address for clients on this machine."""
-        host = self.running.server.address[0]
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return self.running.server.host
 
     @property
     def port(self) -> int:
@@ -205,7 +90,7 @@ class Controls(ABC):
     @property
     def hosts(self) -> str:
         """The connect string."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self.running.server.hosts
 
     @property
     def url(self) -> str | None:
@@ -333,8 +218,8 @@ class Controls(ABC):
 
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock
@@ -589,7 +474,11 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self._writer(), flat, self.running.service.at(self.running.clock.now()))
+
+    def _writer(self) -> Engine:
+        """Return the engine that takes writes."""
+        return self.running.engine
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -664,7 +553,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self.running.engine)
+        snapshot.restore(self._writer())
 
     # --- the history ----
 
@@ -687,24 +576,9 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
-        kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
-        if not kinds <= set(ENTRY_KINDS):
-            raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
-        wanted_op = None if op is None else operation_name(op)
-        wanted_session = None if session is None else session_id_of(session)
-        pattern = None if path is None else glob(path)
-
-        def wanted(entry: Entry) -> bool:
-            return (
-                entry.kind in kinds
-                and wanted_op in (None, entry.op)
-                and wanted_session in (None, entry.session)
-                and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
-                and entry.time >= since
-            )
-
         recorder = self.running.recorder
-        return [] if recorder is None else [entry for entry in recorder.entries() if wanted(entry)]
+        entries = () if recorder is None else recorder.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_control
     def note(self, text: str) -> None:
@@ -730,7 +604,7 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         """
         recorder = self.running.recorder
-        if recorder is None:
+        if recorder is None or not self.running.records:
             return "Nothing was recorded: record=False."
         title = "Timeline of {}:{}".format(*self.running.server.address)
         if recorder.dropped:

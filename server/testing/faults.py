@@ -46,6 +46,7 @@ class FaultNeverFired(AssertionError):
 class Fault:
     """One planned fault: a context manager, in force inside its ``with``.
 
+    :ivar words: the requests that it is for.
     :ivar seen: how many requests have matched, spoiled or not.
     :ivar fired: how many were spoiled.
     """
@@ -95,10 +96,10 @@ class Fault:
         self._others: Counter[str] = Counter()
         what = "any request" if op is None else op if isinstance(op, str) else " or ".join(op)
         whose = "" if session is None else f" of session 0x{session:x}"
-        self._words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
+        self.words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
 
     def __repr__(self) -> str:
-        return f"<Fault {self.when} {self._words}: {self.action}, fired {self.fired} of {self.seen}>"
+        return f"<Fault {self.when} {self.words}: {self.action}, fired {self.fired} of {self.seen}>"
 
     def __enter__(self) -> Self:
         self._run(self._gate.add_fault, self)
@@ -136,7 +137,7 @@ class Fault:
         )
 
     def _explain(self) -> str:
-        text = f"the fault for {self._words} never fired"
+        text = f"the fault for {self.words} never fired"
         if self.seen:
             return f"{text}: {self.seen} such requests came, but it waits for number {self._first}"
         if not self._others:

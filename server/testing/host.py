@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -12,10 +12,10 @@ import trio
 
 from ..config.settings import Settings
 from ..net.clock import Clock
-from ..serve import Server
+from ..serve import Server, service_of
 from .clock import CLOCK_MODES, ClockMode
-from .controls import Controls, Running
-from .memory import MemoryStream
+from .controls import Controls
+from .running import Running
 
 if TYPE_CHECKING:
     from ..storage.storage import Storage
@@ -26,17 +26,12 @@ HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
 
 
-_MEMORY_HOST = "127.0.0.1"
-"""The address that clients without a socket are said to come from; their ports count from 1."""
-
-
 class LocalServer(Controls):
     """A server in the caller's own trio run."""
 
     def __init__(self, running: Running) -> None:
         super().__init__()
         self._running = running
-        self._memory_ports = 0
 
     @property
     def running(self) -> Running:
@@ -47,17 +42,12 @@ class LocalServer(Controls):
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket; returns the client's end."""
-        self._memory_ports += 1
-        running = self._running
-        peer = (_MEMORY_HOST, self._memory_ports)
-        stream = MemoryStream(running.service, peer, running.clock.now, running.server.flush)
-        running.streams.add(stream)
-        return stream
+        return self.running.open_stream()
 
 
 def take_over(server: Server) -> LocalServer:
-    """Put a server that runs into a test's hands; from now on its history is recorded."""
-    return LocalServer(Running(server, server.clock, record=True, history_limit=HISTORY_LIMIT))
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that."""
+    return LocalServer(Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT))
 
 
 def open_server(
@@ -101,7 +91,7 @@ class Launch:
     settings: Settings = attrs.field(converter=_as_settings)
     data: str | os.PathLike[str] | None = None
 
-    def _storage(self, stack: AsyncExitStack) -> Storage | None:
+    def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
 
         :param stack: closes them at its end.
@@ -123,32 +113,47 @@ class Launch:
         :param ended: called at once when the server has closed its sockets, for any reason.
         """
 
-        async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
-            try:
-                await server.run(task_status=task_status)
-            finally:
-                ended()
-
-        failure: BaseException | None = None
-        try:
-            async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-                clock = Clock(frozen=self.clock == "frozen")
-                server = Server(self.settings, clock, self._storage(stack))
-                await nursery.start(run, server)
+        clock = Clock(frozen=self.clock == "frozen")
+        with ExitStack() as stack:
+            server = Server(self.settings, clock, service_of(self._storage(stack)))
+            async with hosted(server.run, ended):
                 running = Running(server, clock, record=self.record, history_limit=self.history_limit)
                 server.controls = LocalServer(running)
-                try:
-                    yield server.controls
-                except BaseException as error:
-                    if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
-                        raise
-                    failure = error  # the body's own is not to come out as a group
-                nursery.cancel_scope.cancel()
-        except* OSError as group:
-            # the address cannot be bound: nothing else here raises it, and the body's is put aside
-            if failure is None and len(group.exceptions) == 1:
-                failure = group.exceptions[0]
-            else:
-                raise
-        if failure is not None:
-            raise failure
+                yield server.controls
+
+
+@asynccontextmanager
+async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None]) -> AsyncIterator[None]:
+    """Run what serves, from its start on, inside the ``async with``.
+
+    :param serve: takes a ``task_status``.
+    :param ended: called at once when it ends, for any reason.
+    """
+
+    async def run(*, task_status: trio.TaskStatus[Any]) -> None:
+        try:
+            await serve(task_status=task_status)
+        finally:
+            ended()
+
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            try:
+                yield
+            except BaseException as error:
+                if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
+                    raise
+                failure = error  # the body's own is not to come out as a group
+            nursery.cancel_scope.cancel()
+    except* OSError as group:
+        # an address cannot be bound: nothing else here raises it, and the body's is put aside
+        found: BaseException = group
+        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+            found = found.exceptions[0]
+        if failure is not None or isinstance(found, BaseExceptionGroup):
+            raise
+        failure = found
+    if failure is not None:
+        raise failure

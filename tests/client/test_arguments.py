@@ -116,7 +116,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     (r"operations\[0\]: acl must be", lambda zk: zk.multi([Create("/m", acl=5)])),  # type: ignore[arg-type]
     (r"operations\[0\]: a path must start", lambda zk: zk.multi([Delete("n")])),
     ("acl must be a list of ACL", lambda zk: zk.submit(SetACL("/n", 5))),  # type: ignore[arg-type]
-    ("an Operation is what can be submitted", lambda zk: zk.submit("/n")),
+    ("only an operation can be submitted, such as", lambda zk: zk.submit("/n")),
     ("scheme must be a str, not None", lambda zk: zk.add_auth(None, "u:p")),
     ("credential must be bytes or a str, not this int", lambda zk: zk.add_auth("digest", 5)),
     ("credential must be bytes or a str", lambda zk: zk.add_auth("digest", "\ud800")),
@@ -183,10 +183,8 @@ GOOD = {"path": "/n", "data": b"", "acl": OPEN_ACL, "operations": []}
     "method",
     [
         name
-        for name, value in vars(ZooKeeper).items()
-        if not name.startswith("_")
-        and inspect.isroutine(value)
-        and name not in ("start_soon", "withdraw", "add_auth")
+        for name, value in inspect.getmembers(ZooKeeper, inspect.isroutine)
+        if not name.startswith("_") and name not in ("start_soon", "withdraw", "add_auth")
     ],
 )
 async def test_no_argument_whatever_does_harm(

@@ -214,6 +214,38 @@ def test_a_place_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.Captu
         assert message.startswith(f"pyzk-server: --save: cannot write {path}")
 
 
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def test_the_server_ends_with_its_standard_input(tmp_path: Path) -> None:
+    file = tmp_path / "tree"
+    argv = [sys.executable, "-m", "pyzk.server", "--port", "0", "--end-with-stdin", "--save", str(file)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"pyzk-server is ready")
+            process.stdin.write(b"what it reads has no effect\n")
+            process.stdin.flush()
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.1)
+            process.stdin.close()
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+    assert file.exists(), "it has ended in order"
+
+
+def test_a_server_that_ends_with_its_standard_input_ends_by_a_signal_too() -> None:
+    with command("--end-with-stdin", stdin=subprocess.PIPE):
+        pass
+
+
+def test_a_server_without_standard_input_ends_at_once() -> None:
+    argv = [sys.executable, "-m", "pyzk.server", "--port", "0", "--end-with-stdin"]
+    subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=10, check=True)
+
+
 # --- TLS --------------------------------------------------------------------------------------------------
 
 

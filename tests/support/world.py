@@ -23,7 +23,7 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
 from pyzk.server.monitoring.words import answer
-from pyzk.server.net.service import Service
+from pyzk.server.serve import service_of
 from pyzk.server.storage.storage import Storage
 
 from .wire import Event, Handshake, Reply, Wire
@@ -57,13 +57,12 @@ class World:
         if data is not None:
             self.storage = Storage(data, known)
             self.storage.load()
-        self.service = Service(
+        self.service = service_of(self.storage)(
             known,
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
             answer_word=answer,
-            storage=self.storage,
         )
         self.engine = self.service.engine
         self.tree = self.engine.tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol import errors
-from ...testing.gate import MESSAGE_KINDS
+from ...testing.holding import MESSAGE_KINDS
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, look_up
 

@@ -303,11 +303,13 @@ async def test_a_holder_can_be_asked_for_it(autojump_clock: MockClock, lab: Lab,
 async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     lock = Lock(zk, "/lock", on_revoke="cancel")
-    with pytest.raises(LockRevoked):
+    with pytest.raises(LockRevoked) as caught:
         async with lock:
             [contender] = await Lock(other, "/lock").contenders()
             await revoke(other, contender)
             await trio.sleep_forever()
+    assert isinstance(caught.value, LockLost), "one error to catch"
+    assert caught.value.reason is LossReason.REVOKED
     await revoke(other, contender)
     assert not await lock.locked()
 

@@ -556,7 +556,9 @@ def test_each_key_has_a_variable_of_its_own() -> None:
 )
 def test_the_variable_of_a_key(key: str, name: str) -> None:
     assert zoocfg.variable(key) == name
-    (entry,), warnings = zoocfg.from_environment({name: "1", "HOME": "/", "PYZK_HOSTS": "zk:1"})
+    (entry,), warnings = zoocfg.from_environment(
+        {name: "1", "HOME": "/", "PYZK_HOSTS": "zk:1", "PYZK_URL": "x"}
+    )
     assert (entry.key, entry.value, entry.where) == (key, "1", name)
     assert warnings == []
 

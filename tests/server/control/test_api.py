@@ -145,6 +145,9 @@ async def test_the_tree_is_compared(api: Api) -> None:
     answer = await api.post("/tree/diff", znodes={"/a": "1", "/c": "3"})
     assert not answer["equal"]
     assert [line[0] for line in answer["differences"]] == ["+", "-"]
+    head, *lines = answer["message"].splitlines()
+    assert head.startswith("the tree is not as expected")
+    assert [line.strip() for line in lines] == answer["differences"]
 
 
 async def test_a_tree_is_put_aside_and_brought_back(api: Api) -> None:
@@ -296,6 +299,13 @@ async def test_a_body_is_a_json_object(api: Api, kind: str, body: bytes, status:
     response = await api.control.answer(request)
     assert response.status == status
     assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"null"])
+async def test_a_body_without_fields(api: Api, body: bytes) -> None:
+    """In some languages an empty map is null."""
+    request = Request("POST", f"{PREFIX}/server/pause", {"content-type": "application/json"}, body)
+    assert (await api.control.answer(request)).status == 200
 
 
 def test_every_call_of_the_embedded_server_has_a_route() -> None:

@@ -25,6 +25,7 @@ def requests() -> Iterator[Request]:
     curl = argparse.ArgumentParser()
     curl.add_argument("--json")
     curl.add_argument("-X", dest="method")
+    curl.add_argument("-N", action="store_true")
     curl.add_argument("url")
     for line in PAGE.read_text().splitlines():
         if line.startswith("curl "):

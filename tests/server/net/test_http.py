@@ -125,7 +125,9 @@ async def test_a_bad_request(sent: bytes, status: bytes, caplog: pytest.LogCaptu
         answered = await talk(admin_address(server), sent)
         assert answered.split()[1] == status
         assert answered.count(b"HTTP/1.1") == 1
-    assert len([record for record in caplog.records if "HTTP from" in record.message]) == 1
+    (told,) = [record for record in caplog.records if "HTTP from" in record.message]
+    assert (told.levelname, told.message[:28]) == ("WARNING", "HTTP from 127.0.0.1: refused")
+    assert told.message[30:], "the reason"
 
 
 async def test_a_broken_request_after_a_head_gets_its_answer_with_a_body() -> None:
@@ -175,7 +177,7 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
         served.append(request)
         return large
 
-    monkeypatch.setattr(http.logger, "info", lambda *args: given_up.set())
+    monkeypatch.setattr(http.logger, "warning", lambda *args: given_up.set())
     async with (
         answering(answer, timeout=0.5) as address,
         said_at_once(address, b"GET / HTTP/1.1\r\n" + CLOSE),

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pyzk.bridge import loop
+from pyzk.server.testing import EmbeddedServer
+
+from .drivers import DRIVERS, Driver
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    """A server of its own; its clients, and the threads of the bridge, are gone at the end."""
+    with EmbeddedServer(extended_types=True, min_session_timeout=100) as server:
+        yield server
+        assert server.leaks() == []
+    assert loop._shared is None
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("pyzk")] == []
+
+
+@pytest.fixture(params=DRIVERS, ids=[driver.name for driver in DRIVERS])
+def driver(request: pytest.FixtureRequest) -> Driver:
+    """One face after the other."""
+    chosen: Driver = request.param
+    return chosen
