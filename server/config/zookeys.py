@@ -134,6 +134,7 @@ KNOWN: Final[dict[str, Meaning]] = {
 # Java system properties: for a value that cannot be read the real server takes the default, or false.
 PROPERTIES: Final[dict[str, Meaning]] = {
     "snapCount": ("snap_count", lambda text: max(_java_integer(text), 2)),  # as the real server does
+    "digest.enabled": ("tree_digest", boolean),
     "snapSizeLimitInKb": ("snap_size_limit", _java_integer),
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
@@ -223,7 +224,7 @@ IGNORED: Final = _reasons(
             preAllocSize txnLogSizeLimitInKb commitLogCount
             snapshotSizeFactor fsync.warningthresholdms
             forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
-            snapshot.trust.empty serializeLastProcessedZxid.enabled digest.enabled datadir.autocreate
+            snapshot.trust.empty serializeLastProcessedZxid.enabled datadir.autocreate
             db.autocreate closeSessionTxn.enabled""",
         "there is no quorum": """
             initLimit syncLimit connectToLearnerMasterLimit electionAlg electionPortBindRetry cnxTimeout

@@ -378,6 +378,15 @@ def _sizes(ask: Ask) -> Data:
     return {"datadir_size": directory.size("snapshot"), "logdir_size": directory.size("log")}
 
 
+def _hash(ask: Ask) -> Data:
+    """Return the digests of the tree, which are kept if files and a setting say so."""
+    storage = ask.service.storage
+    digests = [] if storage is None else storage.digests
+    return {
+        "digests": [{"zxid": zxid, "digest": digest, "digest_version": 2} for zxid, digest in digests],
+    }
+
+
 def _last_snapshot(ask: Ask) -> Data:
     storage = ask.service.storage
     zxid, time = storage.directory.last_snapshot() if storage is not None else (0, -1)
@@ -392,7 +401,7 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("dump", _dump),
     Command("environment env envi", lambda ask: {**environment()}, always=True),
     Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
-    Command("hash", _constant(digests=[])),
+    Command("hash", _hash),
     Command("initial_configuration icfg", _initial_configuration),
     Command("is_read_only isro", _constant(read_only=False)),
     Command("last_snapshot lsnp", _last_snapshot),

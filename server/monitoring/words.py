@@ -191,6 +191,11 @@ def _dirs(service: Service, asker: Connection, now: float) -> str:
     return f"datadir_size: {_size(service, 'snapshot')}\nlogdir_size: {_size(service, 'log')}\n"
 
 
+def _hash(service: Service, asker: Connection, now: float) -> str:
+    digests = [] if service.storage is None else service.storage.digests
+    return _lines(f"{zxid:x}: {digest}" for zxid, digest in digests)
+
+
 def _size(service: Service, kind: str) -> int:
     """Return the bytes of the snapshots or of the logs."""
     return 0 if service.storage is None else service.storage.directory.size(kind)
@@ -335,7 +340,7 @@ _ANSWERS: dict[str, _Word] = {
     "dump": _dump,
     "envi": _envi,
     "gtmk": lambda service, asker, now: str(service.trace_mask),
-    "hash": _constant(""),  # no digest of the tree is kept
+    "hash": _hash,
     "isro": _constant("rw"),
     "mntr": _mntr,
     "ruok": _constant("imok"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections import deque
 from typing import Any, Final, TypeAlias
 from zlib import adler32
 
@@ -38,6 +39,8 @@ _TWO_INTS: Final = struct.Struct(">ii").pack
 _END: Final = b"B"
 _OPEN_PERSISTENT: Final = CreateTxn("", None, OPEN_ACL, False, 0).encode()[8:-4]
 """The ACL that is open to everybody, and that the znode is no ephemeral."""
+_LISTED, _LIST = 128, 1024
+"""Of each zxid that is a multiple of the first, the digest is listed; so many are."""
 _SYSTEM_ERROR: Final = -1
 _CREATE, _DELETE, _SET_DATA, _SET_ACL, _CHECK, _MULTI, _CONTAINER, _TTL, _ERROR = (
     op.value
@@ -73,6 +76,7 @@ class Journal:
     :param last: the zxid of the last transaction that files hold already.
     :ivar waiting: entries to be written; whoever has a transaction appends it.
     :ivar last: the zxid of the last entry that is written.
+    :ivar digests: zxids and the digests of the tree after them, as ``hash`` lists them; the oldest first.
     :ivar count: the entries since the last snapshot was begun.
     :ivar size: their bytes.
     """
@@ -82,6 +86,7 @@ class Journal:
         self._fd: int | None = None
         self.waiting: list[Waiting] = []
         self.last = last
+        self.digests: deque[tuple[int, int]] = deque(maxlen=_LIST)
         self.count = 0
         self.size = 0
 
@@ -122,6 +127,8 @@ class Journal:
                 payload = _HEADER(owner or session, 0, at, when, type_) + record
             if digest is not None:
                 payload += _DIGEST(VERSION, signed(digest))
+                if at % _LISTED == 0:
+                    self.digests.append((at, digest))
             pieces += (_FRAME(adler32(payload), len(payload)), payload, _END)
         self.last = zxid
         self.count += len(waiting)

@@ -21,7 +21,7 @@ from ..core.engine import Engine
 from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
-from .engine import JournaledEngine
+from .engine import DigestedEngine, JournaledEngine
 from .journal import Journal
 from .snapshots import snapshot_steps
 
@@ -102,7 +102,8 @@ class Storage:
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> Engine:
         """Make an engine: the first one with what :meth:`load` has read, later ones empty."""
-        engine = JournaledEngine(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        kind = DigestedEngine if settings.tree_digest else JournaledEngine
+        engine = kind(settings, now=now, epoch=epoch, random_bytes=random_bytes)
         restored, self._restored = self._restored, None
         if restored is not None:
             self._fill(engine, restored, now)
@@ -214,6 +215,11 @@ class Storage:
         """
         assert self._engine is not None
         self._engine.write_journal()
+
+    @property
+    def digests(self) -> list[tuple[int, int]]:
+        """Zxids and digests of the tree, as ``hash`` lists them; none if they are not kept."""
+        return [] if self._engine is None else list(self._engine.journal.digests)
 
     def close(self) -> None:
         """Write what waits, and let others have the directory."""

@@ -125,6 +125,7 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.restore.enabled=false", "admin_restore", False),
     ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
     ("snapCount=0", "snap_count", 2),
+    ("digest.enabled=true", "tree_digest", True),
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
     ("autopurge.snapRetainCount=1", "snap_retain_count", 3),

@@ -91,7 +91,7 @@ def test_there_and_back(ensemble: Ensemble, tmp_path: Path) -> None:
     node.kill()  # its sessions live on in the files
     gone(zk)
     data = shutil.copytree(data_of(node), tmp_path / "data")
-    with EmbeddedServer(data=data, max_session_timeout=60_000) as ours:
+    with EmbeddedServer(data=data, max_session_timeout=60_000, tree_digest=True) as ours:
         again = client(ours.hosts, client_id=(session, password))
         assert again.client_id == (session, password)
         assert seen(again) == theirs
@@ -103,6 +103,7 @@ def test_there_and_back(ensemble: Ensemble, tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "data" / "version-2", data_of(node) / "version-2")
     node.start()
     ensemble.leader()
+    assert "Digests are not matching" not in node.log
     back = client(ensemble.hosts, client_id=(session, password))
     assert back.client_id == (session, password)
     assert seen(back) == both

@@ -3,6 +3,7 @@ and 5)."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import shutil
@@ -15,14 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
+from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.restoring import Restorer
 from pyzk.protocol.files.snapshot import SnapshotReader
-from pyzk.protocol.files.txnlog import LogReader, encode
+from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.tree import DataTree
 from pyzk.server.storage import snapshots
-from pyzk.server.storage.building import build
+from pyzk.server.storage.building import build, stored_stat
 from pyzk.server.storage.directory import StorageError
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
@@ -240,6 +242,49 @@ def test_the_log_is_written_before_output_leaves(tmp_path: Path) -> None:
 
 
 SET = r.SetDataRequest("/a", b"y", -1).encode()
+
+
+@given(st.lists(action, max_size=25))
+@settings(max_examples=40)
+def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -> None:
+    """The files are compared with their digests whenever they are read."""
+    with tempfile.TemporaryDirectory(dir=memory()) as name:
+        run = Run(world(Path(name), tree_digest=True))
+        for act in [*START, *actions]:
+            act(run)
+        check_files(run, Path(name))
+        entries = [
+            entry
+            for path in (Path(name) / "version-2").glob("log.*")
+            for entry in LogReader(io.BytesIO(path.read_bytes())).entries()
+        ]
+        assert entries
+        unknown = ErrorTxn(-1)  # a zxid that nobody has entered, such as that of an empty multi
+        assert all(entry.digest is not None or entry.txn == unknown for entry in entries)
+        last = max(entries, key=lambda entry: entry.zxid)
+        image = Image()
+        for path, node in run.world.tree.nodes.items():
+            if path != "/":
+                image.nodes[path] = ImageNode(node.data, node.acl, stored_stat(node))
+        assert last.zxid < run.world.zxid or last.digest == image.count_digest()
+        killed(run.world)
+
+
+def test_hash_lists_digests(tmp_path: Path) -> None:
+    run = Run(world(tmp_path, tree_digest=True, initial_zxid=100))
+    for number in range(200):
+        run.peer(0).create(f"/{number}")
+    assert run.world.storage is not None
+    digests = run.world.storage.digests
+    assert [zxid for zxid, _ in digests] == [128, 256]
+    answer = run.world.open().exchange(b"hash").decode()
+    assert answer.splitlines() == [f"{zxid:x}: {digest}" for zxid, digest in digests]
+    killed(run.world)
+    plain = world(tmp_path)
+    assert plain.storage is not None
+    plain.connect()
+    assert plain.storage.digests == []
+    killed(plain)
 
 
 def test_a_tree_that_is_replaced_is_written_at_once(tmp_path: Path) -> None:
