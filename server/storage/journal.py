@@ -30,7 +30,7 @@ from ..core.txn import Check, Create, Delete, Effect, SetACL, SetData
 from ..core.znode import CONTAINER_OWNER, MAX_TTL
 from .directory import DataDirectory
 
-_FRAME: Final = struct.Struct(">qi").pack
+_END_AND_FRAME: Final = struct.Struct(">sqi").pack
 _HEADER: Final = struct.Struct(">qiqqi").pack
 _HEADER_AND_INT: Final = struct.Struct(">qiqqii").pack
 _DIGEST: Final = struct.Struct(">iq").pack
@@ -129,11 +129,13 @@ class Journal:
                 payload += _DIGEST(VERSION, signed(digest))
                 if at % _LISTED == 0:
                     self.digests.append((at, digest))
-            pieces += (_FRAME(adler32(payload), len(payload)), payload, _END)
+            pieces.append(_END_AND_FRAME(_END, adler32(payload), len(payload)))
+            pieces.append(payload)
+        pieces.append(_END)
         self.last = zxid
         self.count += len(waiting)
         waiting.clear()
-        self._write(b"".join(pieces), first)
+        self._write(b"".join(pieces)[1:], first)  # without the end of an entry before the first
 
     def _fill(self, zxid: int, time: int) -> None:
         """Enter the zxids up to this one that nobody has entered."""

@@ -38,8 +38,11 @@ class World:
 
     :ivar now: the monotonic time in seconds.
     :param data: a directory that keeps the data.
+    :ivar storage: None without ``data``.
     :ivar txns: every transaction so far.
     """
+
+    storage: Storage | None = None
 
     def __init__(
         self,
@@ -53,7 +56,6 @@ class World:
         self.now = now
         passwords = itertools.count(1)
         known = Settings(**{"initial_zxid": 0, **settings})
-        self.storage: Storage | None = None
         if data is not None:
             self.storage = Storage(data, known)
             self.storage.load()
@@ -136,8 +138,8 @@ class Peer(Wire[Reply]):
         while connection.has_work:
             connection.proceed(self.world.now)
             output.append(connection.data_to_send())
-        if self.world.storage is not None:  # before a reply leaves, as the hub does it
-            self.world.storage.write_journal()
+        if connection.service.storage is not None:  # before a reply leaves, as the hub does it
+            connection.service.storage.write_journal()
         return b"".join(output)
 
     def feed(self, data: bytes = b"") -> None:

@@ -266,7 +266,7 @@ def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -
         for path, node in run.world.tree.nodes.items():
             if path != "/":
                 image.nodes[path] = ImageNode(node.data, node.acl, stored_stat(node))
-        assert last.zxid < run.world.zxid or last.digest == image.count_digest()
+        assert last.digest in (None, image.count_digest())
         killed(run.world)
 
 
