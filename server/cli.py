@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..protocol.version import __version__
 from . import logs
@@ -456,7 +456,7 @@ async def _serve(
                 if ends_with_stdin:
                     receiver.start_soon(stop_with_stdin, nursery.cancel_scope)
                 try:
-                    start = serve if storage is None else partial(serve, storage=storage)
+                    start = serve if storage is None else partial(_serve_data, storage)
                     if prepare is not None:
                         start = partial(start, prepare=prepare)
                     server = await nursery.start(start, settings)
@@ -470,6 +470,20 @@ async def _serve(
                         nursery.cancel_scope.cancel()
             receiver.cancel_scope.cancel()
     return refused
+
+
+async def _serve_data(storage: Storage, settings: Settings, **arguments: Any) -> None:
+    """Serve what is in files.
+
+    :raises _Refusal: the first snapshot cannot be written.
+    """
+    from .serve import serve
+    from .storage.directory import StorageError
+
+    try:
+        await serve(settings, storage=storage, **arguments)
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
 
 
 def _first(error: Exception) -> Exception:

@@ -25,15 +25,26 @@ from .journal import Change, Journal, failure
 _CREATE_SESSION, _CLOSE_SESSION = OpCode.CREATE_SESSION.value, OpCode.CLOSE_SESSION.value
 
 
+_LARGEST = 3 * 2**19
+"""Bytes of an entry, about: a real server reads entries up to twice jute.maxbuffer, 2 MiB. Only a test that
+loads a tree makes larger ones."""
+
+
+def _size(change: Change) -> int:
+    return sum(len(field) for field in change[1] if isinstance(field, str | bytes))
+
+
 class JournaledTree(DataTree):
     """A tree whose changes are entered in a log.
 
     :ivar journal: set before the first change.
+    :ivar on_large: called with zxid and time of a multi that is too large for an entry.
     :ivar session: the id of the session whose requests are handled now; 0 for the server itself.
     :ivar digest: of the tree; None if it is not kept.
     """
 
     journal: Journal
+    on_large: Callable[[int, int], object]
     session = 0
     digest: int | None = None
     change_tree = DataTree.change
@@ -60,8 +71,12 @@ class JournaledTree(DataTree):
     def commit(self) -> None:
         super().commit()
         changes = self.take_kept()
-        if changes:
-            zxid, time = self._at
+        if not changes:
+            return
+        zxid, time = self._at
+        if sum(map(_size, changes)) > _LARGEST:
+            self.on_large(zxid, time)
+        else:
             self.journal.waiting.append((list, changes, 0, zxid, time, self.digest, self.session))
 
     def roll_back(self) -> None:

@@ -13,6 +13,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from ...protocol.files.image import is_session
 from ...protocol.files.restoring import Damaged, Restored, Restorer
@@ -22,7 +23,7 @@ from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
 from .engine import DigestedEngine, JournaledEngine
-from .journal import Journal
+from .journal import Journal, JournalFailed
 from .snapshots import snapshot_steps
 
 _PROGRESS = 2.0
@@ -114,6 +115,7 @@ class Storage:
         journal = Journal(self.directory, engine.zxid)
         engine.journal = engine.tree.journal = journal
         engine.on_replace = self._tree_replaced
+        engine.tree.on_large = self._changed_much
         self._engine = engine
         self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:
@@ -182,6 +184,14 @@ class Storage:
             if replaced != self._replaced:
                 return
 
+    def _changed_much(self, zxid: int, time: int) -> None:
+        """Write a snapshot in the place of an entry that no real server could read."""
+        assert self._engine is not None
+        journal = self._engine.journal
+        journal.write(zxid - 1, time)
+        journal.last = zxid
+        self.write_snapshot()
+
     def _tree_replaced(self) -> None:
         self._replaced += 1
         self.write_snapshot()
@@ -224,7 +234,8 @@ class Storage:
     def close(self) -> None:
         """Write what waits, and let others have the directory."""
         if self._engine is not None:
-            self._engine.write_journal()
+            with suppress(JournalFailed):  # nobody was answered
+                self._engine.write_journal()
             self._engine.journal.close()
             self._engine = None
         self.directory.close()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
 from pyzk.server import cli
+from pyzk.server.storage.directory import DataDirectory
 from pyzk.server.testing.embedded import EmbeddedServer, ServerDied
 from pyzk.server.testing.process import ProcessServer
 
-from ...support.wire import WireClient
+from ...support.wire import ClosedError, WireClient
 
 
 def server_of(data: Path, *more: str) -> ProcessServer:
@@ -137,6 +140,42 @@ def test_a_log_that_cannot_be_written_ends_the_server(
     zk.close()
     with pytest.raises(ServerDied, match=r"cannot write the log.*No space left on device"):
         server.stop()
+
+
+def test_the_command_ends_where_its_log_cannot_be_written(tmp_path: Path) -> None:
+    """As on a full disk: a file may have 16 KiB. What was answered is there when there is room again."""
+    limited = ("bash", "-c", 'ulimit -f 16; exec "$@"', "bash", sys.executable, "-m", "pyzk.server")
+    server = ProcessServer(arguments=["--data", str(tmp_path)], executable=limited).start()
+    answered = 0
+    with WireClient((server.host, server.port)) as client, suppress(ClosedError, OSError):
+        client.connect()
+        for answered in range(1000):
+            assert client.create(f"/{answered}", bytes(100)).err == 0
+    assert 0 < answered < 999
+    process = server._process
+    assert process is not None
+    assert process.wait(10) == 2
+    error = server.log()
+    assert "--data: cannot write the log" in error
+    assert "Traceback" not in error
+    server.stop()
+    with server_of(tmp_path) as again, WireClient((again.host, again.port)) as client:
+        client.connect()
+        names = client.children("/").record.children
+        assert {str(number) for number in range(answered)} <= set(names)
+
+
+def test_a_first_snapshot_that_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(directory: DataDirectory, path: Path, zxid: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DataDirectory, "finish", full)
+    assert cli.main(["--port", "0", "--data", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pyzk-server: --data: cannot write a snapshot in ")
+    assert error.endswith(": No space left on device\n")
 
 
 def test_a_server_in_a_test_starts_again_with_its_data(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from pyzk.server.core.tree import DataTree
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import build, stored_stat
 from pyzk.server.storage.directory import StorageError
+from pyzk.server.testing import contents
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
 from ...support.invariants import check_tree_invariants
@@ -298,6 +299,20 @@ def test_a_tree_that_is_replaced_is_written_at_once(tmp_path: Path) -> None:
     run.peer(0).create("/c")
     check_files(run, tmp_path)
     assert set(read(tmp_path)[0].nodes) & {"/a", "/b", "/c"} == {"/a", "/c"}
+    killed(run.world)
+
+
+def test_what_is_too_large_for_an_entry_becomes_a_snapshot(tmp_path: Path) -> None:
+    """A real server does not read entries of more than 2 MiB."""
+    run = Run(world(tmp_path))
+    run.peer(0).create("/before")
+    tree: contents.Flat = {f"/{number}": b"x" * 100_000 for number in range(20)}
+    contents.load(run.world.engine, tree, 0)
+    run.peer(0).create("/after")
+    check_files(run, tmp_path)
+    logs = (tmp_path / "version-2").glob("log.*")
+    assert max(path.stat().st_size for path in logs) < 1_000_000
+    assert {"/before", "/0", "/after"} <= set(run.world.tree.nodes)
     killed(run.world)
 
 
