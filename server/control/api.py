@@ -21,6 +21,9 @@ from .calls import following, messages, past, server, servers, sessions, tree, w
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
+from .views import live, locks, writes
+from .views import sessions as clients
+from .views import tree as znodes
 
 PREFIX: Final = "/api/v1"
 
@@ -33,6 +36,7 @@ class Control:
     :ivar faults: planned by requests, by number.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
+    :ivar watchers: how many clients follow the figures now.
     :ivar injected: what the commands of :mod:`.controller_service` do to requests.
     :ivar shut_down: whether one of these commands has shut the server down.
     """
@@ -44,6 +48,7 @@ class Control:
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
         self.followers = 0
+        self.watchers = 0
         self.injected: dict[str, Fault] = {}
         self.shut_down = False
         self._numbers = itertools.count(1)
@@ -116,4 +121,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *past.ROUTES,
     *following.ROUTES,
     *servers.ROUTES,
+    *znodes.ROUTES,
+    *writes.ROUTES,
+    *clients.ROUTES,
+    *locks.ROUTES,
+    *live.ROUTES,
 )

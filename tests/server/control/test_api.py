@@ -260,6 +260,8 @@ NEEDED: dict[str, Any] = {
     "messages": [],
     "text": "x",
     "name": "x",
+    "path": "/x",
+    "data": "x",
 }
 
 
