@@ -142,7 +142,9 @@ class Page:
             details = params["exceptionDetails"]
             self._heard.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self._heard.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+            entry = params["entry"]
+            if entry["source"] != "network" or "status of 4" not in entry["text"]:  # an answer, no trouble
+                self._heard.append(f"{entry['text']} {entry.get('url', '')}")
         elif method == "Page.javascriptDialogOpening":
             self._heard.append(f"a dialog: {params['message']}")
         elif method == "Network.requestWillBeSent":

@@ -5,13 +5,13 @@ import { attempt, badge, button, field, h, put, reconcile, select } from "./dom.
 import { count, duration, sessionId, visible } from "./words.js";
 
 export function open(place) {
-  const again = () => document.dispatchEvent(new Event("refresh"));
+  const again = () => document.dispatchEvent(new Event("acted"));
   const act = (work, done) => attempt(async () => { await work(); await refresh(); }, done).then(again);
 
   // --- time ---
 
   const time = h("output", { class: "time mono", "aria-label": "The server's time, in seconds since its start" });
-  const frozen = button("Freeze", () => act(() => post(`/clock/${frozen.dataset.act}`)));
+  const frozen = button("Freeze", () => act(() => post(`/clock/${frozen.dataset.act}`)), { disabled: true });
   const seconds = h("input", { type: "number", name: "seconds", min: "0", step: "any", value: "10", required: true });
   const alive = h("input", { type: "checkbox", checked: true });
   const clock = h("section", { class: "card" }, h("h2", {}, "Time"), h("div", { class: "bar" }, time, frozen),
@@ -81,6 +81,7 @@ export function open(place) {
     const found = await get("/armed");
     time.textContent = `${found.seconds.toFixed(3)} s`;
     frozen.textContent = found.frozen ? "Unfreeze" : "Freeze";
+    frozen.disabled = false;
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
     reconcile(faults, found.faults, (one) => one.fault, row, (element, one) => put(element,
       h("span", { class: "mono grow" }, visible(one.text.replace(/^<Fault |, fired \d+ of \d+>$/g, ""))),
@@ -96,6 +97,6 @@ export function open(place) {
       button("Lose", () => act(() => post("/held/lose", { messages: [one.number] }), "The message is lost"), { class: "quiet danger" })));
   }
 
-  const ticking = setInterval(again, 1000);
+  const ticking = setInterval(() => document.dispatchEvent(new Event("tick")), 1000);
   return { refresh, close: () => clearInterval(ticking) };
 }

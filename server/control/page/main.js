@@ -52,11 +52,12 @@ async function show() {
   const place = h("section", { class: `view ${id}`, "aria-label": title });
   put(main, place);
   view = module.open(place, params);
-  refresh();
+  look();
 }
 
 let running = false;
 let again = false;
+let wake = () => {};
 
 /** Have the view look again: at most twice a second, and busy for at most 5 % of the time. */
 async function refresh() {
@@ -76,14 +77,22 @@ async function refresh() {
         if (error instanceof Refused && error.status === 401) askToken(error.message);
       }
     }
-    if (view === shown) await new Promise((resolve) => setTimeout(resolve, Math.max(400, 20 * (performance.now() - started))));
+    const pause = Math.max(400, 20 * (performance.now() - started));
+    if (view === shown) await new Promise((resolve) => setTimeout((wake = resolve), pause));
   } while (again);
   running = false;
 }
 
-addEventListener("hashchange", () => show().then(() => refresh()));
-document.addEventListener("visibilitychange", () => refresh());
-document.addEventListener("refresh", () => refresh());
+/** Have it look at once. */
+function look() {
+  refresh();
+  wake();
+}
+
+addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", look);
+document.addEventListener("acted", look);
+document.addEventListener("tick", () => refresh());
 
 // --- the state of the server ---
 

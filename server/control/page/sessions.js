@@ -96,10 +96,10 @@ export function open(place, params) {
     detail.drawn = state;
     const act = (verb, done) => attempt(async () => {
       await post(`/sessions/${segment(found.id)}/${verb}`);
-      document.dispatchEvent(new Event("refresh"));
+      document.dispatchEvent(new Event("acted"));
     }, done);
     const expire = () => ask("Expire a session", h("p", {}, "Its ", plural(found.ephemerals, "ephemeral"), ` ${found.ephemerals === 1 ? "is" : "are"} deleted, and its client is told that the session is gone, as if the timeout had passed.`),
-      "Expire", async () => { await post(`/sessions/${segment(found.id)}/expire`); document.dispatchEvent(new Event("refresh")); }, { danger: true });
+      "Expire", async () => { await post(`/sessions/${segment(found.id)}/expire`); document.dispatchEvent(new Event("acted")); }, { danger: true });
     put(detail,
       h("h1", { class: "mono" }, visible(found.name || sessionId(found.id))),
       h("div", { class: "bar" },
@@ -125,7 +125,7 @@ export function open(place, params) {
       all > items.length ? h("p", { class: "dim" }, `and ${count(all - items.length)} more`) : null);
   }
 
-  const ticking = setInterval(() => document.dispatchEvent(new Event("refresh")), 1000); // time runs out without an event
+  const ticking = setInterval(() => document.dispatchEvent(new Event("tick")), 1000); // time runs out without an event
   return {
     refresh,
     go({ id }) {

@@ -54,7 +54,7 @@ export function open(place, params) {
   // --- the names of sessions ---
 
   const names = new Map();
-  let looked = 0;
+  let looked = -Infinity;
   const nameOf = (id) => visible(names.get(sessionId(id)) ?? sessionId(id));
 
   async function refresh() {

@@ -41,7 +41,7 @@ export function open(place, params) {
         const child = nodes.get(join(node.path, name));
         if (child) add(child);
       }
-      if (node.more) rows.push({ more: node, path: `${node.path}\n`, level: node.level + 1 });
+      if (node.more) rows.push({ rest: node, path: `${node.path}\n`, level: node.level + 1 });
     };
     add(root);
     return rows;
@@ -54,8 +54,8 @@ export function open(place, params) {
   }
 
   function make(row) {
-    if (row.more) {
-      return h("li", { role: "treeitem", class: "row more", "aria-level": row.level, on: { click: () => more(row.more) } });
+    if (row.rest) {
+      return h("li", { role: "treeitem", class: "row more", "aria-level": row.level, on: { click: () => more(row.rest) } });
     }
     const element = h("li", { role: "treeitem", class: "row" },
       h("span", { class: "twist", "aria-hidden": "true" }), h("span", { class: "name mono" }), h("span", { class: "meta" }));
@@ -72,9 +72,9 @@ export function open(place, params) {
     element.row = row;
     element.tabIndex = row.path === focus ? 0 : -1;
     element.style.setProperty("--level", row.level);
-    if (row.more) {
-      const left = row.more.count - row.more.children.length;
-      element.textContent = row.more.children.length >= MOST
+    if (row.rest) {
+      const left = row.rest.count - row.rest.children.length;
+      element.textContent = row.rest.children.length >= MOST
         ? `${count(left)} more: search, or narrow them by a filter` : `Show more (${count(left)} left)`;
       return;
     }
@@ -236,11 +236,11 @@ export function open(place, params) {
       ArrowUp: () => focusOn(rows[at - 1]),
       Home: () => focusOn(rows[0]),
       End: () => focusOn(rows.at(-1)),
-      ArrowRight: () => (row.more || found ? null : row.open ? focusOn(rows[at + 1]) : toggle(row, true)),
-      ArrowLeft: () => (row.more || found ? null : row.open && row !== root ? toggle(row, false) : focusOn(nodes.get(parentOf(row.path)))),
-      Enter: () => (row.more ? more(row.more) : select(row.path)),
-      " ": () => (row.more ? more(row.more) : select(row.path)),
-      Delete: () => (row.more ? null : select(row.path).then(() => znode.remove())),
+      ArrowRight: () => (row.rest || found ? null : row.open ? focusOn(rows[at + 1]) : toggle(row, true)),
+      ArrowLeft: () => (row.rest || found ? null : row.open && row !== root ? toggle(row, false) : focusOn(nodes.get(parentOf(row.path)))),
+      Enter: () => (row.rest ? more(row.rest) : select(row.path)),
+      " ": () => (row.rest ? more(row.rest) : select(row.path)),
+      Delete: () => (row.rest ? null : select(row.path).then(() => znode.remove())),
     };
     if (keys[event.key]) {
       event.preventDefault();

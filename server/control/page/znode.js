@@ -172,7 +172,7 @@ export function openZnode(place, select) {
       await remove("/znode", { path: at, version: any.checked ? -1 : stat.version });
       toast("Deleted");
       select(parentOf(at));
-      document.dispatchEvent(new Event("refresh"));
+      document.dispatchEvent(new Event("acted"));
     }, { danger: true });
   }
 
@@ -227,7 +227,7 @@ export function create(parent, select) {
     toast(`Created ${visible(answer.path)}`);
     location.hash = `#tree?${new URLSearchParams({ path: answer.path })}`;
     select(answer.path);
-    document.dispatchEvent(new Event("refresh"));
+    document.dispatchEvent(new Event("acted"));
   });
   name.focus();
   return dialog;
