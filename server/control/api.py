@@ -22,6 +22,9 @@ from .calls import chaos, ensemble, following, messages, past, server, servers, 
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
+from .views import live, locks, writes
+from .views import sessions as clients
+from .views import tree as znodes
 
 PREFIX: Final = "/api/v1"
 
@@ -35,6 +38,7 @@ class Control:
     :ivar chaos: likewise.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
+    :ivar watchers: how many clients follow the figures now.
     :ivar injected: what the commands of :mod:`.controller_service` do to requests.
     :ivar shut_down: whether one of these commands has shut the server down.
     """
@@ -47,6 +51,7 @@ class Control:
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
         self.followers = 0
+        self.watchers = 0
         self.injected: dict[str, Fault] = {}
         self.shut_down = False
         self._numbers = itertools.count(1)
@@ -122,4 +127,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *following.ROUTES,
     *servers.ROUTES,
     *ensemble.ROUTES,
+    *znodes.ROUTES,
+    *writes.ROUTES,
+    *clients.ROUTES,
+    *locks.ROUTES,
+    *live.ROUTES,
 )

@@ -292,6 +292,8 @@ NEEDED: dict[str, Any] = {
     "seed": 1,
     "server": 1,
     "groups": [[1]],
+    "path": "/x",
+    "data": "x",
 }
 
 
