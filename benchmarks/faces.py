@@ -4,9 +4,9 @@
     python -m benchmarks.faces --hosts 127.0.0.1:2181  # against a server that runs
 
 Each figure is that of the best of many short rounds, in which all clients take turns: what else runs on the
-machine only makes them slower. In sequence: each operation waits for the one before. In flight: 100 threads, or
-100 tasks, share a client; kazoo keeps 100 asynchronous calls in flight from one thread, which is faster for it
-than 100 threads. uvloop and aiozk are left out if they are not installed.
+machine only makes them slower. In sequence: each operation waits for the one before. In flight: 100 threads,
+or 100 tasks, share a client; kazoo keeps 100 asynchronous calls in flight from one thread, which is faster
+for it than 100 threads. uvloop and aiozk are left out if they are not installed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .client import DATA, NODE, TASKS, kazoo_pipelined, kazoo_sequential, our_se
 
 OPERATIONS: dict[str, tuple[Any, ...]] = {"get": (NODE,), "set": (NODE, DATA)}
 Runner = Callable[[str, str, int, bool], float]
-"""Takes hosts, an operation, a number, and whether to pipeline; returns seconds. The number 0 is a start and a
-stop."""
+"""Takes hosts, an operation, a number, and whether to pipeline; returns seconds. The number 0 is a start and
+a stop."""
 
 
 def trio_runner(hosts: str, name: str, count: int, pipelined: bool) -> float:
