@@ -68,12 +68,14 @@ class Call:
     :ivar scope: of the task that does it, while an agent does.
     :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
     :ivar taskless: what does it without a task.
+    :ivar entered: whether it has entered a block, or called back.
     :ivar taken: whether it has come to an agent.
     """
 
     __slots__ = (
         "args",
         "cancelled",
+        "entered",
         "function",
         "holder",
         "interrupt",
@@ -106,6 +108,7 @@ class Call:
         self.scope: trio.CancelScope | None = None
         self.taskless: Taskless | None = None
         self.cancelled = False
+        self.entered = False
         self.taken = False
 
     def start(self) -> None:
@@ -221,8 +224,9 @@ class Agent:
             self._shield.shield = False
 
     def finish(self) -> None:
-        """End a call that is in no block: the clients are closed, and it may wait for ever."""
-        if not self._bodies and self._call is not None:
+        """End a call that is in no block: the clients are closed, and it may wait for ever. A block is left
+        by its caller, and finds what it is told by the client."""
+        if not self._bodies and self._call is not None and not self._call.entered:
             self._call.cancel()
             self._answer(None, _closed())
 
@@ -251,6 +255,7 @@ class Agent:
         """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
         assert self._call is not None
         call = self._call
+        call.entered = True
         body = Body(self, call, value, function)
         self._bodies.append(body)
         self._answer(body, None)

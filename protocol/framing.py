@@ -85,20 +85,19 @@ class FrameBuffer:
                 return frames
             self._data = data = bytes(data)
         self.more = False
-        while size - pos >= 4:
-            (length,) = _LENGTH.unpack_from(data, pos)
-            if not 0 <= length <= limit:
-                if not frames:
+        unpack, last = _LENGTH.unpack_from, size - 4
+        while pos <= last:
+            (length,) = unpack(data, pos)
+            start = pos + 4
+            end = start + length
+            if length < 0 or length > limit or end > size or not most:
+                is_bad = not 0 <= length <= limit
+                if is_bad and not frames:
                     raise FrameLengthError(length, limit)
-                self.more = True
+                self.more = is_bad or end <= size
                 break
-            end = pos + 4 + length
-            if end > size:
-                break
-            if len(frames) == most:
-                self.more = True
-                break
-            frames.append(data[pos + 4 : end])
+            frames.append(data[start:end])
+            most -= 1
             pos = end
         if pos == size:
             self._data, pos, self.empty = b"", 0, True

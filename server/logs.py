@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
-from .logger import escape
+from ..protocol.text import printable
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
@@ -59,11 +59,11 @@ class TextFormatter(logging.Formatter):
         super().__init__("{asctime} {levelname} {name}: {message}", style="{")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = escape(_cut(record.message))
+        record.message = printable(_cut(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return "\n".join(map(escape, super().formatException(ei).split("\n")))
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 # Attributes of every record; others were passed as ``extra``.
@@ -166,6 +166,53 @@ def _message(record: logging.LogRecord) -> str:
         return str(record.msg)
 
 
+class LineBuffer:
+    """Lines that wait for a reader: 1 MiB of them, what comes then is lost and counted.
+
+    :param tell_lost: makes the line that says how many were lost.
+    """
+
+    def __init__(self, tell_lost: Callable[[int], str]) -> None:
+        self._tell_lost = tell_lost
+        self._waiting = bytearray()
+        self._lost = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, line: str) -> None:
+        """Keep a line, which has no newline yet, or lose it."""
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        self._tell()
+        if len(self._waiting) + len(data) > _WAITING:
+            self._lost += 1
+        else:
+            self._waiting += data
+
+    def lose(self) -> None:
+        """Count a line that could not be made."""
+        self._lost += 1
+
+    def lose_all(self) -> None:
+        """Count all that wait as lost."""
+        self._lost += self._waiting.count(b"\n")
+        self._waiting.clear()
+
+    def peek(self, size: int) -> bytes:
+        """Return so many bytes at most; :meth:`took` says how many of them have gone."""
+        return bytes(self._waiting[:size])
+
+    def took(self, size: int) -> None:
+        del self._waiting[:size]
+        self._tell()
+
+    def _tell(self) -> None:
+        """Add a line about the lost ones, once 50 % of the room is free again."""
+        if self._lost and len(self._waiting) <= _WAITING // 2:
+            self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
+            self._lost = 0
+
+
 class LineWriter:
     """Writes lines to a file descriptor without waiting.
 
@@ -179,30 +226,20 @@ class LineWriter:
         self._given, self._fd = fd, _own(fd)
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLOUT)
-        self._tell_lost = tell_lost
-        self._waiting = bytearray()
-        self._lost = 0
+        self._lines = LineBuffer(tell_lost)
 
     def write(self, line: str) -> None:
         """Write a line, which has no newline yet; or keep it until there is room, or lose it."""
-        data = f"{line}\n".encode("utf-8", "backslashreplace")
-        self._tell()
-        if len(self._waiting) + len(data) > _WAITING:
-            self._lost += 1
-        else:
-            self._waiting += data
+        self._lines.add(line)
         self._write()
 
     def lose(self) -> None:
         """Count a line that could not be made."""
-        self._lost += 1
+        self._lines.lose()
 
     def flush(self, seconds: float = 0.0) -> None:
         """Write what waits, and give the reader so many ``seconds``."""
-        if self._waiting:
-            self._write(seconds)
-            self._tell()
-            self._write()
+        self._write(seconds)
 
     def close(self) -> None:
         """Write what waits, as far as the reader takes it within a second."""
@@ -211,24 +248,17 @@ class LineWriter:
             os.close(self._fd)
             self._fd = self._given
 
-    def _tell(self) -> None:
-        """Add a line about the lost ones, once 50 % of the room is free again."""
-        if self._lost and len(self._waiting) <= _WAITING // 2:
-            self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
-            self._lost = 0
-
     def _write(self, seconds: float = 0.0) -> None:
         end = time.monotonic() + seconds
-        while self._waiting and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
+        while self._lines and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
             try:
-                written = os.write(self._fd, self._waiting[:_PIECE])
+                written = os.write(self._fd, self._lines.peek(_PIECE))
             except BlockingIOError:
                 return
             except OSError:  # the reader has gone, or the disk is full
-                self._lost += self._waiting.count(b"\n")
-                self._waiting.clear()
+                self._lines.lose_all()
                 return
-            del self._waiting[:written]
+            self._lines.took(written)
 
 
 class DescriptorHandler(logging.Handler):

@@ -67,7 +67,7 @@ class Grant:
 
     def __repr__(self) -> str:
         state = "released" if self.released else "lost" if self.lost.is_set() else "held"
-        return f"<{type(self).__name__} {self.path} token {self.token}: {state}>"
+        return f"<{type(self).__name__} {self.path}, token {self.token}, {state} by 0x{self.session_id:x}>"
 
     @property
     def path(self) -> str:

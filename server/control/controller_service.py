@@ -46,6 +46,7 @@ class _ShutDownError(Exception):
 
 async def answer(control: Control, request: Request) -> Response:
     """Answer a request below :data:`PREFIX`."""
+    control.controls.running.begin_history()
     command = request.path.removeprefix("/")
     status = 200
     if request.method != "GET":

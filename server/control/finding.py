@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..testing.controls import Running
 from ..testing.observers import Address
+from ..testing.running import Running
 
 _OWNER_OF: Final = "owner-of:"
 

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
+from ..testing.chaos import Injected
 from ..testing.contents import Node
 from ..testing.faults import Fault
-from ..testing.gate import HeldMessage
 from ..testing.history import Entry
+from ..testing.holding import HeldMessage
 from ..testing.sessions import SessionInfo
 
 JSON: TypeAlias = Any
@@ -146,9 +147,14 @@ def message_form(message: HeldMessage) -> JSON:
 def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
-        "when": fault.when,
-        "action": fault.action,
+        "requests": fault.words,
+        "when": fault.harm.when,
+        "action": fault.harm.action,
         "seen": fault.seen,
         "fired": fault.fired,
         "text": repr(fault),
     }
+
+
+def injected_form(injected: Injected) -> JSON:
+    return attrs.asdict(injected) | {"session": session_form(injected.session) if injected.session else None}

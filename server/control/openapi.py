@@ -52,7 +52,7 @@ def _operation(route: Route) -> dict[str, Any]:
         operation["parameters"] = parameters
     problem = {"application/problem+json": {"schema": {"type": "object"}}}
     operation["responses"] = {
-        "200": {"description": "Done; effects on other connections have been sent."},
+        "200": {"description": route.answer},
         "default": {"description": "Refused; `detail` says what to do.", "content": problem},
     }
     return operation

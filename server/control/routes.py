@@ -123,6 +123,8 @@ class Route:
     :ivar summary: one line for the OpenAPI document.
     :ivar fields: of the body, or with GET and DELETE of the query.
     :ivar serves: the methods of the test kit's server that it stands for.
+    :ivar answer: what a good answer is, in one line for the OpenAPI document.
+    :ivar needs_history: whether the history is recorded from the first such request on.
     """
 
     method: str
@@ -131,6 +133,8 @@ class Route:
     summary: str
     fields: Mapping[str, Field] = attrs.field(factory=dict)
     serves: tuple[str, ...] = ()
+    answer: str = "Done; effects on other connections have been sent."
+    needs_history: bool = True
 
     @property
     def parameters(self) -> list[str]:
@@ -189,9 +193,9 @@ def _body(request: Request) -> dict[str, Any]:
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is no JSON: {error}") from None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict | None):
         raise ApiError(400, "the body is a JSON object")
-    return body
+    return body or {}  # null: an empty map, as some languages write it
 
 
 def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:

@@ -103,7 +103,7 @@ class ServerStats:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.watch_bytes = 0
-        self.connections_accepted = 0
+        self.connect_requests = 0
         self.connections_rejected = 0
         self.sessionless_expired = 0
         self.sessions_expired = 0

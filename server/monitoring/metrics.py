@@ -175,12 +175,13 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "auth_failed_count", stats.auth_failed
     yield "non_mtls_remote_conn_count", 0
     yield "non_mtls_local_conn_count", 0
+    yield from service.role_figures()
 
 
 def counters(service: Service) -> Iterator[tuple[str, int]]:
     """Yield the counters: they grow until they are reset."""
     stats = service.engine.stats
-    yield "connection_request_count", stats.connections_accepted
+    yield "connection_request_count", stats.connect_requests
     yield "connection_rejected", stats.connections_rejected
     yield "sessionless_connections_expired", stats.sessionless_expired
     yield "stale_sessions_expired", stats.sessions_expired

@@ -29,22 +29,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...protocol import records
-from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, TELNET_CLOSE
+from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
+from ...protocol.operations import CLOSE_SESSION, PING
 from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
 from ..logger import logger
 from .figures import Figures
-from .requests import HIGH_WATER, MAX_REQUESTS, exchange, serve_requests
+from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
     from .service import Service
 
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
+_XID = struct.Struct(">i").unpack_from
 _FIRST_BYTES = 4
 """Bytes that tell a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
@@ -138,14 +140,14 @@ class Connection:
 
     def proceed(self, now: float) -> None:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
-        if self.session is None and self._turns_away():
-            return
-        if self.frozen:
+        if self.session is None:
+            word = self.input.peek(_FIRST_BYTES)
+            if (word in HTTP_METHODS or self.unwelcome) and self._turns_away(word):
+                return
+        if self.frozen or self.close_expected:
             return
         try:
             if self.session is None and not self._shake_hands(now):
-                return
-            if self.session is None or self.close_expected:
                 return
             frames = self.frames
             if not frames:
@@ -154,7 +156,7 @@ class Connection:
         except FrameLengthError as error:
             self.refuse(self._explain(error))
             return
-        if frames:
+        if frames and self.session is not None:
             serve_requests(self, self.session, frames, now)
         if self.frames or not self.input.empty:
             self.fast_session = None
@@ -197,6 +199,14 @@ class Connection:
         """Queue bytes to be sent."""
         self.output.append(data)
         self.waiting += len(data)
+
+    def reply(self, op: int, frame: bytes, result: tuple[int, int, bytes]) -> None:
+        """Queue the reply to a request that had to wait, outside its turn."""
+        (xid,) = _XID(frame)
+        self.send(reply_frame(PING_XID if op == PING else xid, *result))
+        self.wake()
+        if op == CLOSE_SESSION:
+            self.end_session()
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
         """Queue watch events, which are ``frames`` on the wire."""
@@ -310,13 +320,13 @@ class Connection:
 
     # --- the handshake -----------------------------------------------------------------------------------
 
-    def _turns_away(self) -> bool:
+    def _turns_away(self, word: bytes) -> bool:
         """Close a connection whose first bytes are HTTP, or that is refused because they are not.
 
         Control over HTTP must get through while a test freezes or refuses all connections.
         """
-        if self.service.serves_http and not self.close_expected and len(self.input) >= _FIRST_BYTES:
-            if self.input.peek(_FIRST_BYTES) in HTTP_METHODS:
+        if self.service.serves_http and not self.close_expected and len(word) == _FIRST_BYTES:
+            if word in HTTP_METHODS:
                 self.speaks_http = True
                 self._close("it speaks HTTP")
             elif self.unwelcome:
@@ -336,6 +346,7 @@ class Connection:
             if not payloads:
                 return False
             self.figures.received_no_request()
+            self.engine.stats.connect_requests += 1
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:
@@ -353,16 +364,27 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        self.session = session = self.engine.connect(self, request, self.service.at(now))
+        # A client that omits the last byte expects none in the answer; this server is never read-only.
+        return self._attach(request, b"\0" if len(payloads[0]) > end else b"", now)
+
+    def _attach(self, request: records.ConnectRequest, flag: bytes, now: float) -> bool:
+        """Answer a ConnectRequest; True once connected.
+
+        :param flag: the last byte of the answer, if there is one.
+        """
+        return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
+
+    def _welcome(
+        self, session: Session | None, request: records.ConnectRequest, flag: bytes, now: float
+    ) -> bool:
+        self.session = session
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
-        # A client that omits the last byte expects none in the answer; this server is never read-only.
-        flag = b"\0" if len(payloads[0]) > end else b""
         self.send(_WELCOME(36 + len(flag), 0, timeout, session_id, 16, password) + flag)
         self.figures.sent_welcome(now)
         if session is None:
-            if gate is not None:
-                gate.refused(self, request.sessionId)
+            if self.service.gate is not None:
+                self.service.gate.refused(self, request.sessionId)
             self._close("its session was refused: unknown, expired, or wrong password")
             return False
         self.service.connected(self, resumed=request.sessionId != 0)

@@ -1,7 +1,8 @@
 """A small HTTP/1.1 server for operators, whose answers come from a function that does not block.
 
 Everything is bounded: the number of clients, the size of a request, and the time that a client has to send a
-request and to take the answer. Bad input ends its own connection, with one log line.
+request and to take the answer. Between two requests, whoever sends them, all other tasks run. Bad input ends
+its own connection, with one log line.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -62,18 +65,25 @@ class Request:
         return dict(reversed(pairs))
 
 
+Send: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends a piece of a body, which may be empty; the head goes with the first one."""
+
+
 @attrs.frozen
 class Response:
     """One answer.
 
     :ivar rest: the remainder of a body that takes long to make. Each piece takes a bounded time, and other
         tasks run in between.
+    :ivar stream: sends a body piece by piece, instead of one that is whole, until it returns or the client
+        goes, which cancels it.
     """
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = attrs.field(factory=dict)
     rest: Iterator[bytes] = attrs.field(factory=lambda: iter(()))
+    stream: Callable[[Send], Awaitable[None]] | None = None
 
 
 _PAGE_HEADERS: Final = frozenset(("origin", "referer", "sec-fetch-site"))
@@ -145,6 +155,15 @@ def _is_address(name: str) -> bool:
     return True
 
 
+def _head(response: Response, more: Mapping[str, str] = MappingProxyType({})) -> h11.Response:
+    headers = {"date": formatdate(usegmt=True), **more, **response.headers}
+    return h11.Response(
+        status_code=response.status,
+        headers=list(headers.items()),
+        reason=HTTPStatus(response.status).phrase,
+    )
+
+
 class HttpServer:
     """Serves clients that speak HTTP, wherever their streams come from.
 
@@ -152,17 +171,22 @@ class HttpServer:
     :param timeout: the seconds that a client has for each request, idle time included, and again for taking
         the answer.
     :param unread: counts what clients leave unread.
-    :param max_body: bytes of a request.
+    :param max_body: how many bytes a request may have, given the request without them.
     """
 
     def __init__(
-        self, answer: Answer, timeout: float, unread: UnreadOutput, max_body: int = _MAX_BODY
+        self,
+        answer: Answer,
+        timeout: float,
+        unread: UnreadOutput,
+        max_body: Callable[[Request], int] = lambda request: _MAX_BODY,
     ) -> None:
         self._answer = answer
         self._timeout = timeout
         self._unread = unread
         self._max_body = max_body
         self._exchanges: dict[_Exchange, None] = {}
+        self._turns = trio.Lock()
         self._crowded = False
 
     async def listen(self, listener: socket.socket) -> None:
@@ -184,7 +208,7 @@ class HttpServer:
         :param peer: its address.
         :param received: what it has sent already.
         """
-        exchange = _Exchange(stream, peer, self._answer, self._unread, self._max_body)
+        exchange = _Exchange(stream, peer, self._answer_in_turn, self._unread, self._max_body)
         try:
             self._make_room()
             self._exchanges[exchange] = None
@@ -198,6 +222,13 @@ class HttpServer:
             if isinstance(stream, trio.SocketStream):
                 hang_up(stream.socket)
             await trio.aclose_forcefully(stream)
+
+    async def _answer_in_turn(self, request: Request) -> Response:
+        """Answer one request in each round of trio's, so that all other tasks run between two of them."""
+        async with self._turns:  # the next one who waits goes on in the next round
+            pass
+        response = self._answer(request)
+        return response if isinstance(response, Response) else await response
 
     def _make_room(self) -> None:
         if len(self._exchanges) < _MAX_CLIENTS:
@@ -225,7 +256,12 @@ class _Exchange:
     """
 
     def __init__(
-        self, stream: trio.abc.Stream, peer: str, answer: Answer, unread: UnreadOutput, max_body: int
+        self,
+        stream: trio.abc.Stream,
+        peer: str,
+        answer: Callable[[Request], Awaitable[Response]],
+        unread: UnreadOutput,
+        max_body: Callable[[Request], int],
     ) -> None:
         self.peer = peer
         self.answering = False
@@ -259,7 +295,7 @@ class _Exchange:
                 try:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
-                    logger.info("HTTP from %s: %s", self.peer, error)
+                    logger.warning("HTTP from %s: refused, %s", self.peer, error)
                     error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
                     await self._send(plain(error.error_status_hint))
                     break
@@ -271,6 +307,9 @@ class _Exchange:
                 break
             self.answering, self.asked = True, trio.current_time()
             response = await self._respond(request)
+            if response.stream is not None and request.method != "HEAD":
+                await self._send_stream(response, response.stream)
+                break
             with trio.move_on_after(timeout) as scope:
                 await self._send(response)
             if scope.cancelled_caught:
@@ -283,13 +322,11 @@ class _Exchange:
         await self._close()
 
     def _log_timeout(self, timeout: float) -> None:
-        logger.info("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
+        logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
     async def _respond(self, request: Request) -> Response:
         try:
-            response = self._answer(request)
-            if not isinstance(response, Response):
-                response = await response
+            response = await self._answer(request)
             pieces = [response.body]
             for piece in response.rest:
                 pieces.append(piece)
@@ -305,18 +342,19 @@ class _Exchange:
         if not isinstance(head, h11.Request):
             return None  # closed
         self._method = head.method
-        body = bytearray()
-        while isinstance(part := await self._next_event(), h11.Data):
-            body += part.data
-            if len(body) > self._max_body:
-                raise h11.RemoteProtocolError(f"a body of more than {self._max_body:,} bytes", 413)
-        return Request(
+        request = Request(
             head.method.decode("latin-1"),
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
-            bytes(body),
-            self.peer,
+            peer=self.peer,
         )
+        body = bytearray()
+        most = self._max_body(request)
+        while isinstance(part := await self._next_event(), h11.Data):
+            body += part.data
+            if len(body) > most:
+                raise h11.RemoteProtocolError(f"a body of more than {most:,} bytes", 413)
+        return attrs.evolve(request, body=bytes(body))
 
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -326,19 +364,36 @@ class _Exchange:
             self._http.receive_data(bytes(await self._stream.receive_some(_RECEIVE)))
         return event
 
+    async def _send_stream(self, response: Response, stream: Callable[[Send], Awaitable[None]]) -> None:
+        head = self._http.send(_head(response)) or b""
+
+        async def send(data: bytes) -> None:
+            nonlocal head
+            piece = head + (self._http.send(h11.Data(data=data)) or b"")
+            head = b""
+            await send_counted(self._stream, piece, self, self._unread)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_for_end, nursery.cancel_scope)
+            try:
+                await stream(send)
+            except trio.BrokenResourceError as error:
+                logger.debug("an HTTP client has gone away: %s", error)
+            else:
+                end = self._http.send(h11.EndOfMessage()) or b""
+                await send_counted(self._stream, end, self, self._unread)
+            nursery.cancel_scope.cancel()
+
+    async def _wait_for_end(self, scope: trio.CancelScope) -> None:
+        """Cancel the scope when the client closes its side. What it sends behind its request is dropped."""
+        with suppress(trio.BrokenResourceError):
+            while await self._stream.receive_some(_RECEIVE):
+                pass
+        scope.cancel()
+
     async def _send(self, response: Response) -> None:
-        headers = {
-            "date": formatdate(usegmt=True),
-            "content-length": str(len(response.body)),
-            **response.headers,
-        }
-        events: list[h11.Event] = [
-            h11.Response(
-                status_code=response.status,
-                headers=list(headers.items()),
-                reason=HTTPStatus(response.status).phrase,
-            )
-        ]
+        length = {"content-length": str(len(response.body))} if response.stream is None else {}
+        events: list[h11.Event] = [_head(response, length)]
         if self._method != b"HEAD":
             events.append(h11.Data(data=response.body))
         events.append(h11.EndOfMessage())

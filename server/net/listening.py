@@ -1,4 +1,4 @@
-"""A task for each client of a listener: TLS, HTTP, and plain clients where there is no epoll."""
+"""Listeners, and a task for each client of one: TLS, HTTP, and plain clients where there is no epoll."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from . import descriptors
 
 _REST: Final = 1.0
 """Seconds between two attempts while no more clients can be let in."""
+
+
+class Listener(socket.socket):
+    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client; to make
+    members of an enum of them takes 5 % of a session."""
+
+    family = socket.SocketType.family  # type: ignore[assignment]
+    type = socket.SocketType.type  # type: ignore[assignment]
 
 
 async def serve_clients(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
@@ -24,10 +25,11 @@ from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.service import Service
 from .describe import Described, describe_event, describe_reply, describe_request
-from .operations import name_of
+from .operations import glob, name_of, operation_name
+from .sessions import SessionRef, session_id_of
 
 EntryKind: TypeAlias = Literal[
-    "request", "reply", "event", "session", "connection", "reaper", "fault", "hold", "control", "note"
+    "request", "reply", "event", "session", "connection", "reaper", "fault", "hold", "control", "note", "role"
 ]
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 Result: TypeAlias = tuple[int, int, bytes]
@@ -38,6 +40,8 @@ Kept: TypeAlias = bytes | tuple[bytes, Described]
 
 FAULT = "a fault of the test"
 """Why a fault closes a connection."""
+
+Listener: TypeAlias = "Callable[[Entry], object]"
 
 _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
@@ -55,7 +59,8 @@ class Entry:
     :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
         or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
         (the server deleted a container or TTL znode), ``fault`` (one fired), ``hold`` (a message is held, or
-        lost), ``control`` (the test did something to the server), ``note`` (the test said something).
+        lost), ``control`` (the test did something to the server), ``note`` (the test said something),
+        ``role`` (a server of an ensemble has another role).
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
@@ -68,6 +73,7 @@ class Entry:
     :ivar client: address and port of the client; empty if there is none.
     :ivar paths: of a request or reply: all znodes concerned.
     :ivar reason: of a reply: why the request was refused, where its error does not say all. No digests.
+    :ivar server: the number of the server, in an ensemble; 0 if it concerns all.
     """
 
     kind: EntryKind
@@ -83,6 +89,7 @@ class Entry:
     client: str = ""
     paths: Sequence[str] = ()
     reason: str = ""
+    server: int = 0
 
 
 class Recorder:
@@ -90,18 +97,21 @@ class Recorder:
 
     :param now: the server's clock, in seconds.
     :param started: that clock at the start of the server.
-    :param limit: how many entries are kept; the oldest go first.
+    :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
     """
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         self._now = now
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._silent: dict[Connection, tuple[Any, ...]] = {}  # the first entries of who has said nothing yet
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._clients: dict[Connection, _Client] = {}
         self._reason = ""  # of the last refusal, for the reply that follows
-        self.listeners: list[Callable[[Entry], object]] = []
+        self.listeners: list[Listener] = []
         self.clear(service.engine, started)
+        for connection in service.connections:
+            self._number(connection)
 
     def clear(self, engine: Engine, started: float) -> None:
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
@@ -111,14 +121,25 @@ class Recorder:
         self.dropped = 0  # entries that had to go
         self.sessions.clear()
         self._clients.clear()
+        self._silent.clear()
         self._opened = 0
+
+    def keep(self, limit: int) -> None:
+        """Keep so many entries from now on."""
+        self._entries = deque(self._entries, maxlen=limit)
+        self.dropped = 0
 
     # --- recording ---------------------------------------------------------------------------------------
 
+    @staticmethod
+    def kept(op: int, frame: bytes) -> Kept:
+        """Return what is kept of a request."""
+        return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+        kept = self.kept(op, frame)
         self._reason = ""
-        self._append(("request", now, connection.session_id, self._client(connection), op, kept))
+        self.append(("request", now, connection.session_id, self._client(connection), op, kept))
         return kept
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
@@ -130,26 +151,36 @@ class Recorder:
             said = describe_reply(op, what.path, err, body)
         client = self._client(connection)
         reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
-        self._append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
+        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
         client = self._client(connection)
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        self._append(("fault", self._now(), connection.session_id, client, entry))
+        self.append(("fault", self._now(), connection.session_id, client, entry))
 
-    def held(self, connection: Connection, text: str) -> None:
-        self._add("hold", connection.session_id, self._client(connection), text)
+    def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
+        """Record what has become of a message that is not there to be described."""
+        self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         self._add(kind, session, _NOBODY, text)
 
     def opened(self, connection: Connection) -> None:
+        client = self._number(connection)
+        text = f"opened from {client[1]}"
+        self._silent[connection] = ("connection", self._now(), 0, client, {"text": text})
+
+    def _number(self, connection: Connection) -> _Client:
         self._opened += 1
-        peer = "{}:{}".format(*connection.peer)
-        self._clients[connection] = client = self._opened, peer
-        self._add("connection", 0, client, f"opened from {peer}")
+        self._clients[connection] = client = self._opened, "{}:{}".format(*connection.peer)
+        return client
+
+    def spoke(self, connection: Connection) -> None:
+        """Record that a connection was opened, now that it is known to be no HTTP."""
+        if connection in self._silent:
+            self.append(self._silent.pop(connection))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -165,11 +196,16 @@ class Recorder:
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
-        self._append(("event", self._now(), connection.session_id, client, notification))
+        self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
+        if connection.speaks_http:  # requests for the server itself are no part of what clients do
+            self._silent.pop(connection, None)
+            self._clients.pop(connection, None)
+            return
+        self.spoke(connection)
         client = self._clients.pop(connection, _NOBODY)
-        if client is not _NOBODY and not connection.speaks_http:
+        if client is not _NOBODY:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
             self._add("connection", connection.session_id, client, f"{who}disconnected: {reason}")
 
@@ -187,14 +223,14 @@ class Recorder:
                 text += f", its ephemerals deleted: {', '.join(effect.paths)}"
         elif isinstance(effect, Delete) and not txn.session:
             entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
-            self._append(("reaper", self._now(), 0, _NOBODY, entry))
+            self.append(("reaper", self._now(), 0, _NOBODY, entry))
             return
         else:
             return
-        self._append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
+        self.append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str) -> None:
-        self._append((kind, self._now(), session, client, {"text": text}))
+        self.append((kind, self._now(), session, client, {"text": text}))
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -203,14 +239,14 @@ class Recorder:
         """Keep what an error says beyond its name, for the reply."""
         self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
-    def _append(self, entry: tuple[Any, ...]) -> None:
+    def append(self, entry: tuple[Any, ...]) -> None:
         entries = self._entries
         if len(entries) == entries.maxlen:
             self.dropped += 1
         entries.append(entry)
         for listener in self.listeners:
             try:
-                listener(self._in_words(*entry))
+                listener(self.in_words(*entry))
             except Exception:  # the request goes on
                 report("an entry of the history was not passed on")
 
@@ -219,9 +255,14 @@ class Recorder:
     def entries(self) -> Iterator[Entry]:
         """Yield everything that is kept, the oldest first."""
         for entry in self._entries:
-            yield self._in_words(*entry)
+            yield self.in_words(*entry)
 
-    def _in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
+    def last_entries(self, most: int) -> Iterator[Entry]:
+        """Yield the last entries, the oldest first."""
+        for entry in reversed(list(islice(reversed(self._entries), most))):
+            yield self.in_words(*entry)
+
+    def in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
         number, peer = client
         common: dict[str, Any] = {"kind": kind, "time": now - self._started, "session": session}
         common |= {"connection": number, "client": peer}
@@ -243,3 +284,33 @@ class Recorder:
         zxid, err, body, reason = rest[2:]
         text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
         return Entry(zxid=max(zxid, 0), err=err, text=text, reason=reason, **common)
+
+
+def select(
+    entries: Iterable[Entry],
+    *,
+    session: SessionRef | None = None,
+    kind: EntryKind | Iterable[EntryKind] | None = None,
+    op: str | None = None,
+    path: str | None = None,
+    since: float = 0.0,
+) -> list[Entry]:
+    """List the entries that meet all conditions; see :meth:`.Controls.history`.
+
+    :raises ValueError: for an unknown kind or operation.
+    """
+    kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
+    if not kinds <= set(ENTRY_KINDS):
+        raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
+    wanted_op = None if op is None else operation_name(op)
+    wanted_session = None if session is None else session_id_of(session)
+    pattern = None if path is None else glob(path)
+    return [
+        entry
+        for entry in entries
+        if entry.kind in kinds
+        and wanted_op in (None, entry.op)
+        and wanted_session in (None, entry.session)
+        and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
+        and entry.time >= since
+    ]

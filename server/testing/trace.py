@@ -1,6 +1,6 @@
 """The trace: a line for each request, reply, event, session and fault, while it happens.
 
-* A :class:`Tracer` listens to a :class:`.history.Recorder`: it leaves out what is not asked for, measures how
+* A :class:`Tracer` listens to a server: it leaves out what is not asked for, measures how
   long each request takes, and passes lines on. Where they go is not its affair.
 * A reply names its request, so that a line can be read alone. If the request was refused the line says why:
   the ACL and the client's identities, or the setting that switched the operation off.
@@ -17,18 +17,19 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
-from ..logger import escape
+from ...protocol.text import printable
 from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
-from .history import Entry, Recorder
+from .history import Entry
 from .host import take_over
 from .operations import glob, operation_name
+from .running import Running
 
 FORMATS: Final = ("text", "json")
 
@@ -106,7 +107,7 @@ class Traced:
         if entry.reason:
             words.append(f" ({entry.reason})")
         where = f"{entry.client or '-':<21} {f'0x{entry.session:x}' if entry.session else '-':<18}"
-        said = escape(" ".join(words))
+        said = printable(" ".join(words))
         if not colours:
             return f"{stamp} {where} {said}"
         colour = _COLOURS["fault"] if entry.err else _COLOURS.get(entry.kind, "0")
@@ -139,6 +140,19 @@ class Traced:
     def as_json(self) -> str:
         return json.dumps(self.as_fields())
 
+    def as_line(self, style: str, *, colours: bool = False) -> str:
+        """:param style: of :data:`FORMATS`."""
+        return self.as_json() if style == "json" else self.as_text(colours=colours)
+
+
+def lost_line(count: int, style: str) -> str:
+    """The line that stands where lines were left out.
+
+    :param style: of :data:`FORMATS`.
+    """
+    text = f"{count:,} lines were lost here: the reader of this trace is too slow"
+    return json.dumps({"kind": "lost", "count": count, "text": text}) if style == "json" else text
+
 
 class Tracer:
     """Passes on what is selected of a history, at once.
@@ -146,15 +160,14 @@ class Tracer:
     :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
     """
 
-    def __init__(self, recorder: Recorder, selection: Selection, tell: Callable[[Traced], object]) -> None:
-        self._recorder, self._selection, self._tell = recorder, selection, tell
+    def __init__(self, running: Running, selection: Selection, tell: Callable[[Traced], object]) -> None:
+        self._running, self._selection, self._tell = running, selection, tell
         self._started: dict[tuple[int, int], float] = {}  # by connection and xid: when the request came
-        recorder.listeners.append(self._listen)
+        running.listen(self._listen)
 
     def stop(self) -> None:
         """Trace no more. Does nothing the second time."""
-        if self._listen in self._recorder.listeners:
-            self._recorder.listeners.remove(self._listen)
+        self._running.stop_listening(self._listen)
 
     def _listen(self, entry: Entry) -> None:
         if not self._selection.wants(entry):
@@ -169,6 +182,16 @@ class Tracer:
             started[key] = time.perf_counter()  # last, so that the line itself does not count
 
 
+def tell_past(running: Running, selection: Selection, most: int) -> Iterator[Traced]:
+    """Yield what is selected of the last entries of the history; nothing, if none is recorded.
+
+    :param most: how many entries are looked at.
+    """
+    for entry in () if running.recorder is None else running.recorder.last_entries(most):
+        if selection.wants(entry):
+            yield Traced(entry, running.service.wall_clock(running.started + entry.time))
+
+
 class Trace:
     """The trace of the command, on a file descriptor. Lines that nobody reads in time are lost and counted.
 
@@ -178,8 +201,8 @@ class Trace:
     def __init__(self, fd: int, selection: Selection, style: str = "text") -> None:
         self._lines = LineWriter(fd, self._tell_lost)
         self._selection = selection
-        self._json = style == "json"
-        self._colours = not self._json and os.isatty(fd) and not os.environ.get("NO_COLOR")
+        self._style = style
+        self._colours = style == "text" and os.isatty(fd) and not os.environ.get("NO_COLOR")
 
     @classmethod
     def to(cls, file: str | None, selection: Selection, style: str) -> Trace:
@@ -196,17 +219,15 @@ class Trace:
 
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
-        server.controls = take_over(server)
-        recorder = server.controls.running.recorder
-        assert recorder is not None
-        Tracer(recorder, self._selection, self._write)
+        if server.controls is None:
+            server.controls = take_over(server)
+        Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
-        self._lines.write(traced.as_json() if self._json else traced.as_text(colours=self._colours))
+        self._lines.write(traced.as_line(self._style, colours=self._colours))
 
     def _tell_lost(self, count: int) -> str:
-        text = f"{count:,} lines were lost here: the reader of this trace is too slow"
-        return json.dumps({"kind": "lost", "count": count, "text": text}) if self._json else text
+        return lost_line(count, self._style)
 
     def flush(self) -> None:
         """Write lines that wait for a reader."""

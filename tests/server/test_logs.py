@@ -288,7 +288,7 @@ def test_a_pipe_without_a_reader_is_no_error():
         handler.handle(logging.makeLogRecord({"msg": "x"}))
         handler.flush()
     handler.handle(logging.makeLogRecord({"msg": "%d", "args": ("not a number",)}))
-    assert handler._lines._lost
+    assert handler._lines._lines._lost
     handler.close()
     os.close(writer)
 

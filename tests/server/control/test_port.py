@@ -9,62 +9,20 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import h11
 import pytest
 import trio
 import trustme
 
 from pyzk.server import open_server
 from pyzk.server.testing import Controls, EmbeddedServer
+from tests.server.control.client import JSON, ask
 from tests.support.wire import ClosedError, StreamClient
-
-JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Controls]:
     async with open_server() as server:
         yield server
-
-
-async def ask(
-    server: Controls,
-    method: str,
-    target: str,
-    headers: dict[str, str] | None = None,
-    body: bytes = b"",
-    *,
-    stream: trio.abc.Stream | None = None,
-    pieces: int = 2**20,
-) -> tuple[int, str]:
-    """The status and the body of the answer.
-
-    :param pieces: bytes that are sent at a time.
-    """
-    given = {"host": f"127.0.0.1:{server.port}", "content-length": str(len(body)), **(headers or {})}
-    http = h11.Connection(h11.CLIENT)
-    request = h11.Request(method=method, target=target, headers=list(given.items()))
-    data = b"".join(http.send(event) or b"" for event in (request, h11.Data(data=body), h11.EndOfMessage()))
-    own = stream is None
-    stream = stream or await trio.open_tcp_stream("127.0.0.1", server.port)
-    try:
-        for start in range(0, len(data), pieces):
-            await stream.send_all(data[start : start + pieces])
-            await trio.testing.wait_all_tasks_blocked()
-        status, answer = 0, b""
-        while True:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                http.receive_data(bytes(await stream.receive_some(65536)))
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                answer += event.data
-            else:
-                return status, answer.decode()
-    finally:
-        if own:
-            await trio.aclose_forcefully(stream)
 
 
 async def test_the_port_of_clients_answers_browsers_and_programs(server: Controls) -> None:
@@ -114,7 +72,49 @@ async def test_an_http_client_is_no_client_of_zookeeper(server: Controls) -> Non
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     assert (await ask(server, "GET", "/", stream=stream))[0] == 200
     assert list(server.running.service.connections) == []
-    assert not [entry for entry in server.history(kind="connection") if "disconnected" in entry.text]
+    assert server.history(kind="connection") == []
+    assert server.running.engine.stats.connect_requests == 0, "no metric counts it as a client"
+    await stream.aclose()
+    zookeeper = await StreamClient(await trio.open_tcp_stream("127.0.0.1", server.port)).connect()
+    told = [
+        entry.text.partition(",")[0].partition(" from ")[0] for entry in server.history(kind="connection")
+    ]
+    assert told == ["opened", "new session"], "one that opened before its first bytes were known"
+    assert server.running.engine.stats.connect_requests == 1
+    await zookeeper.stream.aclose()
+
+
+async def test_a_client_that_says_nothing_is_in_the_history_once_it_is_over() -> None:
+    async with open_server(clock="frozen") as server:
+        stream = server.open_stream()
+        await trio.testing.wait_all_tasks_blocked()
+        server.clock.advance(100)
+        opened, closed = server.history(kind="connection")
+        assert (opened.text, opened.time) == ("opened from 127.0.0.1:1", 0.0)
+        assert "disconnected: no handshake" in closed.text
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"GET /a b c HTTP/1.1\r\n\r\n", "refused, illegal request line"),
+        (b"GET / HTTP/1.1\r\nhost: \x00\r\n\r\n", "refused, illegal header line"),
+        (b"GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n", "GET /: refused, it is for 'evil.example'"),
+        (b"GET /\x1b[2J HTTP/1.1\r\nhost: localhost\r\n\r\n", "refused, illegal request line"),
+    ],
+)
+async def test_refused_input_is_told_with_its_reason(
+    server: Controls, sent: bytes, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(sent)
+    with trio.fail_after(10):
+        assert (await stream.receive_some()).startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "pyzk.server")
+    assert told in record.getMessage()
+    assert "\x1b" not in record.getMessage()
     await stream.aclose()
 
 

@@ -205,7 +205,7 @@ def test_a_znode_without_memory_for_it_is_not_there_at_all(
             full.update(children)
             patch.setattr(parent, "children", full)
         else:
-            patch.setattr(world.tree, "_register", raises(MemoryError()))
+            patch.setattr(world.tree, "_own", raises(MemoryError()))
         ops = [set_op("/a/b", b"new"), create_op("/a/c", flags=1)]
         with pytest.raises(MemoryError):
             client.multi(*ops) if in_multi else client.create("/a/c", flags=1)

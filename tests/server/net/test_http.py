@@ -125,7 +125,9 @@ async def test_a_bad_request(sent: bytes, status: bytes, caplog: pytest.LogCaptu
         answered = await talk(admin_address(server), sent)
         assert answered.split()[1] == status
         assert answered.count(b"HTTP/1.1") == 1
-    assert len([record for record in caplog.records if "HTTP from" in record.message]) == 1
+    (told,) = [record for record in caplog.records if "HTTP from" in record.message]
+    assert (told.levelname, told.message[:28]) == ("WARNING", "HTTP from 127.0.0.1: refused")
+    assert told.message[30:], "the reason"
 
 
 async def test_a_broken_request_after_a_head_gets_its_answer_with_a_body() -> None:
@@ -175,7 +177,7 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
         served.append(request)
         return large
 
-    monkeypatch.setattr(http.logger, "info", lambda *args: given_up.set())
+    monkeypatch.setattr(http.logger, "warning", lambda *args: given_up.set())
     async with (
         answering(answer, timeout=0.5) as address,
         said_at_once(address, b"GET / HTTP/1.1\r\n" + CLOSE),
@@ -183,6 +185,35 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
         with trio.fail_after(30):
             await given_up.wait()
     assert len(served) == 1
+
+
+async def test_other_tasks_run_between_the_requests_of_many_clients() -> None:
+    rounds, seen = 0, []
+
+    def answer(request: Request) -> Response:
+        seen.append(rounds)
+        return Response(200)
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(answering(answer, timeout=30))
+        clients = [
+            await stack.enter_async_context(said_at_once(address, b"GET / HTTP/1.1\r\n" + CLOSE))
+            for _ in range(10)
+        ]
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(count_rounds)
+        for client in clients:
+            assert (await client.receive_some()).startswith(b"HTTP/1.1 200")
+        nursery.cancel_scope.cancel()
+    assert len(seen) == 10
+    # in each round one answer, before or after the counter: two of them may have the same number
+    assert max(seen.count(number) for number in seen) <= 2
 
 
 async def test_other_tasks_run_while_a_long_answer_is_made() -> None:

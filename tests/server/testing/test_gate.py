@@ -14,7 +14,7 @@ from pyzk.protocol.constants import PING_XID, EventType
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
-from pyzk.server.testing import EmbeddedServer, LocalServer, UnknownSessionError, gate
+from pyzk.server.testing import EmbeddedServer, LocalServer, UnknownSessionError, holding
 
 from ...support.waiting import wait_until
 from ...support.wire import ClosedError, Event, Reply, StreamClient, WireClient, kinds
@@ -332,7 +332,7 @@ async def test_faults_see_a_request_when_it_is_released() -> None:
 
 
 async def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_MOST_HELD", 10_000)
+    monkeypatch.setattr(holding, "_MOST_HELD", 10_000)
     async with world() as (server, a, b):
         server.hold("request", op="create")
         await b.send(OpCode.CREATE, create("/b"))

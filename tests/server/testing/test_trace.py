@@ -31,9 +31,7 @@ class Scene:
 
     def __init__(self, server: LocalServer, **selection: Any) -> None:
         self.told: list[Traced] = []
-        recorder = server.running.recorder
-        assert recorder is not None
-        self.tracer = Tracer(recorder, Selection.of(**selection), self.told.append)
+        self.tracer = Tracer(server.running, Selection.of(**selection), self.told.append)
 
     def lines(self) -> list[str]:
         """What the lines say behind the time, the client and the session; the latency as T."""
@@ -205,11 +203,8 @@ async def test_it_can_be_stopped() -> None:
 async def test_a_listener_that_fails_ends_nothing(tracebacks: list[str]) -> None:
     async with open_server() as server:
         a = await connect(server)
-        recorder = server.running.recorder
-        assert recorder is not None
-        recorder.listeners.append(lambda entry: 1 / 0)
+        server.running.listen(lambda entry: 1 / 0)
         assert (await a.exists("/")).err == 0
-        recorder.listeners.clear()
     assert {message.partition(";")[0] for message in tracebacks} == {
         "an entry of the history was not passed on"
     }

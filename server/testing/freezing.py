@@ -1,0 +1,128 @@
+"""The bottom of the gate: connections that a test freezes as a whole, for one or several reasons.
+
+While there is a reason, a connection hears and says nothing. Pauses, held handshakes, and faults that drop or
+delay a reply freeze connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.records import ConnectRequest
+from ..net.connection import Connection
+from ..net.gate import Gate
+from ..net.service import Service
+
+EVERYBODY = 0
+"""Why a connection is frozen if all are paused. If its session is paused, the reason is the session's id."""
+
+
+class FreezingGate(Gate):
+    """Freezes and thaws connections.
+
+    :param now: the server's clock, in seconds.
+    :param settle: sends what waits on all connections.
+    :param go_on: does that, and handles what waits at those that were frozen.
+    :ivar paused: whether all connections are frozen, new ones included.
+    :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        now: Callable[[], float],
+        settle: Callable[[], None],
+        go_on: Callable[[], None],
+    ) -> None:
+        self._service = service
+        self._now = now
+        self._settle = settle
+        self._go_on = go_on
+        self.paused = False
+        self.cut_off: set[int] = set()
+        self._frozen: dict[Connection, list[object]] = {}  # why
+
+    @property
+    def needed(self) -> object:
+        """True in a boolean context if the gate must stand in the way now."""
+        return self._frozen or self.paused or self.cut_off
+
+    def update(self) -> None:
+        """Stand in the way if that is needed now."""
+        self._service.gate = self if self.needed else None
+
+    def opened(self, connection: Connection) -> None:
+        if self.paused:
+            self.freeze(connection, EVERYBODY)
+
+    def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
+        session = request.sessionId
+        if session in self.cut_off and self._service.engine.sessions.get(session) is not None:
+            self.freeze(connection, session)
+            return False
+        return True
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self._frozen.pop(connection, None)
+        self.update()
+
+    def reset(self) -> None:
+        """End every pause, once all connections are closed."""
+        self.paused = False
+        self.cut_off.clear()
+        self.update()
+
+    def freeze(self, connection: Connection, why: object) -> None:
+        """Let a connection hear and say nothing until :meth:`thaw` for the same reason."""
+        reasons = self._frozen.setdefault(connection, [])
+        if not reasons:
+            connection.freeze()
+        if why not in reasons:
+            reasons.append(why)
+        self.update()
+
+    def thaw(self, connection: Connection, why: object, now: float) -> None:
+        reasons = self._frozen.get(connection, [])
+        if why in reasons:
+            reasons.remove(why)
+            if not reasons:
+                del self._frozen[connection]
+                connection.thaw(now)
+        self.update()
+
+    def pause(self, session: int = EVERYBODY) -> None:
+        """Freeze the connections that there are, and those that come; or those of one session."""
+        if session:
+            self.cut_off.add(session)
+        else:
+            self.paused = True
+        self.update()
+        for connection in list(self._service.connections):
+            if session in (EVERYBODY, connection.session_id):
+                if connection not in self._frozen:
+                    self.settle(connection)
+                if not connection.close_expected:  # it may turn out to be gone
+                    self.freeze(connection, session)
+
+    def resume(self, session: int = EVERYBODY) -> None:
+        """End the pause of one session, or every pause."""
+        if session:
+            self.cut_off.discard(session)
+        else:
+            self.paused = False
+            self.cut_off.clear()
+        now = self._now()
+        for connection, reasons in list(self._frozen.items()):
+            for why in [why for why in reasons if isinstance(why, int)]:
+                if why not in self.cut_off and not (why == EVERYBODY and self.paused):
+                    self.thaw(connection, why, now)
+        self.update()
+        self._go_on()
+
+    def is_paused(self, connection: Connection) -> bool:
+        return any(isinstance(why, int) for why in self._frozen.get(connection, ()))
+
+    def settle(self, connection: Connection) -> None:
+        """Send the output of a connection so far, so that the client gets it even if it is aborted."""
+        connection.wake()
+        self._settle()

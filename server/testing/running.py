@@ -1,0 +1,193 @@
+"""A server that runs inside a test, in parts: the server, its clock, history, gate and observers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from weakref import WeakSet
+
+from ..core.engine import Engine
+from ..core.txn import Txn
+from ..net.clock import Clock
+from ..serve import Server
+from .gate import MessageGate
+from .history import EntryKind, Listener, Recorder
+from .memory import MemoryStream
+from .observers import Observer, SessionNames
+
+_MEMORY_HOST = "127.0.0.1"
+"""The address that clients without a socket are said to come from; their ports count from 1."""
+
+
+class Running:
+    """A server that runs, in parts: for tests of the server itself, and in its own thread only.
+
+    :param record: whether the history is recorded; None: from :meth:`begin_history` on.
+    :param history_limit: how many entries are kept.
+    :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
+    :ivar started: the server's clock at the start, in seconds.
+    :ivar records: whether the history is recorded now.
+    :ivar recorder: None if nobody wants to know what happens.
+    :ivar streams: the connections without a socket.
+    :ivar names: of sessions.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        record: bool | None,
+        history_limit: int,
+        hostile: int | None = None,
+    ) -> None:
+        self.server = server
+        self.service = server.service
+        self.clock = clock
+        self.started = server.started
+        self._frozen_at_start = clock.frozen
+        self._restarts = self._memory_ports = 0
+        self.names = SessionNames()
+        self._may_record = record is not False
+        self._history_limit = history_limit
+        self.records = False
+        self.recorder: Recorder | None = None
+        self.streams: WeakSet[MemoryStream] = WeakSet()
+        self.gate = self._make_gate(hostile)(
+            self.service,
+            clock.now,
+            self.started,
+            self._call_at,
+            self._send_waiting,
+            self._go_on,
+        )
+        if record:
+            self.begin_history()
+
+    def _make_gate(self, hostile: int | None) -> Callable[..., MessageGate]:
+        if hostile is None:
+            return MessageGate
+        from .hostile import HostileGate
+
+        return partial(HostileGate, seed=hostile, frozen=lambda: self.clock.frozen, names=self.names)
+
+    @property
+    def engine(self) -> Engine:
+        return self.service.engine
+
+    def open_stream(self) -> MemoryStream:
+        """Connect without a socket; returns the client's end."""
+        self._memory_ports += 1
+        peer = (_MEMORY_HOST, self._memory_ports)
+        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
+        self.streams.add(stream)
+        return stream
+
+    # --- who wants to know what happens ------------------------------------------------------------------
+
+    def begin_history(self) -> None:
+        """Record the history from now on. Does nothing if that is done, or is not to be done."""
+        if self.records or not self._may_record:
+            return
+        self.records = True
+        if self.recorder is None:
+            self._use(self._new_recorder(self._history_limit))
+        else:
+            self.recorder.keep(self._history_limit)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
+        if self.recorder is None:
+            self._use(self._new_recorder(0))
+        assert self.recorder is not None
+        self.recorder.listeners.append(listener)
+
+    def stop_listening(self, listener: Listener) -> None:
+        """End :meth:`listen`. Does nothing the second time."""
+        recorder = self.recorder
+        if recorder is not None and listener in recorder.listeners:
+            recorder.listeners.remove(listener)
+            if not (self.records or recorder.listeners):
+                self._use(None)
+
+    def _new_recorder(self, limit: int) -> Recorder:
+        return Recorder(self.service, self.clock.now, self.started, limit)
+
+    def _use(self, recorder: Recorder | None) -> None:
+        self.recorder = self.gate.recorder = recorder
+        self._attach()
+        self.gate.update()
+
+    def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        """Enter an action of the test in the history."""
+        if self.recorder is not None:
+            self.recorder.control(text, session, kind)
+
+    def replace_engine(self, now: float) -> None:
+        """Start again with an empty tree and no sessions."""
+        before = self.engine
+        self._restarts += 1
+        # Session ids are made of the time, which may not have moved since the last start.
+        at = self.service.at(now)
+        epoch = before.wall_clock(at) + 1000 * self._restarts
+        engine = self.service.new_engine(epoch)
+        engine.epoch_offset = before.epoch_offset
+        # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
+        engine.zxid = before.zxid
+        before.on_txn = before.on_refusal = None
+        self.service.engine = engine
+        self._attach()
+        self.gate.happened()
+
+    def reset(self) -> None:
+        """Be as a fresh server, once all connections are closed."""
+        self.clock.freeze(self._frozen_at_start)
+        now = self.started = self.clock.now()
+        self.service.refusing = False
+        self.gate.reset()
+        self.names.clear()
+        self.unobserve(self.names)
+        self.replace_engine(now)
+        if self.recorder is not None:
+            self.recorder.clear(self.engine, now)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer what happens, until :meth:`unobserve`."""
+        if observer not in self.gate.observers:
+            self.gate.observers = [*self.gate.observers, observer]  # not while it is gone through
+        self._attach()
+        self.gate.update()
+
+    def unobserve(self, observer: Observer) -> None:
+        self.gate.observers = [each for each in self.gate.observers if each is not observer]
+        self._attach()
+        self.gate.update()
+
+    def _attach(self) -> None:
+        """Have the engine tell its transactions to whom they concern."""
+        if self.gate.observers:
+            self.engine.on_txn = self._transaction
+        elif self.recorder is not None:
+            self.engine.on_txn = self.recorder.transaction
+        else:
+            self.engine.on_txn = None
+        self.engine.on_refusal = None if self.recorder is None else self.recorder.refusal
+
+    def _transaction(self, txn: Txn) -> None:
+        if self.recorder is not None:
+            self.recorder.transaction(txn)
+        self.gate.happened()
+
+    def _call_at(self, when: float, callback: Callable[[], object]) -> None:
+        self.service.call_at(when, callback)
+        self.clock.wake()
+
+    def _send_waiting(self) -> None:
+        self.server.flush()
+        for stream in list(self.streams):
+            stream.settle()
+
+    def _go_on(self) -> None:
+        self.server.flush()
+        for stream in list(self.streams):
+            stream.pump()
