@@ -231,7 +231,7 @@ def _fault(add: _Add) -> None:
     add("--nth", metavar="N", type=number, help="the first request that is spoiled (default: 1)")
     add("--times", metavar="N", type=_times, default=1, help="how many from there on, or all (default: 1)")
     add("--when", choices=["before", "after"], help="the request is applied (default: before)")
-    actions = ["disconnect", "drop_reply", "error", "delay"]
+    actions = ["disconnect", "drop_reply", "error", "delay", "expire"]
     add("--action", choices=actions, help="what goes wrong (default: disconnect)")
     add("--error", metavar="ERROR", type=_error, help="with error: NoNode, or -101")
     add("--seconds", metavar="TIME", type=duration, help="with delay: by the server's clock")

@@ -11,7 +11,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -25,10 +25,15 @@ from .logger import logger
 from .net import descriptors
 
 if TYPE_CHECKING:
+    from .config.members import Member
     from .config.settings import Settings
-    from .config.zoocfg import Given
+    from .config.zoocfg import Configuration, Given
+    from .core.engine import Engine
+    from .core.tree import DataTree
+    from .ensemble.ensemble import Timing
     from .serve import Server
     from .testing.trace import Trace
+    from .together import Servers
 
 
 PROG: Final = "pyzk-server"
@@ -82,6 +87,13 @@ def _parser() -> argparse.ArgumentParser:
         help="TLS with certificates that are made on the spot",
     )
     add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
+    add(
+        "--ensemble",
+        metavar="N",
+        type=int,
+        help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
+    )
+    add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add(
@@ -90,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         help="end when standard input does: with what started the server",
     )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
@@ -145,11 +158,13 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.no_expiry:
         given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
     try:
-        given = {**_configuration(arguments, "port" in given), **given}
+        found = _configuration(arguments, "port" in given)
+        given = {**found.given, **given}
         given |= _certificates(arguments, given)
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
+    members = _members(arguments, found)
 
     descriptors.raise_limit()
     if descriptors.limit() < descriptors.LEAST:
@@ -159,36 +174,48 @@ def _run(arguments: argparse.Namespace) -> None:
         )
     import trio
 
-    from . import serve  # noqa: F401 - so that the collector is spared it too
+    from . import serve
 
     trace = _trace(arguments)
-    servers: list[Server] = []
+    trees: list[Callable[[], DataTree]] = []  # what is saved at the end
     load = _loading(arguments.load)
 
     def prepare(server: Server) -> None:
-        servers.append(server)
-        load(server)
+        trees.append(lambda: server.service.engine.tree)
+        load(server.service.engine)
+        if arguments.hostile is not None:
+            _make_hostile(server, arguments.hostile)
         if trace is not None:
             trace.attach(server)
 
+    def prepare_all(servers: Servers) -> None:
+        trees.append(servers.ensemble.newest_tree)
+        load(servers.ensemble.leader())
+
     _check_place(arguments.save)
-    plain = trace is arguments.load is arguments.save is None
+    plain = trace is arguments.load is arguments.save is arguments.hostile is None
+    if members:
+        from .together import serve_together
+
+        start = partial(serve_together, settings, members, _timing(found), prepare_all)
+    else:
+        start = partial(serve.serve, settings) if plain else partial(serve.serve, settings, prepare)
     _spare_the_collector()
     with reserve.held():
-        refused = trio.run(_serve, settings, trace, None if plain else prepare, arguments.end_with_stdin)
+        refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
     if arguments.save is not None and refused is None:
-        _save(servers[0], arguments.save)
+        _save(trees[0](), arguments.save)
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
 
 
-def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[str, Given]:
-    """Return the values of the file, the environment and ``--set``, by field of Settings.
+def _configuration(arguments: argparse.Namespace, port_given: bool) -> Configuration:
+    """Return what the file, the environment and ``--set`` say.
 
     :raises ConfigError: if that cannot be honoured.
     """
@@ -196,18 +223,55 @@ def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[s
 
     beside, warnings = zoocfg.from_environment(os.environ)
     beside += zoocfg.from_flags(arguments.set)
-    given: Mapping[str, Given] = {}
+    found = zoocfg.Configuration({}, ())
     if arguments.config is not None:
         found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
     elif beside:
         found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
-    else:
-        found = None
-    if found is not None:
-        given, warnings = found.given, [*warnings, *found.warnings]
-    for warning in warnings:
+    for warning in (*warnings, *found.warnings):
         logger.warning("%s", warning)
-    return given
+    return found
+
+
+def _members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Member]:
+    """Return the servers of the ensemble that is asked for; none for a single server.
+
+    :raises _Refusal: if it cannot be had.
+    """
+    from .config.members import MemberError, made_up
+
+    members: Sequence[Member] = found.members
+    if arguments.ensemble is not None:
+        try:
+            asked = made_up(arguments.ensemble, arguments.observers)
+        except MemberError as error:
+            raise _Refusal(f"--ensemble: {error}") from None
+        if members and [m.votes for m in members] != [m.votes for m in asked]:
+            raise _Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
+        members = members or asked
+    elif arguments.observers:
+        raise _Refusal("--observers needs --ensemble beside it")
+    if members:
+        given = {
+            name.partition("_")[0]
+            for name, value in vars(arguments).items()
+            if value not in (None, False, [])
+        }
+        for flag in ("trace", "hostile"):
+            if flag in given:
+                raise _Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+    if members:
+        text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
+        logger.warning(text, len(members), "Apache ZooKeeper")
+    return members
+
+
+def _timing(found: Configuration) -> Timing:
+    from .ensemble.ensemble import Timing
+
+    if not found.members:
+        return Timing()
+    return Timing(sync_limit=found.sync_limit, init_limit=found.init_limit)
 
 
 def _certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
@@ -260,6 +324,13 @@ def _temporary() -> str:
     return directory
 
 
+def _make_hostile(server: Server, seed: int) -> None:
+    from .testing.host import take_over
+
+    logger.warning("hostile, seed %d: legal but rare behaviour all the time; for tests alone", seed)
+    server.controls = take_over(server, seed)
+
+
 def _trace(arguments: argparse.Namespace) -> Trace | None:
     """The trace that is asked for.
 
@@ -281,13 +352,13 @@ def _trace(arguments: argparse.Namespace) -> Trace | None:
         raise _Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
 
 
-def _loading(path: str | None) -> Callable[[Server], None]:
-    """Return a function that loads a file into a server.
+def _loading(path: str | None) -> Callable[[Engine], None]:
+    """Return a function that loads a file into a tree.
 
     :raises _Refusal: if the file cannot be read.
     """
     if path is None:
-        return lambda server: None
+        return lambda engine: None
     from . import dumps
 
     try:
@@ -295,9 +366,9 @@ def _loading(path: str | None) -> Callable[[Server], None]:
     except dumps.DumpError as error:
         raise _Refusal(f"--load: {error}") from None
 
-    def load(server: Server) -> None:
+    def load(engine: Engine) -> None:
         try:
-            dumps.load(server.service.engine, nodes, path)
+            dumps.load(engine, nodes, path)
         except dumps.DumpError as error:
             raise _Refusal(f"--load: {error}") from None
 
@@ -313,11 +384,11 @@ def _check_place(path: str | None) -> None:
         raise _Refusal(f"--save: cannot write {path}; name a file in a directory that can be written to")
 
 
-def _save(server: Server, path: str) -> None:
+def _save(tree: DataTree, path: str) -> None:
     from . import dumps
 
     try:
-        dumps.save(server.service.engine.tree, path)
+        dumps.save(tree, path)
     except dumps.DumpError as error:
         raise _Refusal(f"--save: {error}") from None
 
@@ -357,23 +428,18 @@ def _read_to_the_end() -> None:
 
 
 async def _serve(
-    settings: Settings,
-    trace: Trace | None,
-    prepare: Callable[[Server], None] | None,
-    ends_with_stdin: bool = False,
+    start: Callable[..., Awaitable[object]], trace: Trace | None, ends_with_stdin: bool
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
+    :param start: what serves; it tells its ``task_status`` the server, or the servers, once they listen.
     :param trace: is flushed now and then.
-    :param prepare: called with the server before it listens.
     :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
 
     import trio
-
-    from .serve import serve
 
     refused: Exception | None = None
 
@@ -404,8 +470,7 @@ async def _serve(
                 if ends_with_stdin:
                     receiver.start_soon(stop_with_stdin, nursery.cancel_scope)
                 try:
-                    start = serve if prepare is None else partial(serve, prepare=prepare)
-                    server = await nursery.start(start, settings)
+                    server = await nursery.start(start)
                 except* (OSError, UnicodeError, _Refusal) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
@@ -424,7 +489,11 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _readiness(server: Server) -> str:
+def _readiness(server: Server | Servers) -> str:
+    if hasattr(server, "servers"):
+        line = f"{PROG} is ready at {server.hosts} as a pretend ensemble: nothing is replicated"
+        first = next(iter(server.servers.values()))
+        return line if first.url is None else f"{line}\nHTTP at {first.url}"
     others = {
         "secure": server.secure_address,
         "admin": server.admin_address,

@@ -5,9 +5,12 @@ Nothing is replicated: all servers are in this process, and their data ends with
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 import attrs
 import trio
 
+from .config.members import Member
 from .config.settings import Settings
 from .core.failures import report
 from .core.sessions import NEVER
@@ -23,6 +26,7 @@ class Servers:
     """The servers of an ensemble, with their sockets.
 
     :param settings: of all servers. Where a port is named, the first server has it, the second the next ...
+    :param members: their lines in the configuration. If each has another port for clients, these count.
     :ivar servers: by number, from 1.
     """
 
@@ -30,18 +34,16 @@ class Servers:
         self,
         settings: Settings,
         clock: Clock,
-        participants: int = 3,
-        observers: int = 0,
+        members: Sequence[Member],
         timing: Timing | None = None,
     ) -> None:
         self.clock = clock
         now = milliseconds(clock.now())
         epoch = now + milliseconds(clock.epoch_offset())
-        self.ensemble = Ensemble(settings, participants, observers, now=now, epoch=epoch, timing=timing)
+        self.ensemble = Ensemble(settings, members, now=now, epoch=epoch, timing=timing)
         self.servers: dict[int, Server] = {}
-        for number, member in self.ensemble.members.items():
-            own = _for_server(settings, number)
-            member.port = self.servers[number] = Server(own, clock, member.make_service)
+        for member, own in zip(self.ensemble.members.values(), _each(settings, members), strict=True):
+            member.port = self.servers[member.number] = Server(own, clock, member.make_service)
         self.ensemble.begin()
 
     @property
@@ -100,6 +102,30 @@ class Servers:
                 report("what is due in the ensemble was done in part; the rest follows")
 
 
-def _for_server(settings: Settings, number: int) -> Settings:
-    ports = {name: getattr(settings, name) for name in _PORTS}
-    return attrs.evolve(settings, **{name: port + number - 1 for name, port in ports.items() if port})
+def _each(settings: Settings, members: Sequence[Member]) -> Iterator[Settings]:
+    """Yield the settings of each server: all are on one machine, so that each needs ports of its own."""
+    written = {member.client_port for member in members}
+    for index, member in enumerate(members):
+        ports = {name: getattr(settings, name) for name in _PORTS}
+        own = {name: port + index for name, port in ports.items() if port}
+        if settings.port and len(written) == len(members) and member.client_port:
+            own["port"] = member.client_port
+        yield attrs.evolve(settings, **own)
+
+
+async def serve_together(
+    settings: Settings,
+    members: Sequence[Member],
+    timing: Timing,
+    prepare: Callable[[Servers], object] = lambda servers: None,
+    *,
+    task_status: trio.TaskStatus[Servers] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled, as the command does.
+
+    :param prepare: called with the servers before they listen.
+    :raises OSError: if an address cannot be bound.
+    """
+    servers = Servers(settings, Clock(follow_wall_clock=True), members, timing)
+    prepare(servers)
+    await servers.run(task_status=task_status)

@@ -47,17 +47,22 @@ class Servers:
         self.running: dict[int, Started] = {}
 
     async def start(
-        self, config: Mapping[str, Any], clock: ClockMode = "running", record: bool = True
+        self,
+        config: Mapping[str, Any],
+        clock: ClockMode = "running",
+        record: bool = True,
+        hostile: int | None = None,
     ) -> tuple[int, Controls]:
         """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
 
         :param config: keys of zoo.cfg with their values.
+        :param hostile: the seed of a hostile server.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
             or the address cannot be had.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        launch = Launch(clock, record, HISTORY_LIMIT, _settings(config))
+        launch = Launch(clock, record, HISTORY_LIMIT, _settings(config), hostile)
         _check_addresses(launch.settings)
         self._last += 1
         number = self._last

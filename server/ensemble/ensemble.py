@@ -30,9 +30,11 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from ..config.members import Member as Address
+from ..config.members import config_text
 from ..config.settings import Settings
 from ..core.sessions import NEVER
-from .config import config_text
+from ..core.tree import DataTree
 from .leader import Leader
 from .log import Proposal
 from .member import Member
@@ -41,8 +43,6 @@ from .serving import most_outstanding
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
 
-_MOST_SERVERS = 127
-"""The number of a server is the top byte of its session ids, which are positive here."""
 _KEPT = 1000
 """Entries of the log that are kept for servers that return; one that has missed more gets a copy of the
 tree."""
@@ -67,7 +67,7 @@ class Timing:
 
 class Ensemble:
     """
-    :param participants: how many servers vote; they are numbered from 1. Observers come behind them.
+    :param members: the servers, by their lines in the configuration.
     :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made of it, so that
         no process starts below what an earlier one has reached.
     :param secret: what the passwords of sessions are made of, the same on all servers; random by default.
@@ -83,19 +83,13 @@ class Ensemble:
     def __init__(
         self,
         settings: Settings,
-        participants: int = 3,
-        observers: int = 0,
+        members: Sequence[Address],
         *,
         now: int,
         epoch: int,
         timing: Timing | None = None,
         secret: bytes | None = None,
     ) -> None:
-        if participants < 1 or observers < 0 or participants + observers > _MOST_SERVERS:
-            raise ValueError(
-                f"an ensemble has 1 to {_MOST_SERVERS} servers, of which at least 1 votes, "
-                f"not {participants} and {observers} observers"
-            )
         self.timing = timing or Timing()
         self.now = now
         first = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
@@ -104,13 +98,10 @@ class Ensemble:
         self.uncommitted: list[Proposal] = []
         self.holding: Literal["proposals", "acks"] | None = None
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
-        self.quorum = participants // 2 + 1
+        self.quorum = sum(address.votes for address in members) // 2 + 1
         self.most_outstanding = most_outstanding(self.quorum)
-        self.members = {
-            number: Member(self, number, votes=number <= participants, settings=settings)
-            for number in range(1, participants + observers + 1)
-        }
-        self.config_text = config_text((member.address for member in self.members.values()), 0)
+        self.members = {address.number: Member(self, address, settings) for address in members}
+        self.config_text = config_text(members, 0)
         self._tick = settings.tick_time
         self._secret = secret or os.urandom(32)
         self._log: deque[Proposal] = deque()  # the last of the committed entries
@@ -196,6 +187,10 @@ class Ensemble:
         for proposal in list(self._log)[member.position - self._first_kept :]:
             member.apply(proposal)
         member.logged = self.committed
+
+    def newest_tree(self) -> DataTree:
+        """Return the tree of the server that has applied most."""
+        return max(self.members.values(), key=lambda member: member.position).engine.tree
 
     def flush(self) -> None:
         """Have all servers send what came to wait on their connections."""

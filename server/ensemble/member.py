@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..config.members import Member as Address
 from ..config.settings import Settings
 from ..core.sessions import Session
-from .config import Address
 from .engine import MemberEngine
 from .leader import Leader
 from .log import Proposal
@@ -40,9 +40,9 @@ class Port(Protocol):
 
 class Member:
     """
-    :param votes: False for an observer.
-    :ivar number: the server's id, from 1.
-    :ivar address: its line in the configuration.
+    :param address: its line in the configuration.
+    :ivar number: the server's id.
+    :ivar votes: False for an observer.
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
@@ -61,12 +61,12 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Ensemble, number: int, *, votes: bool, settings: Settings) -> None:
+    def __init__(self, ensemble: Ensemble, address: Address, settings: Settings) -> None:
         self.ensemble = ensemble
-        self.number = number
-        self.votes = votes
+        self.number = address.number
+        self.votes = address.votes
         self.settings = settings
-        self.address = Address.default(number, votes)
+        self.address = address
         self.port: Port | None = None
         self.up = True
         self.frozen = False

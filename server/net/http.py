@@ -1,7 +1,8 @@
 """A small HTTP/1.1 server for operators, whose answers come from a function that does not block.
 
 Everything is bounded: the number of clients, the size of a request, and the time that a client has to send a
-request and to take the answer. Bad input ends its own connection, with one log line.
+request and to take the answer. Between two requests, whoever sends them, all other tasks run. Bad input ends
+its own connection, with one log line.
 """
 
 from __future__ import annotations
@@ -181,6 +182,7 @@ class HttpServer:
         self._unread = unread
         self._max_body = max_body
         self._exchanges: dict[_Exchange, None] = {}
+        self._turns = trio.Lock()
         self._crowded = False
 
     async def listen(self, listener: socket.socket) -> None:
@@ -202,7 +204,7 @@ class HttpServer:
         :param peer: its address.
         :param received: what it has sent already.
         """
-        exchange = _Exchange(stream, peer, self._answer, self._unread, self._max_body)
+        exchange = _Exchange(stream, peer, self._answer_in_turn, self._unread, self._max_body)
         try:
             self._make_room()
             self._exchanges[exchange] = None
@@ -216,6 +218,13 @@ class HttpServer:
             if isinstance(stream, trio.SocketStream):
                 hang_up(stream.socket)
             await trio.aclose_forcefully(stream)
+
+    async def _answer_in_turn(self, request: Request) -> Response:
+        """Answer one request in each round of trio's, so that all other tasks run between two of them."""
+        async with self._turns:  # the next one who waits goes on in the next round
+            pass
+        response = self._answer(request)
+        return response if isinstance(response, Response) else await response
 
     def _make_room(self) -> None:
         if len(self._exchanges) < _MAX_CLIENTS:
@@ -243,7 +252,12 @@ class _Exchange:
     """
 
     def __init__(
-        self, stream: trio.abc.Stream, peer: str, answer: Answer, unread: UnreadOutput, max_body: int
+        self,
+        stream: trio.abc.Stream,
+        peer: str,
+        answer: Callable[[Request], Awaitable[Response]],
+        unread: UnreadOutput,
+        max_body: int,
     ) -> None:
         self.peer = peer
         self.answering = False
@@ -308,9 +322,7 @@ class _Exchange:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            response = self._answer(request)
-            if not isinstance(response, Response):
-                response = await response
+            response = await self._answer(request)
             pieces = [response.body]
             for piece in response.rest:
                 pieces.append(piece)

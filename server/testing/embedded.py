@@ -27,6 +27,7 @@ class EmbeddedServer(InThread[LocalServer], Controls):
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -39,10 +40,11 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         clock: ClockMode = "running",
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
+        hostile: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings)
+        self._launch = Launch(clock, record, history_limit, settings, hostile)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
 import trio
 
+from ..config.members import Member as Address
+from ..config.members import made_up
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..ensemble.ensemble import Ensemble, EnsembleError, Pending, Timing
@@ -31,6 +33,7 @@ from ..ensemble.member import Member
 from ..net.clock import Clock
 from ..serve import Server
 from ..together import Servers
+from . import contents
 from .clock import CLOCK_MODES, ClockMode, ServerClock
 from .controls import FURTHEST, Controls
 from .ensemble_history import EnsembleHistory
@@ -157,6 +160,11 @@ class EnsembleControls(ABC):
     def applied(self, server: int) -> int:
         """Return the last zxid that a server has applied: what its reads show."""
         return self._member(server).engine.zxid
+
+    @_verb
+    def outstanding(self, server: int) -> int:
+        """Return how many requests wait at a server, most of them for the log."""
+        return self._member(server).service.outstanding()
 
     @_verb
     def zxid(self) -> int:
@@ -343,6 +351,10 @@ class EnsembleControls(ABC):
         """Return the znodes at and below ``path`` as the leader's server has them; ``ensemble[2].dump()``
         those of another."""
         return self._leading().dump(path)
+
+    def format_tree(self) -> str:
+        """Show the tree of the server that has applied most as indented text."""
+        return self.run(lambda: contents.format_tree(contents.read(self._ensemble.newest_tree())))
 
     def snapshot(self) -> Snapshot:
         """Take a copy of the leader's tree."""
@@ -557,11 +569,10 @@ class LocalEnsemble(EnsembleControls):
 
 
 @attrs.frozen
-class _Launch:
+class EnsembleLaunch:
     """The arguments with which an ensemble is started."""
 
-    participants: int
-    observers: int
+    members: Sequence[Address]
     clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
     record: bool
     history_limit: int = attrs.field(validator=attrs.validators.ge(1))
@@ -577,7 +588,7 @@ class _Launch:
         clock = Clock(frozen=self.clock == "frozen")
         if clock.frozen:  # ticks begin at the start: a test finds the same moments in each run
             clock.jump(-clock.now() % _WHOLE)
-        servers = Servers(self.settings, clock, self.participants, self.observers, self.timing)
+        servers = Servers(self.settings, clock, self.members, self.timing)
         async with hosted(servers.run, ended):
             yield LocalEnsemble(servers, record=self.record, history_limit=self.history_limit)
 
@@ -606,8 +617,8 @@ def open_ensemble(
     :raises ValueError: for one out of range, or a number of servers that is none.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    given = Settings(**{"port": 0, **settings})
-    return _Launch(participants, observers, clock, record, history_limit, timing, given).open()
+    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given).open()
 
 
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
@@ -633,8 +644,8 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         **settings: Any,
     ) -> None:
         super().__init__()
-        given = Settings(**{"port": 0, **settings})
-        self._launch = _Launch(participants, observers, clock, record, history_limit, timing, given)
+        members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+        self._launch = EnsembleLaunch(members, clock, record, history_limit, timing, given)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

@@ -159,8 +159,9 @@ class Recorder:
         entry |= {"zxid": zxid, "text": text}
         self.append(("fault", self._now(), connection.session_id, client, entry))
 
-    def held(self, connection: Connection, text: str) -> None:
-        self._add("hold", connection.session_id, self._client(connection), text)
+    def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
+        """Record what has become of a message that is not there to be described."""
+        self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         self._add(kind, session, _NOBODY, text)

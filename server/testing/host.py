@@ -41,9 +41,13 @@ class LocalServer(Controls):
         return self.running.open_stream()
 
 
-def take_over(server: Server) -> LocalServer:
-    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that."""
-    return LocalServer(Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT))
+def take_over(server: Server, hostile: int | None = None) -> LocalServer:
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that.
+
+    :param hostile: as for :func:`open_server`.
+    """
+    running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT, hostile=hostile)
+    return LocalServer(running)
 
 
 def open_server(
@@ -51,6 +55,7 @@ def open_server(
     clock: ClockMode = "running",
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
+    hostile: int | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
@@ -61,16 +66,20 @@ def open_server(
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be bound.
     """
-    return Launch(clock, record, history_limit, settings).open()
+    return Launch(clock, record, history_limit, settings, hostile).open()
 
 
 def _as_settings(given: Mapping[str, Any]) -> Settings:
     return Settings(**{"port": 0, **given})
+
+
+_OPTIONAL_INT = attrs.validators.optional(attrs.validators.instance_of(int))
 
 
 @attrs.frozen
@@ -81,6 +90,7 @@ class Launch:
     record: bool
     history_limit: int = attrs.field(validator=attrs.validators.ge(1))
     settings: Settings = attrs.field(converter=_as_settings)
+    hostile: int | None = attrs.field(default=None, validator=_OPTIONAL_INT)
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
@@ -92,7 +102,13 @@ class Launch:
         clock = Clock(frozen=self.clock == "frozen")
         server = Server(self.settings, clock)
         async with hosted(server.run, ended):
-            running = Running(server, clock, record=self.record, history_limit=self.history_limit)
+            running = Running(
+                server,
+                clock,
+                record=self.record,
+                history_limit=self.history_limit,
+                hostile=self.hostile,
+            )
             server.controls = LocalServer(running)
             yield server.controls
 

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_proc`` and ``zk_noproc``; :mod:`.factories` makes
-  others.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
+  :mod:`.factories` makes others.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started.
 * Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
@@ -18,6 +18,7 @@ from . import factories
 
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
+    from .ensemble import EmbeddedEnsemble
 
 _LINES = 200  # of the timeline
 
@@ -27,6 +28,7 @@ _OPTIONS = {
     "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
+    "hostile": ("SEED", "zk_server shows behaviour that is legal but rare, all the time"),
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
@@ -34,6 +36,7 @@ zk_server = factories.zk_server()
 zk_client = factories.zk_client()
 zk_proc = factories.zk_proc()
 zk_noproc = factories.zk_noproc()
+zk_ensemble = factories.zk_ensemble()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +62,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _sections(name: str, server: EmbeddedServer) -> list[tuple[str, str]]:
+def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tuple[str, str]]:
     from .embedded import ServerDied, ServerStopped
 
     try:

@@ -209,7 +209,8 @@ class Trace:
 
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
-        server.controls = take_over(server)
+        if server.controls is None:
+            server.controls = take_over(server)
         Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:

@@ -122,7 +122,13 @@ def test_a_short_soak(tmp_path: Path) -> None:
 
 def test_fairness_is_measured() -> None:
     printed = run("fairness", "--rounds", "1", "--seconds", "0.1", status=(0, 1))
-    assert "the same server" in printed
+    assert "the same server, by HTTP" in printed
+
+
+def test_the_cost_of_control_is_measured() -> None:
+    printed = run("control", "--rounds", "3")
+    for word in ("expire a session", "POST /servers", "once HTTP was used", "text", "json"):
+        assert word in printed
 
 
 def test_stalls_are_measured(tmp_path: Path) -> None:

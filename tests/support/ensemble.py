@@ -13,6 +13,7 @@ from typing import Any
 
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import Record
+from pyzk.server.config.members import made_up
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.txn import Txn
@@ -38,7 +39,7 @@ class EnsembleWorld:
         given = Settings(**{"initial_zxid": 1 << 32, "tick_time": 500, **settings})
         at, epoch = int(START * 1000), int(EPOCH * 1000)
         self.ensemble = Ensemble(
-            given, participants, observers, now=at, epoch=epoch, timing=timing, secret=b"s"
+            given, made_up(participants, observers), now=at, epoch=epoch, timing=timing, secret=b"s"
         )
         self.servers = {
             number: MemberWorld(self, member, given) for number, member in self.ensemble.members.items()

@@ -56,6 +56,7 @@ ROUTES: Final = (
             "config": Field("object", "keys of zoo.cfg; without clientPort the kernel chooses"),
             "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
             "record": Field("boolean", "whether the history is recorded; true if it is not given"),
+            "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
         },
     ),
     Route("GET", "/servers/{server}", _server, "Where one of them is."),
