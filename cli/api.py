@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -36,16 +37,14 @@ _STATUSES: Mapping[int, Status] = {
 
 
 class Api:
-    """One connection to the control API.
+    """One connection to the control API."""
 
-    :param token: the server's ``control.token``; None for none.
-    """
-
-    def __init__(self, stream: trio.abc.Stream, host: Host, token: str | None) -> None:
-        self._stream = stream
+    def __init__(self, context: Context, host: Host, stream: trio.abc.Stream) -> None:
+        self._context, self._host, self._stream = context, host, stream
         self._http = h11.Connection(h11.CLIENT)
         self._headers = {"host": str(Host(host.name, host.port)), "user-agent": f"{PROG}/{__version__}"}
-        if token is not None:
+        token = context.options.token or os.environ.get("PYZK_TOKEN")
+        if token:
             self._headers["authorization"] = f"Bearer {token}"
 
     async def ask(self, method: str, *path: str, **fields: Any) -> Any:
@@ -53,15 +52,11 @@ class Api:
 
         :param path: the segments behind ``/api/v1``.
         :param fields: of the body, or with GET of the query, where those that are None are left out.
-        :raises Failure: if the server refuses.
+        :raises Failure: if the server refuses, or does not answer.
         """
         await self._send(method, path, fields)
-        with trio.fail_after(_PATIENCE):
-            await self._begin()
-            answer = bytearray()
-            while data := await self._data():
-                answer += data
-                self._check(answer)
+        await self._begin()
+        answer = await self._rest()
         self._http.start_next_cycle()
         return json.loads(answer)
 
@@ -71,10 +66,9 @@ class Api:
         :raises Failure: if the server refuses, or when it has gone.
         """
         await self._send("GET", path, fields)
-        with trio.fail_after(_PATIENCE):
-            await self._begin()
+        await self._begin()
         received = bytearray()
-        while data := await self._data():
+        while data := await self._data(math.inf):
             received += data
             *lines, rest = received.split(b"\n")
             for line in lines:
@@ -95,41 +89,48 @@ class Api:
             h11.Data(data=body),
             h11.EndOfMessage(),
         )
-        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
+        data = b"".join(self._http.send(event) or b"" for event in events)
+        async with _told(self._context, self._host, _PATIENCE):
+            await self._stream.send_all(data)
 
     async def _begin(self) -> None:
         """Read the head of an answer.
 
         :raises Failure: if the server refuses.
         """
-        head = await self._event()
+        head = await self._event(_PATIENCE)
         assert isinstance(head, h11.Response)
         if head.status_code == 200:
             return
-        answer = bytearray()
-        while data := await self._data():
-            answer += data
-            self._check(answer)
         try:
-            detail = json.loads(answer)["detail"]
+            detail = json.loads(await self._rest())["detail"]
         except (ValueError, TypeError, KeyError):
             detail = f"HTTP status {head.status_code}"
         status = _STATUSES.get(head.status_code, Status.REFUSED)
         hint = "; pyzk takes it from --token or PYZK_TOKEN" if status is Status.FORBIDDEN else ""
         raise Failure(status, f"{detail}{hint}")
 
-    async def _data(self) -> bytes:
+    async def _rest(self) -> bytes:
+        """Return a whole body."""
+        answer = bytearray()
+        while data := await self._data(_PATIENCE):
+            answer += data
+            self._check(answer)
+        return bytes(answer)
+
+    async def _data(self, patience: float) -> bytes:
         """Return a piece of a body; empty behind its end."""
-        event = await self._event()
+        event = await self._event(patience)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
-    async def _event(self) -> Any:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            data = await self._stream.receive_some(_RECEIVE)
-            if not data and self._http.their_state is h11.SEND_RESPONSE:
-                raise trio.BrokenResourceError("it has closed the connection")
-            self._http.receive_data(bytes(data))
-        return event
+    async def _event(self, patience: float) -> Any:
+        async with _told(self._context, self._host, patience):
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                data = await self._stream.receive_some(_RECEIVE)
+                if not data and self._http.their_state is h11.SEND_RESPONSE:
+                    raise trio.BrokenResourceError("it has closed the connection")
+                self._http.receive_data(bytes(data))
+            return event
 
     def _check(self, answer: bytearray) -> None:
         if len(answer) > LONGEST:
@@ -145,15 +146,24 @@ async def api(context: Context) -> AsyncIterator[Api]:
     options, hosts = context.options, hosts_of(context.options)
     if len(hosts) > 1:
         raise wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
-    (host,), patience = hosts, options.connect_timeout
+    (host,) = hosts
+    async with AsyncExitStack() as stack:
+        async with _told(context, host, options.connect_timeout):
+            stream = await stack.enter_async_context(stream_to(host, context.ssl_context))
+        yield Api(context, host, stream)
+
+
+@asynccontextmanager
+async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[None]:
+    """Turn errors of a connection into failures that say what to do.
+
+    :param patience: the seconds after which the block is left.
+    """
     try:
-        async with AsyncExitStack() as stack:
-            with trio.fail_after(patience):
-                stream = await stack.enter_async_context(stream_to(host, context.ssl_context))
-            patience = _PATIENCE
-            yield Api(stream, host, options.token or os.environ.get("PYZK_TOKEN"))
+        with trio.fail_after(patience):
+            yield
     except (h11.RemoteProtocolError, trio.BrokenResourceError):
-        raise await _explained(host, context.ssl_context, options.verb) from None
+        raise await _explained(host, context.ssl_context, context.options.verb) from None
     except ERRORS as error:
         text = f"{host} does not answer: {reason(error, patience)}; check --hosts or PYZK_HOSTS"
         raise Failure(Status.UNAVAILABLE, text) from None

@@ -49,6 +49,7 @@ from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
 from .acl import CREATOR_ALL_ACL, make_digest_acl
 from .batch import Multi
 from .connect import connect
+from .creating import Create, CreateOptions
 from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
 from .janitor import Job
@@ -56,8 +57,6 @@ from .machine import SessionState
 from .observer import Observer, StateChange
 from .operations import (
     Check,
-    Create,
-    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -70,7 +69,7 @@ from .operations import (
     Sync,
 )
 from .pending import Pending
-from .retry import UNANSWERED, repeat
+from .repeating import UNANSWERED, Backoff, Effect, Failure, Policy, maybe_applied, repeat, retry
 from .runner import Connector
 from .session import Session, StateChanges
 from .transaction import Transaction
@@ -85,6 +84,7 @@ __all__ = [
     "UNANSWERED",
     "APIError",
     "AuthFailedError",
+    "Backoff",
     "BadArgumentsError",
     "BadVersionError",
     "Check",
@@ -97,10 +97,12 @@ __all__ = [
     "CreateOptions",
     "DataInconsistencyError",
     "Delete",
+    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
     "Exists",
+    "Failure",
     "GetACL",
     "GetChildren",
     "GetChildrenAndStat",
@@ -127,6 +129,7 @@ __all__ = [
     "OperationTimeoutError",
     "Pending",
     "Perms",
+    "Policy",
     "QuotaExceededError",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
@@ -156,6 +159,8 @@ __all__ = [
     "ZooKeeperError",
     "connect",
     "make_digest_acl",
+    "maybe_applied",
     "paths",
     "repeat",
+    "retry",
 ]

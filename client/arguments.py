@@ -121,6 +121,8 @@ RULES: dict[str, tuple[Test, str]] = {
     "connector": (_or_none(callable), "a function of a host name and a port, or None"),
     "request_limit": (_is_count, _COUNT),
     "reply_limit": (_is_count, _COUNT),
+    "follow_config": (_is(bool), "True or False"),
+    "read_only": (_is(bool), "True or False"),
     "observer": (_or_none(_is(Observer)), "an Observer or None"),
     "rng": (_or_none(_is(random.Random)), "a random.Random or None"),
 }

@@ -13,7 +13,8 @@ from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, de
 from ..protocol.operations import OpCode
 from ..protocol.records import Create2Response, CreateResponse
 from .arguments import check_arguments
-from .operations import NOT_ENCODABLE, REPLY_HEADER_SIZE, Create, Operation, created_path
+from .creating import Create, created_path
+from .operations import NOT_ENCODABLE, REPLY_HEADER_SIZE, Operation
 
 _CREATED = (CreateResponse, Create2Response)
 _NOTHING = type(None)

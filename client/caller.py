@@ -24,11 +24,13 @@ class Caller:
 
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the session, and what is known of it.
+    :ivar on_submit: called with each operation that is submitted here; None for nothing.
     """
 
     def __init__(self, runner: Runner, session: Session, chroot: str) -> None:
         self.chroot = chroot
         self.session = session
+        self.on_submit: Callable[[Pending[Any]], object] | None = None
         self._runner = runner
         self._machine = runner.machine
         self._watches = runner.machine.data.watches
@@ -68,6 +70,8 @@ class Caller:
             retry=operation.idempotent,
         )
         self._runner.submit(pending)
+        if self.on_submit is not None:
+            self.on_submit(pending)
         return pending
 
     async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:

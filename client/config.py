@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import AuthFailedError, ClosingError, SessionExpiredError, ZooKeeperError
 from .hosts import Host
-from .retry import UNANSWERED
+from .repeating import UNANSWERED
 
 if TYPE_CHECKING:
     from .zookeeper import ZooKeeper

@@ -57,6 +57,7 @@ async def connect(
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
     follow_config: bool = False,
+    read_only: bool = False,
     observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
@@ -91,6 +92,8 @@ async def connect(
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
+    :param read_only: be served by read-only servers, too, while there is no other: reads are answered, writes
+        raise :class:`NotReadOnlyError`, and the client looks for a full server. The block may begin so.
     :param observer: is told of state changes, failed attempts and requests: for metrics.
     :param rng: decides the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
@@ -98,12 +101,12 @@ async def connect(
         refuses one, and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
-    :raises RuntimeError: the program does not run on trio.
+    :raises RuntimeError: this is no task of trio.
     """
-    if not trio.lowlevel.in_trio_run():
+    if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
-            "pyzk.client runs on trio: start the program with trio.run(main). For asyncio there is pyzk.aio, "
-            "for threads pyzk.blocking"
+            "pyzk.client works in tasks of trio only. With asyncio, import from pyzk.aio; with threads, from "
+            "pyzk.blocking"
         )
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
@@ -119,6 +122,8 @@ async def connect(
             "connector": connector,
             "request_limit": request_limit,
             "reply_limit": reply_limit,
+            "follow_config": follow_config,
+            "read_only": read_only,
             "observer": observer,
             "rng": rng,
         }
@@ -134,6 +139,7 @@ async def connect(
         credentials=[Credential(*identity) for identity in identities],
         session_id=session_id,
         password=password,
+        read_only=read_only,
         request_limit=request_limit,
         reply_limit=reply_limit,
     )
@@ -159,7 +165,7 @@ async def connect(
             background.start_soon(runner.run)
             background.start_soon(runner.run_timer)
             with trio.move_on_after(connect_timeout) as patience:
-                await session.wait_connected()
+                await session.wait_served()
             if patience.cancelled_caught:
                 raise ConnectionLossError(
                     message=f"no session with {servers} within {connect_timeout} s ({machine.reason})"

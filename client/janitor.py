@@ -28,8 +28,8 @@ from ..protocol.errors import (
 from ..protocol.records import Stat
 from .arguments import check_arguments
 from .operations import Delete
+from .repeating import repeat
 from .request import Request
-from .retry import repeat
 
 if TYPE_CHECKING:
     from .zookeeper import ZooKeeper

@@ -45,6 +45,16 @@ class Log(Observer):
                 else:
                     text = "Connected to %s after %.3f s: %s begins."
                 logger.info(text, change.server, change.seconds, name)
+            case SessionState.CONNECTED_READ_ONLY:
+                logger.warning(
+                    "Connected to %s after %.3f s: it is read-only and refuses writes. Looking for another.",
+                    *(change.server, change.seconds),
+                )
+            case SessionState.CONNECTING if change.previous is SessionState.CONNECTED_READ_ONLY:
+                logger.warning(
+                    "Lost the connection to %s, which was read-only (%s). Trying the next server.",
+                    *(change.server, change.reason),
+                )
             case SessionState.SUSPENDED:
                 logger.warning(
                     "Lost the connection to %s after %.3f s (%s). Trying the next server; %s may go on.",
@@ -56,7 +66,7 @@ class Log(Observer):
             case SessionState.CLOSED if change.error is not None:
                 logger.error("The client gives up: %s (%s).", change.error, change.server)
             case SessionState.CLOSED:
-                logger.info("Closed %s.", name)
+                logger.info("Closed %s.", name if change.session_id else "without a session")
 
     def server_failed(self, server: Host, reason: str) -> None:
         """Log that an attempt has failed."""

@@ -16,6 +16,8 @@ The rules:
   attaches to it again.
 * Requests are sent in the order in which they were submitted. A request submitted while there is no
   connection waits for one, at most for the session timeout.
+* A read-only server has sessions of its own. While one serves us, our session stays what it is, and the next
+  full server attaches it again. Requests that need the leader fail at once.
 * When a serving connection ends, every write in flight fails, and every write behind them in the queue:
   a program that pipelines A and B must never see B applied without A. Reads go back to the queue. They fail
   if there is no connection for the session timeout.
@@ -34,12 +36,14 @@ from ..protocol.errors import (
     BadArgumentsError,
     ClosingError,
     ConnectionLossError,
+    NotReadOnlyError,
     SessionExpiredError,
     ZooKeeperError,
 )
 from ..protocol.operations import OpCode
 from .connection import Connection, Phase
 from .events import MissedReason
+from .lease import PROOFS
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import Credential, SessionData
 
@@ -49,6 +53,7 @@ class SessionState(enum.Enum):
 
     CONNECTING = "there is no session yet"
     CONNECTED = "requests are being served"
+    CONNECTED_READ_ONLY = "a read-only server serves reads, and refuses writes"
     SUSPENDED = "there is no connection; the session may be alive or not"
     EXPIRED = "the server has ended the session"
     CLOSED = "the client was closed"
@@ -56,7 +61,8 @@ class SessionState(enum.Enum):
 
 UNSERVED = (SessionState.CONNECTING, SessionState.SUSPENDED)
 """The states in which the client tries to be served."""
-_OPEN = (SessionState.CONNECTING, SessionState.CONNECTED, SessionState.SUSPENDED)
+SERVED = (SessionState.CONNECTED, SessionState.CONNECTED_READ_ONLY)
+_OPEN = (*UNSERVED, *SERVED)
 
 
 class SessionMachine:
@@ -68,6 +74,8 @@ class SessionMachine:
     :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: why there will never be a session; None as long as there may be one.
     :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
+    :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions: it said
+        so, or it has closed the connection without a byte.
     :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
     :ivar why: why the last connection, or the last attempt to open one, failed.
     """
@@ -80,6 +88,7 @@ class SessionMachine:
         self.on_lease_short: Callable[[], object] = lambda: None
         self.fatal: ZooKeeperError | None = None
         self.refusal: AuthFailedError | None = None
+        self.dismissed = False
         self.peer = ""
         self.why = "no attempt has ended yet"
         self._connection: Connection | None = None
@@ -109,6 +118,7 @@ class SessionMachine:
         :raises ClosingError: after :meth:`close`.
         :raises SessionExpiredError: after the end of the session.
         :raises BadArgumentsError: the request is larger than the limit.
+        :raises NotReadOnlyError: it needs the leader, and the server is read-only.
         """
         if not self.accepting:
             raise self._refusal(request.path)
@@ -120,7 +130,10 @@ class SessionMachine:
                 "jute.maxbuffer and here with request_limit",
             )
         if self.state is not SessionState.CONNECTED:
-            request.give_up_at = now + self.data.timeout
+            if self.state is not SessionState.CONNECTED_READ_ONLY:
+                request.give_up_at = now + self.data.timeout
+            elif request.opcode in PROOFS:
+                raise NotReadOnlyError(request.path)
         self.data.outbox.append(request)
 
     def add_credential(self, credential: Credential, now: float) -> Request[None]:
@@ -199,9 +212,12 @@ class SessionMachine:
         reason."""
         self.why = reason
 
-    def connection_made(self, now: float) -> None:
-        """Note that a connection is open."""
-        self._connection = Connection(self.data, now, probing=self._probing)
+    def connection_made(self, now: float, *, apart: bool = False) -> None:
+        """Note that a connection is open.
+
+        :param apart: ask a read-only server for a session of its own.
+        """
+        self._connection = Connection(self.data, now, probing=self._probing and not apart, apart=apart)
 
     @property
     def has_data_to_send(self) -> bool:
@@ -223,7 +239,11 @@ class SessionMachine:
             return
         if connection.phase is Phase.READY:
             self.refusal = None
-            self._set_state(SessionState.CONNECTED)
+            if connection.read_only:
+                self._refuse_writes()
+                self._set_state(SessionState.CONNECTED_READ_ONLY)
+            else:
+                self._set_state(SessionState.CONNECTED)
         elif connection.phase is Phase.EXPIRED:
             self._finish(SessionState.EXPIRED, None)
         elif connection.phase is Phase.REFUSED:
@@ -231,6 +251,14 @@ class SessionMachine:
             # Fatal at once only before the first session: after it, another server may accept the identity.
             if not self.data.metrics.connections:
                 self.give_up(self.refusal)
+
+    def _refuse_writes(self) -> None:
+        waiting, self.data.outbox = self.data.outbox, deque()
+        for request in waiting:
+            if request.opcode in PROOFS and not request.settled:
+                request.fail(NotReadOnlyError(request.path))
+            else:
+                self.data.outbox.append(request)
 
     def leave_server(self, reason: str) -> None:
         """Move to another server: send nothing more here, and let the connection end as soon as all requests
@@ -258,9 +286,10 @@ class SessionMachine:
         # connection only finds out whether the session is alive.
         self._probing = bool(data.session_id and not connection.heard and now > data.acknowledgement_due)
 
-        served = self.state is SessionState.CONNECTED
+        self.dismissed = connection.read_only or not connection.heard
+        served = self.state in SERVED
         if served:
-            self._set_state(SessionState.SUSPENDED)
+            self._set_state(SessionState.SUSPENDED if data.session_id else SessionState.CONNECTING)
         data.watches.disconnected()
         waiting, data.outbox = [*connection.in_flight, *data.outbox], deque()
         for request in waiting:
@@ -290,7 +319,7 @@ class SessionMachine:
         """Return the time at which to call :meth:`handle_timer`, in the caller's time; infinity for never."""
         deadline = self._connection.next_deadline() if self._connection is not None else math.inf
         deadline = min(deadline, self.data.lease.short_at)
-        if self.state is not SessionState.CONNECTED:
+        if self.state in UNSERVED:
             first = self._first_waiting()
             if first is not None and first.give_up_at is not None:
                 deadline = min(deadline, first.give_up_at)
@@ -303,7 +332,7 @@ class SessionMachine:
         if now >= self.data.lease.short_at:
             self.data.lease.warned = True
             self.on_lease_short()
-        if self.state is SessionState.CONNECTED:
+        if self.state not in UNSERVED:
             return
         while (request := self._first_waiting()) is not None and _is_overdue(request, now):
             self.data.outbox.popleft()

@@ -39,6 +39,7 @@ class StateChange:
     :ivar at: the time of the change, by ``trio.current_time()``, in seconds.
     :ivar session_id: 0 without a session.
     :ivar generation: 1 for the first session, one more for each that replaced an expired one.
+    :ivar observer: that of the user; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one.
     :ivar reason: why the last connection, or the last attempt to open one, ended.
     :ivar error: of CLOSED: why the client has given up; None if it was closed.
@@ -82,6 +83,7 @@ class Reporter:
 
     :param own: the observer of the client itself.
     :param observer: that of the user, which is also told of requests.
+    :ivar observer: that of the user; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one; None before there was any.
     """
 
@@ -91,7 +93,7 @@ class Reporter:
         self.server: Host | None = None
         self._machine = machine
         self._session = session
-        self._observer = observer
+        self.observer = observer
         self._observers = [own] if observer is None else [own, observer]
         self._state = machine.state
         self._since = trio.current_time()
@@ -128,11 +130,8 @@ class Reporter:
         left = self._machine.data.lease.deadline - trio.current_time()
         self._tell(lambda observer: observer.lease_short(left))
 
-    def follow(self, request: Request[Any]) -> None:
+    def follow(self, request: Request[Any], observer: Observer) -> None:
         """Have the user's observer told of the outcome of a request that is submitted now."""
-        observer = self._observer
-        if observer is None:
-            return
         began = trio.current_time()
 
         def settled(request: Request[Any]) -> None:

@@ -25,6 +25,7 @@ from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
 from .request import Request
 from .resolver import Resolver
+from .seeking import READ_ONLY, Seeker
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
@@ -36,6 +37,8 @@ _GOOD_AFTER = 1.0
 _FIRST_SHARE = 1 / 4
 """Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
 given up (connection.py)."""
+_MOST_DOUBLINGS = 10
+"""Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
@@ -62,6 +65,7 @@ class Runner:
     connect_timeout: float
     renews: bool
     on_end: Callable[[], object] = lambda: None
+    seeker: Seeker = attrs.Factory(lambda self: Seeker(self._open_secured), takes_self=True)
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -69,7 +73,8 @@ class Runner:
     def submit(self, request: Request[Any]) -> None:
         """Queue a request and have it sent as soon as the writer runs."""
         self.machine.submit(request, trio.current_time())
-        self.reporter.follow(request)
+        if self.reporter.observer is not None:
+            self.reporter.follow(request, self.reporter.observer)
         self.wake()
 
     def wake(self) -> None:
@@ -121,6 +126,10 @@ class Runner:
             if stream is None:
                 continue
             await self._serve(stream, host)
+            if self._may_be_read_only and await self.seeker.mode(host) == READ_ONLY:
+                stream = await self._open(host)
+                if stream is not None:
+                    await self._serve(stream, host, apart=True)
             if machine.state is SessionState.EXPIRED:
                 if not self.renews:
                     self.on_end()
@@ -153,7 +162,7 @@ class Runner:
             self.hosts.update(await self.resolver.servers(patience))
         timeout = machine.data.timeout
         if machine.data.metrics.connections:
-            timeout *= min(1.0, _FIRST_SHARE * 2**self.hosts.rounds)
+            timeout *= min(1.0, math.ldexp(_FIRST_SHARE, min(self.hosts.rounds, _MOST_DOUBLINGS)))
         else:
             timeout = min(timeout, self.connect_timeout)
         machine.data.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
@@ -192,12 +201,23 @@ class Runner:
             raise
         return secured
 
-    async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
-        """Move bytes between a connection and the machine until the connection is over."""
+    @property
+    def _may_be_read_only(self) -> bool:
+        """True if the last server may serve reads in a session of its own (ensemble.md section 7.2)."""
         machine = self.machine
+        wanted = machine.data.read_only and machine.accepting and machine.state in UNSERVED
+        return bool(wanted and machine.dismissed and machine.data.session_id)
+
+    async def _serve(self, stream: trio.abc.Stream, host: Host, *, apart: bool = False) -> None:
+        """Move bytes between a connection and the machine until the connection is over.
+
+        :param apart: ask a read-only server for a session of its own.
+        """
+        machine = self.machine
+        seeking = False
         self.reporter.server = host
         machine.peer = str(host)
-        machine.connection_made(trio.current_time())
+        machine.connection_made(trio.current_time(), apart=apart)
         reason = "the server closed the connection"
         try:
             async with trio.open_nursery() as nursery:
@@ -214,6 +234,9 @@ class Runner:
                         break
                     machine.receive_data(bytes(data), trio.current_time())
                     self._after_input()
+                    if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
+                        seeking = True
+                        nursery.start_soon(self._seek, host)
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = None
@@ -225,6 +248,12 @@ class Runner:
                 self.reporter.server_failed(host, machine.why)
             self.reset_timer()
             await trio.aclose_forcefully(stream)
+
+    async def _seek(self, present: Host) -> None:
+        """Look for a full server while a read-only one serves us, and move there."""
+        found = await self.seeker.full_server(lambda: self.hosts.others(present))
+        self.hosts.prefer(found)
+        self._leave_server(f"moving to {found}, which serves writes")
 
     async def _write(self, stream: trio.abc.Stream) -> None:
         while True:

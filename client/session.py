@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Self
 from weakref import WeakSet
 
 import trio
 
 from ..protocol.errors import ClosingError, SessionExpiredError
-from .machine import SessionMachine, SessionState
+from .machine import SERVED, SessionMachine, SessionState
 from .observer import StateChange
 
 
@@ -85,13 +85,23 @@ class Session:
         return self.state
 
     async def wait_connected(self) -> None:
-        """Wait until requests are being served.
+        """Wait until requests are being served; all of them, not only reads by a read-only server.
 
         :raises SessionExpiredError: the session has expired, and no new one will follow.
         :raises ClosingError: the client was closed.
         :raises AuthFailedError: the first server refused an identity.
         """
-        while self.state is not SessionState.CONNECTED:
+        await self._wait_for((SessionState.CONNECTED,))
+
+    async def wait_served(self) -> None:
+        """Wait until at least reads are being served, if only by a read-only server.
+
+        It raises what :meth:`wait_connected` raises.
+        """
+        await self._wait_for(SERVED)
+
+    async def _wait_for(self, states: Collection[SessionState]) -> None:
+        while self.state not in states:
             if self._machine.fatal is not None:
                 raise self._machine.fatal
             if self.state is SessionState.CLOSED:

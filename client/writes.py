@@ -11,9 +11,8 @@ from ..protocol.errors import NodeExistsError, NoNodeError, NotEmptyError
 from ..protocol.records import ACL, Stat
 from .batch import Multi
 from .caller import Caller, Data
+from .creating import Create, CreateOptions
 from .operations import (
-    Create,
-    CreateOptions,
     Delete,
     GetChildren,
     Operation,

@@ -120,7 +120,9 @@ class ZooKeeper(Writes, Reads):
         :raises BadArgumentsError: the path is malformed.
         """
         chroot = server_path(self.chroot, path) if path != "/" else self.chroot
-        return ZooKeeper(self._runner, self.session, self._background, chroot, self.janitor.jobs)
+        view = ZooKeeper(self._runner, self.session, self._background, chroot, self.janitor.jobs)
+        view.on_submit = self.on_submit
+        return view
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run ``function(*args)`` in a task, until it ends or the client closes. An exception that it raises

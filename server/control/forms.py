@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
+from ..testing.chaos import Injected
 from ..testing.contents import Node
 from ..testing.faults import Fault
 from ..testing.history import Entry
@@ -147,9 +148,13 @@ def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
         "requests": fault.words,
-        "when": fault.when,
-        "action": fault.action,
+        "when": fault.harm.when,
+        "action": fault.harm.action,
         "seen": fault.seen,
         "fired": fault.fired,
         "text": repr(fault),
     }
+
+
+def injected_form(injected: Injected) -> JSON:
+    return attrs.asdict(injected) | {"session": session_form(injected.session) if injected.session else None}

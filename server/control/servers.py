@@ -54,21 +54,25 @@ class Servers:
         config: Mapping[str, Any],
         clock: ClockMode = "running",
         record: bool = True,
+        hostile: int | None = None,
         ensemble: int | None = None,
         observers: int = 0,
     ) -> tuple[int, Controls]:
         """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
 
         :param config: keys of zoo.cfg with their values.
+        :param hostile: the seed of a hostile server.
         :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
             or the address cannot be had.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, _settings(config))
+        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, _settings(config), hostile)
         _check_addresses(launch.settings)
         if ensemble is not None:
+            if hostile is not None:
+                raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
             from ..config.members import made_up
             from ..testing.ensemble import EnsembleLaunch
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .contents import Node
     from .controls import Controls
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .snapshots import Snapshot
 
 _HOMES = {
+    "Chaos": "chaos",
     "Controls": "controls",
     "EmbeddedEnsemble": "ensemble",
     "EmbeddedServer": "embedded",
@@ -41,6 +43,7 @@ _HOMES = {
     "Fault": "faults",
     "FaultNeverFired": "faults",
     "HeldMessage": "holding",
+    "Injected": "chaos",
     "LocalEnsemble": "ensemble",
     "LocalServer": "host",
     "Node": "contents",
@@ -56,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Chaos",
     "Controls",
     "EmbeddedEnsemble",
     "EmbeddedServer",
@@ -65,6 +69,7 @@ __all__ = [
     "Fault",
     "FaultNeverFired",
     "HeldMessage",
+    "Injected",
     "LocalEnsemble",
     "LocalServer",
     "Node",

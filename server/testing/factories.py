@@ -52,16 +52,16 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     :param check_leaks: whether sessions that are left at its end are an error; by default what
         ``--zk-check-leaks`` says.
-    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` is by default what ``--zk-tick-time``
-        says.
+    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` and ``hostile`` are by default what
+        ``--zk-tick-time`` and ``--zk-hostile`` say.
     """
 
     @pytest.fixture(scope=scope)
     def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
         from .embedded import EmbeddedServer
 
-        tick = option(request.config, "tick_time")
-        given = {"tick_time": int(tick), **settings} if tick else settings
+        numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
+        given = {name: int(number) for name, number in numbers.items() if number} | settings
         with EmbeddedServer(**given) as server:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"

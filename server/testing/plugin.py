@@ -28,6 +28,7 @@ _OPTIONS = {
     "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
+    "hostile": ("SEED", "zk_server shows behaviour that is legal but rare, all the time"),
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 

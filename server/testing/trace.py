@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -182,6 +182,16 @@ class Tracer:
             started[key] = time.perf_counter()  # last, so that the line itself does not count
 
 
+def tell_past(running: Running, selection: Selection, most: int) -> Iterator[Traced]:
+    """Yield what is selected of the last entries of the history; nothing, if none is recorded.
+
+    :param most: how many entries are looked at.
+    """
+    for entry in () if running.recorder is None else running.recorder.last_entries(most):
+        if selection.wants(entry):
+            yield Traced(entry, running.service.wall_clock(running.started + entry.time))
+
+
 class Trace:
     """The trace of the command, on a file descriptor. Lines that nobody reads in time are lost and counted.
 
@@ -209,7 +219,8 @@ class Trace:
 
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
-        server.controls = take_over(server)
+        if server.controls is None:
+            server.controls = take_over(server)
         Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,9 +113,10 @@ def test_faults_of_all_requests_and_their_end(pyzk: Run, server: EmbeddedServer)
     ):
         done = pyzk("fault", "set", *arguments)
         assert done.status == (Status.NO if "--session" in arguments else 0), "nobody is connected"
-    assert len(server.running.gate._faults) == 2
+    assert len(pyzk("fault", "list", "--json").lines) == 2
     assert len(pyzk("fault", "rm", "all").lines) == 3
-    assert server.running.gate._faults == []
+    assert pyzk("fault", "list", "--json").lines == []
+    assert pyzk("create", "/a").status == 0, "none is in force any more"
 
 
 @pytest.mark.parametrize(
@@ -148,9 +152,10 @@ def test_the_timeline(pyzk: Run, server: EmbeddedServer, client: KazooClient) ->
 
 
 def test_the_trace(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
+    recorder = server.running.recorder
+    assert recorder is not None
+
     def act() -> None:
-        recorder = server.running.recorder
-        assert recorder is not None
         wait_until(lambda: recorder.listeners)
         client.create("/other")
         client.create("/locks")
@@ -165,6 +170,7 @@ def test_the_trace(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> No
         done = pyzk("trace", "--count", "2", *arguments)
         thread.join()
         assert done.status == 0
+        wait_until(lambda: not recorder.listeners)
         if "--json" in arguments:
             assert [json.loads(line)["path"] for line in done.lines] == found
         else:
@@ -201,6 +207,21 @@ def in_a_thread(*arguments: str) -> int:
         return trio.run(run)
     except Failure as failure:
         return failure.status
+
+
+def test_a_reader_that_has_enough_of_the_trace_is_no_fault_of_the_server(server: EmbeddedServer) -> None:
+    command = [sys.executable, "-m", "pyzk.cli", "--hosts", server.hosts, "trace"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+    with process:
+        recorder = server.running.recorder
+        assert recorder is not None
+        wait_until(lambda: recorder.listeners)
+        process.stdout.close()
+        server.note("somebody reads this")
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 def test_reset(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:

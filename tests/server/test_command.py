@@ -144,6 +144,25 @@ def test_without_expiry_a_silent_client_keeps_its_session_while_it_is_connected(
         assert other.exists("/e").err == -101
 
 
+def test_a_hostile_server(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{n}" for n in range(8)]
+    with command("--hostile", "5", "--trace-op", "create") as (address, process):
+        with WireClient(address) as client:
+            client.connect()
+            for name in names:
+                client.create(f"/{name}")
+            orders = {tuple(client.children("/").record.children) for _ in range(5)}
+            assert len(orders) > 1
+            assert {tuple(sorted(order)) for order in orders} == {(*names, "zookeeper")}
+        process.terminate()
+        assert process.wait(10) == 0
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "create /7" in process.stdout.read()
+        assert "hostile, seed 5" in process.stderr.read()
+    assert "--hostile: invalid int value" in refusal(capsys, "--hostile", "x")
+
+
 # --- the tree in a file -----------------------------------------------------------------------------------
 
 

@@ -57,6 +57,7 @@ ROUTES: Final = (
             "config": Field("object", "keys of zoo.cfg; without clientPort the kernel chooses"),
             "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
             "record": Field("boolean", "whether the history is recorded; true if it is not given"),
+            "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
             "ensemble": Field("integer", "pretend to be an ensemble of so many servers that vote"),
             "observers": Field("integer", "and of so many observers"),
         },

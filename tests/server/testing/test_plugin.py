@@ -134,6 +134,26 @@ def test_factories(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*- shared: timeline -*", "*- quick: timeline -*"])
 
 
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_a_hostile_server_for_all_tests(pytester: pytest.Pytester, how: str) -> None:
+    pytester.makepyfile(
+        """
+        from pyzk.server.testing import factories
+
+        friendly = factories.zk_server(hostile=None)
+
+        def test_hostile(zk_server):
+            assert type(zk_server.running.gate).__name__ == "HostileGate"
+
+        def test_friendly(friendly):
+            assert type(friendly.running.gate).__name__ == "MessageGate"
+        """
+    )
+    if how == "ini":
+        pytester.makeini("[pytest]\nzk_hostile = 0\n")
+    pytester.runpytest(*(["--zk-hostile", "0"] if how == "option" else [])).assert_outcomes(passed=2)
+
+
 LEAKING = """
     import socket
     from pyzk.protocol.framing import frame
