@@ -409,11 +409,12 @@ class EnsembleControls(ABC):
 
     def _keep_alive(self) -> None:
         now = self._local.now_ms()
-        for part in self._local.parts.values():
+        for number, part in self._local.parts.items():
             for connection in part.service.connections:
                 session = connection.session
                 if session is not None and not connection.frozen and not part.gate.is_paused(connection):
                     part.engine.sessions.touch(session, now)
+            self._member(number).report(now)
 
     @_verb
     def _freeze_clock(self, frozen: bool) -> None:
