@@ -249,6 +249,10 @@ class MemberEngine(Engine):
         self._served[session.id] = connection
         connection.session_id = session.id
 
+    def serves(self, session_id: object) -> bool:
+        """Return whether a connection of this server serves a session."""
+        return session_id in self._served
+
     def expire(self, session: Session, now: int) -> None:
         self.member.ensemble.expire(session.id, now)
 
