@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
+
+at_end: Final[list[Callable[[Controls], object]]] = []
+"""Called with each server of a test before it ends, in its thread: for the pytest plugin. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -110,7 +113,11 @@ class Launch:
                 hostile=self.hostile,
             )
             server.controls = LocalServer(running)
-            yield server.controls
+            try:
+                yield server.controls
+            finally:
+                for tell in at_end:
+                    tell(server.controls)
 
 
 @asynccontextmanager
