@@ -85,12 +85,12 @@ _Polled: TypeAlias = tuple[int, str, str]
 class Polling(Rule):
     name = "polling"
     explanation = (
-        "The same is asked again and again, and the answer is the same. Each request costs the server "
-        "and the network as much as one with news, and news is late by up to the time between two requests."
+        "The same is asked again and again, and the answer is the same. Each request costs the server and "
+        "the network as much as one with news, and news is late by up to the time between two requests."
     )
     remedy = (
-        "Read with a watch, and read again when its event comes; for a znode that does not exist yet, exists "
-        "with a watch."
+        "Read with a watch, and read again when its event comes; for a znode that does not exist yet, "
+        "exists with a watch."
     )
 
     def __init__(self, world: World) -> None:

@@ -38,7 +38,7 @@ def test_its_repaired_twin_is_not(server: EmbeddedServer, rule: str) -> None:
     with Clients(server) as clients:
         REPAIRED[rule](clients)
     assert server.advice() == []
-    assert len(server.history(kind="request")) > 2
+    assert len(server.history(kind="request")) > 1
 
 
 def test_all_names_differ() -> None:
