@@ -143,7 +143,7 @@ def entry_form(entry: Entry, name: str | None) -> JSON:
 
 def finding_form(finding: Finding, names: Mapping[int, str]) -> JSON:
     """:param names: of sessions."""
-    sessions = [{"session": session_form(each), "name": names.get(each)} for each in finding.sessions]
+    sessions = [{"id": session_form(each), "name": names.get(each)} for each in finding.sessions]
     return attrs.asdict(finding) | {"sessions": sessions}
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ import pytest
 
 from ...protocol.text import printable
 from . import host
+from .advisor.engine import RULES
 from .controls import Controls
 
 _MODES = ("warn", "error")
@@ -28,19 +29,25 @@ _SHOWN = 5
 class Advising:
     """
     :ivar fails: whether tests with a finding fail.
+    :ivar ignored: the names of rules that are left out.
     """
 
     fails: bool
+    ignored: frozenset[str]
     _new: list[dict[str, Any]] = attrs.field(factory=list, init=False)  # not in a report yet
     _all: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list, init=False)  # by test
 
     @classmethod
-    def of(cls, mode: str) -> Advising:
-        """:raises pytest.UsageError: for an unknown mode."""
+    def of(cls, mode: str, ignored: Iterable[str]) -> Advising:
+        """:raises pytest.UsageError: for an unknown mode or rule."""
         if mode not in _MODES:
             text = f"--zk-advise is {' or '.join(_MODES)}, not {mode!r}; before a path write --zk-advise=warn"
             raise pytest.UsageError(text)
-        return cls(mode == "error")
+        known = {rule.name for rule in RULES}
+        if unknown := set(ignored) - known:
+            text = f"no rule {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}"
+            raise pytest.UsageError(f"zk_advise_ignore: {text}")
+        return cls(mode == "error", frozenset(ignored))
 
     def pytest_sessionstart(self) -> None:
         host.at_end.append(self._look)
@@ -52,7 +59,8 @@ class Advising:
     def _look(self, server: Controls) -> None:
         """Keep what a server that ends has to say, in the server's thread."""
         for finding in server.running.advice():
-            self._new.append(attrs.asdict(finding) | {"text": str(finding)})
+            if finding.rule not in self.ignored:
+                self._new.append(attrs.asdict(finding) | {"text": str(finding)})
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:

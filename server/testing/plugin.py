@@ -53,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
     group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
     parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
+    parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if mode:
         from .advising import Advising
 
-        config.pluginmanager.register(Advising.of(mode), "zk_advising")
+        advising = Advising.of(mode, config.getini("zk_advise_ignore"))
+        config.pluginmanager.register(advising, "zk_advising")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -64,11 +64,13 @@ class Rule:
     """One rule. Subclasses override what they need to hear of; each hears of a thing before the world does.
 
     :cvar name: as findings and the documentation have it.
+    :cvar threshold: how often it must be seen.
     :cvar explanation: what is wrong, for somebody who has never heard of it.
     :cvar remedy: what to do instead.
     """
 
     name: ClassVar[str]
+    threshold: ClassVar[str]
     explanation: ClassVar[str]
     remedy: ClassVar[str]
 

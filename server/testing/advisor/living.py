@@ -24,6 +24,7 @@ MANY: Final = 500
 
 class LeftToExpire(Rule):
     name = "left-to-expire"
+    threshold = f"{LEFT} sessions from one address; not those that the test has cut off or expired"
     explanation = (
         "A client went away without closing its session. Until the session expires, its ephemerals stay: "
         "its locks are held by nobody, and its members are listed and do not answer."
@@ -63,6 +64,7 @@ class _Turns:
 
 class SessionPerRequest(Rule):
     name = "session-per-request"
+    threshold = f"{IN_TURN} sessions with {SHORT} requests at most, from one address and one after the other"
     explanation = (
         "A session is begun for a few requests and then closed. Its begin and its end are writes, which an "
         "ensemble has to agree on, so it costs more than the requests; and no watch or ephemeral outlives "
@@ -99,6 +101,9 @@ class SessionPerRequest(Rule):
 
 class EphemeralOfOldSession(Rule):
     name = "ephemeral-of-old-session"
+    threshold = (
+        "the first time; at the end of the old session, if the new one has not set a watch or deleted it"
+    )
     explanation = (
         "A client came back with a new session while its old one was not over yet, met its own old "
         "ephemeral, and took it for done. When the old session expired, the ephemeral went with it: the "
@@ -145,6 +150,7 @@ def _is_former(old: Client, new: Client) -> bool:
 
 class ManyEphemerals(Rule):
     name = "many-ephemerals"
+    threshold = f"{MANY} ephemerals of a session"
     explanation = (
         "One session has very many ephemerals. When it ends, all of them are deleted in one transaction, "
         "which holds everybody else up and may be larger than the server takes."

@@ -13,7 +13,9 @@ from .world import READS, Client, Exchange, World, parent_of
 EACH: Final = 3
 """Children that are read one by one."""
 ROUNDS: Final = 3
-"""How often a list is read so. A cache does it once, and after a reconnect."""
+"""How often they are read so. A cache does it once, and after a reconnect."""
+_MOST_READ: Final = 1000
+"""Children of a list that are remembered as read."""
 POLLS: Final = 20
 """Times that the same is read without a change. A value that is read for 5 requests in turn is no poll."""
 
@@ -22,22 +24,27 @@ POLLS: Final = 20
 class _Listing:
     """
     :ivar read: the children read one by one since the list was read.
+    :ivar before: those of the round before.
+    :ivar again: how many have been read in both.
+    :ivar rounds: how often so many of them were read again.
     """
 
-    listed: bool = False
-    read: dict[str, None] = attrs.field(factory=dict)
-    rounds: int = 0
+    read: set[str] = attrs.field(factory=set)
+    before: set[str] = attrs.field(factory=set)
+    again: int = 0
+    rounds: int = 1
 
 
 class ChildrenOneByOne(Rule):
     name = "children-one-by-one"
+    threshold = f"{ROUNDS} rounds of {EACH} or more children, by one session"
     explanation = (
         "The list of children is read, then each child alone, again and again: a request for each child and "
         "round, and what is read does not belong to one moment."
     )
     remedy = (
         "Read all children with one multiRead, or keep them up to date with a persistent recursive watch "
-        "(addWatch), as the caches of Curator and pyzk do."
+        "(addWatch), as the cache of Curator does."
     )
 
     def __init__(self, world: World) -> None:
@@ -45,26 +52,28 @@ class ChildrenOneByOne(Rule):
         self._listings: Table[tuple[int, str], _Listing] = Table(_Listing)
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
-        if exchange.op == "get_children" and exchange.err == 0:
-            (asked,) = exchange.asked
+        if exchange.err or exchange.op not in ("get_children", "get_data"):
+            return
+        (asked,) = exchange.asked
+        if exchange.op == "get_children":
             listing = self._listings[client.id, asked.path]
-            if listing.listed and len(listing.read) >= EACH:
-                self._round(client, exchange, asked.path, listing)
-            listing.listed = True
-            listing.read.clear()
-        elif exchange.op == "get_data":
-            (asked,) = exchange.asked
-            found = self._listings.get((client.id, parent_of(asked.path)))
-            if found is not None and len(found.read) < 1000:
-                found.read[asked.path] = None
+            listing.before, listing.read, listing.again = listing.read, set(), 0
+            return
+        parent = parent_of(asked.path)
+        found = self._listings.get((client.id, parent))
+        if found is None or asked.path in found.read or len(found.read) >= _MOST_READ:
+            return
+        found.read.add(asked.path)
+        found.again += asked.path in found.before
+        if found.again == EACH and asked.path in found.before:
+            self._round(client, exchange, parent, found)
 
     def _round(self, client: Client, exchange: Exchange, parent: str, listing: _Listing) -> None:
         listing.rounds += 1
         if listing.rounds >= ROUNDS:
             self.report(
                 (client.id, parent),
-                f"the children of {parent} were read one by one {{count}} times, {len(listing.read):,} of "
-                "them the last time",
+                f"the same children of {parent} were read one by one {{count}} times",
                 time=exchange.time,
                 sessions=[client.id],
                 paths=[parent],
@@ -74,7 +83,7 @@ class ChildrenOneByOne(Rule):
 
 @attrs.define
 class _Poll:
-    answer: tuple[int, int] = (0, 0)
+    answer: tuple[int, int, int] = (0, 0, 0)
     times: int = 0
 
 
@@ -84,6 +93,9 @@ _Polled: TypeAlias = tuple[int, str, str]
 
 class Polling(Rule):
     name = "polling"
+    threshold = (
+        f"{POLLS} equal answers to a session in turn, with no event and no write of its own between them"
+    )
     explanation = (
         "The same is asked again and again, and the answer is the same. Each request costs the server and "
         "the network as much as one with news, and news is late by up to the time between two requests."
@@ -103,12 +115,12 @@ class Polling(Rule):
         (asked,) = exchange.asked
         if asked.op in READS and not asked.watch:
             pass
-        elif not (asked.op == "create" and exchange.err):
+        elif not (asked.op == "create" and exchange.err and ("ephemeral" in asked.kind or not asked.empty)):
             for op in READS:  # what a client changes itself it may well read again
                 self._polls.pop((client.id, op, asked.path), None)
             return
         poll = self._polls[client.id, asked.op, asked.path]
-        answer = exchange.err, exchange.answer
+        answer = exchange.err, exchange.answer, client.events  # who is woken to ask does not poll
         poll.times = poll.times + 1 if poll.answer == answer else 1
         poll.answer = answer
         if poll.times >= POLLS:

@@ -35,10 +35,11 @@ class _NearLimit(Rule):
 
 class RequestNearLimit(_NearLimit):
     name = "request-near-limit"
+    threshold = "the first time; 80 % of jute.maxbuffer"
     what = "a request"
     explanation = (
         "A request is nearly as large as the server takes (jute.maxbuffer). One that is larger ends the "
-        "connection without an error that says why, and clients then repeat it for ever."
+        "connection without an error that says why, and many clients then repeat it."
     )
     remedy = (
         "Keep znodes small, at some KB: put what is large somewhere else and its address into the znode, "
@@ -51,6 +52,7 @@ class RequestNearLimit(_NearLimit):
 
 class ChildrenNearLimit(_NearLimit):
     name = "children-near-limit"
+    threshold = "the first time; 80 % of jute.maxbuffer"
     what = "a list of children"
     explanation = (
         "A list of children is nearly as large as clients take (jute.maxbuffer). Beyond that nobody can "

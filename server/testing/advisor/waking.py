@@ -35,6 +35,7 @@ class _Wake:
 
 class Herd(Rule):
     name = "herd"
+    threshold = f"{ROUNDS} changes that each wake {HERD} or more sessions in vain"
     explanation = (
         "One change wakes every waiter, all of them ask again, and one at most gets what it waits for. With "
         "n waiters that is n events and n or more requests for each turn, n times n in all."

@@ -21,6 +21,7 @@ SIBLINGS: Final = 5
 
 class WatchesOnlyGrow(Rule):
     name = "watches-only-grow"
+    threshold = f"{GROWN} watches of a session that wait, of which few have fired: fewer than 1 in {_RARELY}"
     explanation = (
         "One-shot watches live until they fire or the connection ends. Watches on znodes that never change "
         "pile up in the server and in the client, and after a reconnect all of them are sent again."
@@ -47,6 +48,7 @@ class WatchesOnlyGrow(Rule):
 
 class WatchSetAgain(Rule):
     name = "watch-set-again"
+    threshold = f"{REARMED} times without an event of the znode or the end of the connection"
     explanation = (
         "A watch that waits was set again. The server keeps one for each path and connection, so nothing is "
         "gained; in many clients each call adds a callback, and one event then runs all of them."
@@ -70,6 +72,9 @@ class WatchSetAgain(Rule):
 
 class EverybodyWatchesEverybody(Rule):
     name = "everybody-watches-everybody"
+    threshold = (
+        f"{SIBLINGS} sessions with ephemerals below a znode that each watch {SIBLINGS - 1} or more others"
+    )
     explanation = (
         "Each of n members watches the znodes of all others: n times n watches, and when one member goes, "
         "the server sends n events, and n sets of requests follow."

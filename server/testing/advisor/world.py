@@ -55,8 +55,10 @@ class Client:
     :ivar left: when its connection ended, if it has none.
     :ivar steered: whether the test has cut it off, or spoiled a message of it.
     :ivar requests: how many it has made, without pings.
-    :ivar armed: its one-shot watches that have not fired: how often each was set since it fired.
+    :ivar armed: its one-shot watches that have not fired: how often each was set since the last event of
+        its znode.
     :ivar fired: how many of them have.
+    :ivar events: how many events it was sent.
     :ivar owned: its ephemerals, and the kind of each.
     """
 
@@ -70,6 +72,7 @@ class Client:
     requests: int = 0
     armed: dict[WatchKey, int] = attrs.field(factory=lambda: Table(int))
     fired: int = 0
+    events: int = 0
     owned: dict[str, str] = attrs.field(factory=lambda: Table(str))
 
 
@@ -157,9 +160,13 @@ class World:
             self.clients[owner].owned.pop(path, None)
 
     def event(self, client: Client, entry: Entry) -> None:
+        client.events += 1
         for key in fired_by(entry):
             if client.armed.pop(key, None):
                 client.fired += 1
+        for kind in ("data", "child"):  # who is told of a znode reads it again, and may set both
+            if (kind, entry.path) in client.armed:
+                client.armed[kind, entry.path or ""] = 1
 
     def end(self, client: Client) -> None:
         """A session is over."""

@@ -5,7 +5,7 @@ A write is lost if its connection ended before its reply: its client cannot know
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -68,6 +68,7 @@ class _Overwriting(Rule):
 
 class CheckThenAct(_Overwriting):
     name = "check-then-act"
+    threshold = "the first time"
     explanation = (
         "A client has read a znode, another client has written to it, and then the first one wrote what "
         "follows from the old value, with any version (-1): what the other has written is lost."
@@ -89,6 +90,7 @@ class CheckThenAct(_Overwriting):
 
 class BlindSet(_Overwriting):
     name = "blind-set"
+    threshold = f"{BLIND} times for a znode"
     explanation = (
         "Several clients write to the same znode with any version (-1), and have not read what they "
         "overwrite: the last one wins, and who that is nobody has decided."
@@ -118,21 +120,22 @@ class _Repeating(Rule):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._lost: Table[int, Table[Asked, None]] = Table(lambda: Table(most=_MOST_LOST))
+        self._lost: Table[int, Table[Asked, Sequence[Asked]]] = Table(lambda: Table(most=_MOST_LOST))
+        """By session: each operation of a lost request, with all of that request."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if exchange.err is None:
             if exchange.op not in READS:
-                lost = self._lost[client.id]
-                lost.update(dict.fromkeys(exchange.asked))
+                for asked in exchange.asked:
+                    self._lost[client.id][asked] = exchange.asked
             return
         found = self._lost.get(client.id)
         if not found:
             return
         for asked in exchange.asked:
             if asked.op in READS:
-                for each in list(found):
-                    if asked.path in (each.path, parent_of(each.path)):
+                for each, together in list(found.items()):  # one of them tells of all
+                    if any(asked.path in (other.path, parent_of(other.path)) for other in together):
                         del found[each]
             elif asked in found:
                 del found[asked]
@@ -148,6 +151,7 @@ class _Repeating(Rule):
 
 class SequentialAgain(_Repeating):
     name = "sequential-create-again"
+    threshold = "the first time"
     explanation = (
         "The connection ended before the reply to a sequential create, and the client created again without "
         "looking whether the first one is there. If it is, the client has two znodes and knows of one: in a "
@@ -171,6 +175,9 @@ class SequentialAgain(_Repeating):
 
 class BlindRetry(_Repeating):
     name = "blind-retry"
+    threshold = (
+        f"the first time; of a create that finds its znode, if no look follows in {_PATIENCE} requests"
+    )
     explanation = (
         "The connection ended before the reply to a write, and the client sent it again as if it had not "
         "been applied. It may have been: then a set overwrites what others have written since, and a create "
@@ -203,7 +210,8 @@ class BlindRetry(_Repeating):
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
         plain = asked.op == "create" and "sequential" not in asked.kind
         if asked.op == "set_data" and asked.version == -1 and exchange.err == 0:
-            self._report(client, asked.path, exchange.time)
+            if asked.path not in client.owned:  # nobody else writes to what is its own
+                self._report(client, asked.path, exchange.time)
         elif (
             plain and exchange.err == NodeExistsError.code and ("ephemeral" in asked.kind or not asked.empty)
         ):

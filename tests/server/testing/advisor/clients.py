@@ -34,6 +34,13 @@ class Clients(ExitStack):
         client.connect(timeout=timeout)
         return client
 
+    def reconnect(self, client: WireClient) -> WireClient:
+        """The next connection of a client's session."""
+        client.drop()
+        again = self.enter_context(WireClient(("127.0.0.1", self.server.port)))
+        again.connect(session_id=client.session_id, password=client.password)
+        return again
+
     def several(self, count: int) -> list[WireClient]:
         return [self.new() for _ in range(count)]
 
@@ -236,11 +243,7 @@ def lose_reply(clients: Clients, op: str, act: Callable[[WireClient], object]) -
     client = clients.new()
     with clients.server.fault(op, when="after"), suppress(ClosedError):
         act(client)
-    client.drop()
-    again = WireClient(("127.0.0.1", clients.server.port))
-    again.connect(session_id=client.session_id, password=client.password)
-    clients.callback(again.drop)
-    return again
+    return clients.reconnect(client)
 
 
 def enters(client: WireClient) -> object:

@@ -58,6 +58,18 @@ def test_in_the_ini_file(pytester: pytest.Pytester) -> None:
     assert pytester.runpytest("-k", "hand").ret == 1
 
 
+def test_rules_that_are_left_out(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzk_advise = error\nzk_advise_ignore = polling herd\n")
+    pytester.runpytest().assert_outcomes(passed=2)
+
+
+def test_a_rule_that_there_is_not(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzk_advise = error\nzk_advise_ignore = pooling\n")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*zk_advise_ignore: no rule pooling; there are: *, polling, *"])
+
+
 def test_without(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(passed=2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pyzk.server.testing import EmbeddedServer
@@ -12,12 +10,6 @@ from pyzk.server.testing.advisor.engine import RULES
 from .clients import FAULTY, REPAIRED, Clients
 
 NAMES = [rule.name for rule in RULES]
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(clock="frozen", max_buffer=10_000) as server:
-        yield server
 
 
 @pytest.mark.parametrize("rule", NAMES)
