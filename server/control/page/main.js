@@ -59,7 +59,7 @@ let running = false;
 let again = false;
 let wake = () => {};
 
-/** Have the view look again: at most twice a second, and busy for at most 5 % of the time. */
+/** Have the view look again: at most twice a second, and for at most 3 % of the time. */
 async function refresh() {
   if (running) {
     again = true;
@@ -77,7 +77,7 @@ async function refresh() {
         if (error instanceof Refused && error.status === 401) askToken(error.message);
       }
     }
-    const pause = Math.max(400, 20 * (performance.now() - started));
+    const pause = Math.max(400, 33 * (performance.now() - started));
     if (view === shown) await new Promise((resolve) => setTimeout((wake = resolve), pause));
   } while (again);
   running = false;
