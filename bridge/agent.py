@@ -14,6 +14,8 @@ The rules:
   while it still works.
 * A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
   finds the reason, and raises its error.
+* A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
+  between the entering of a block and its body, and then nobody leaves it.
 
 ::
 
@@ -27,6 +29,7 @@ The rules:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -48,6 +51,9 @@ _IDLE_AGENTS = 100
 costs some 20 us."""
 
 
+_LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
+
+
 class Interrupted(BaseException):
     """The call was cancelled: by its caller, or because a block around it was."""
 
@@ -58,9 +64,10 @@ class Call:
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
     :ivar scope: to cancel it.
+    :ivar taken: whether it has come to an agent.
     """
 
-    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope")
+    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope", "taken")
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class Call:
         self.kwargs = kwargs
         self.reply = reply
         self.scope = trio.CancelScope()
+        self.taken = False
 
 
 class Body:
@@ -103,21 +111,29 @@ class Leave:
 
     :ivar value: what a callback has returned.
     :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
+    :ivar interrupted: with the answer: whether a block that is further out is cancelled.
     """
 
-    __slots__ = ("body", "error", "reply", "value")
+    __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
 
     def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
         self.body = body
         self.value = value
         self.error = error
         self.reply = reply
+        self.interrupted = False
+        self.taken = False
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """What to cancel while the block is being left."""
+        return self.body.call.scope
 
     async def carry_out(self) -> Any:
         """End the body in trio as it has ended at the caller."""
         if isinstance(self.error, Interrupted):
             await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
-            self.body.call.scope.cancel()  # the caller itself was
+            self.scope.cancel()  # the caller itself was
             await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
@@ -142,7 +158,7 @@ class Agent:
         self._shield: trio.CancelScope | None = None
         self._bodies: list[Body] = []
         self._call: Call | None = None
-        self._reply: Reply | None = None  # to whom the agent owes an answer
+        self._asked: Ask | None = None  # what the agent owes an answer to
 
     def give(self, ask: Ask) -> None:
         """Take an ask; called in the loop."""
@@ -157,6 +173,12 @@ class Agent:
         if self._shield is not None:
             self._shield.shield = False
 
+    def finish(self) -> None:
+        """End a call that is in no block: the clients are closed, and it may wait for ever."""
+        if not self._bodies and self._call is not None:
+            self._call.scope.cancel()
+            self._answer(None, _closed())
+
     async def run(self) -> None:
         """Do what callers ask, until the loop ends."""
         self._task = trio.lowlevel.current_task()
@@ -165,15 +187,18 @@ class Agent:
             while True:
                 ask = await self._next()
                 if isinstance(ask, Leave):
-                    ask.reply(None, RuntimeError("this block was left before"))
+                    ask.reply(None, RuntimeError(_LEFT))
                     continue
-                await self._carry_out(ask)
+                if self._agents.finishing:
+                    ask.reply(None, _closed())
+                else:
+                    await self._carry_out(ask)
                 if not self._agents.rest(self):
                     return
         finally:
-            self._answer(None, ClosingError(message="the client was closed"))
+            self._answer(None, _closed())
             for ask in self._asks:
-                ask.reply(None, ClosingError(message="the client was closed"))
+                ask.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
         """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
@@ -187,25 +212,29 @@ class Agent:
                 ask = await self._next_in(body)
                 if isinstance(ask, Call):
                     await self._carry_out(ask)
-                elif ask.body is not body:
-                    ask.reply(
-                        None, RuntimeError("leave the blocks that were entered inside of this one first")
-                    )
-                else:
-                    self._reply = ask.reply
+                elif ask.body is body:
+                    self._asked = ask
                     break
+                elif ask.body in self._bodies:
+                    self._asks.appendleft(ask)
+                    call.scope.cancel()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    ask.reply(None, RuntimeError(_LEFT))
             return await ask.carry_out()
         finally:
             self._bodies.pop()
             self._call = call
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply(value, error)
+        asked, self._asked = self._asked, None
+        if isinstance(asked, Leave):
+            asked.interrupted = trio.current_effective_deadline() == -math.inf
+        if asked is not None:
+            asked.reply(value, error)
 
     async def _carry_out(self, call: Call) -> None:
-        self._call, self._reply = call, call.reply
+        self._call = self._asked = call
         on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
         value: Any = None
         failure: BaseException | None = None
@@ -271,14 +300,22 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
     return call
 
 
+def _closed() -> ClosingError:
+    return ClosingError(message="the client was closed")
+
+
 class Agents:
     """The agents of a loop.
 
     :ivar closed: whether the loop is ending.
+    :ivar finishing: whether all clients are closed; ``finished`` is set when no caller is in a block any
+        more.
     """
 
     def __init__(self) -> None:
         self.closed = False
+        self.finished = trio.Event()
+        self.finishing = False
         self._nursery: trio.Nursery | None = None
         self._busy: dict[object, Agent] = {}  # by their callers
         self._idle: list[Agent] = []
@@ -286,6 +323,15 @@ class Agents:
     def open(self, nursery: trio.Nursery) -> None:
         """Begin: agents are tasks of this nursery."""
         self._nursery = nursery
+
+    def finish(self) -> bool:
+        """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
+        self.finishing = True
+        for agent in self._busy.values():
+            agent.finish()
+        if not self._busy:
+            self.finished.set()
+        return not self._busy
 
     def close(self) -> None:
         """Leave all blocks, and end."""
@@ -297,13 +343,14 @@ class Agents:
 
     def dispatch(self, ask: Ask) -> None:
         """Give an ask to the agent of its caller."""
+        ask.taken = True
         if isinstance(ask, Leave):
             ask.body.agent.give(ask)
             return
         agent = self._busy.get(ask.holder)
         if agent is None:
-            if self.closed:
-                ask.reply(None, ClosingError(message="the client was closed"))
+            if self.finishing or self.closed:
+                ask.reply(None, _closed())
                 return
             agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
             agent.holder = ask.holder
@@ -319,6 +366,8 @@ class Agents:
         """Note that an agent has done what its caller asked. Returns whether it is still needed."""
         del self._busy[agent.holder]
         agent.holder = None
+        if self.finishing and not self._busy:
+            self.finished.set()
         if self.closed or len(self._idle) >= _IDLE_AGENTS:
             return False
         self._idle.append(agent)

@@ -35,8 +35,11 @@ from weakref import WeakValueDictionary
 import trio
 
 from .. import client, recipes
+from ..client.caller import Caller
+from ..client.reads import Reads
 from ..client.request import Request
 from ..client.session import Session
+from ..client.writes import Writes
 from ..recipes.base.following import Latest
 from ..recipes.base.running import Running
 from ..recipes.caches.events import CacheEvents
@@ -50,8 +53,12 @@ from .agent import calls_back
 from .loop import Loop
 
 FACED: dict[type, set[str]] = {
-    client.ZooKeeper: {"janitor", "keep_lease", "start_soon", "withdraw"},
-    Session: {"note"},
+    Caller: {"on_submit", "withdraw"},
+    Writes: set(),
+    Reads: set(),
+    client.ZooKeeper: {"janitor", "keep_lease", "start_soon"},
+    Session: {"note", "wake"},
+    client.StateChanges: {"deliver", "end"},
     client.Watch: {"deliver", "end", "prefix", "server_path"},
     client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
     Request: {
@@ -62,6 +69,8 @@ FACED: dict[type, set[str]] = {
         "on_settled",
         "opcode",
         "parse",
+        "refusal",
+        "refuse",
         "retry",
         "sent_at",
         "succeed",
@@ -122,6 +131,7 @@ FACED: dict[type, set[str]] = {
 
 FUNCTIONS: tuple[Any, ...] = (
     client.repeat,
+    client.retry,
     recipes.contenders,
     recipes.revoke,
     recipes.watch_children,
@@ -138,11 +148,12 @@ IN_LOOP = {
     "LeaderLatch.is_leader",
     "LockRegistry.__getitem__",
     "Watch.cancel",
-    "ZooKeeper.submit",
+    "Caller.submit",
+    "Session.changes",
 }
 """Members that do not wait, but are used in the loop only."""
 
-CALLS_BACK = {"LeaderElection.run", "repeat"}
+CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
 """Functions that call a function of their caller, and wait for it."""
 
 NOTICES = {"on_lost", "on_revoke"}

@@ -135,7 +135,7 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether what the leader sends does not reach this server's machine."""
-        return self.leader is None or self.ensemble.is_cut(self, self.leader.member)
+        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
 
     @property
     def answers(self) -> bool:
@@ -150,7 +150,7 @@ class Member:
 
     def forward(self, message: Callable[[Leader], object]) -> None:
         """Send something to the leader."""
-        if self.link_is_open and self.leader is not None:
+        if self.link_is_open and self.leader is not None and not self.outbox:
             message(self.leader)
         elif self.leader is not None:
             self.outbox.append(message)
@@ -158,12 +158,15 @@ class Member:
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
         self.stream.append(message)
-        self.go_on()
+        self._take()
 
     def go_on(self) -> None:
-        """Take what waits on the link, as far as nothing holds it up."""
+        """Take and send what waits on the link, as far as nothing holds it up."""
         while self.outbox and self.link_is_open and self.leader is not None:
             self.outbox.popleft()(self.leader)
+        self._take()
+
+    def _take(self) -> None:
         while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
             message = self.stream[0]
             if self.stands_at is not None:
@@ -179,6 +182,16 @@ class Member:
     def apply(self, proposal: Proposal) -> None:
         self.position += 1
         self.engine.apply(proposal)
+
+    def copy(self, other: Member) -> None:
+        """Take the state of another server."""
+        tracker = self.engine.tracker
+        self.engine.tree = other.engine.tree.copy()
+        for session in list(tracker):
+            tracker.remove(session)
+        for session in other.engine.tracker:
+            tracker.learn(session.id, session.timeout)
+        self.engine.zxid, self.position = other.engine.zxid, other.position
 
     # --- signs of life -----------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .member import Member
 
 _OUTSTANDING = 1000
-"""``globalOutstandingLimit``: requests under way, shared by the quorum without the leader (6.6)."""
+"""``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
 _EARLY = 64 * 1024
 """Bytes that a client may send behind a ConnectRequest that waits for the log."""
 
@@ -86,6 +86,9 @@ class MemberConnection(Connection):
     # --- requests ----------------------------------------------------------------------------------------
 
     def exchange(self, data: bytes, now: float) -> bytes:
+        if self._is_stalled:
+            self.receive_data(data, now)
+            return b""
         try:
             return super().exchange(data, now)
         except Withheld:  # by the short way
@@ -93,7 +96,11 @@ class MemberConnection(Connection):
             return b""
 
     def proceed(self, now: float) -> None:
-        if not self._is_attaching and not self._is_stalled:
+        if self._is_attaching:
+            return
+        if self._is_stalled:
+            self.more = self.more or not self.input.empty  # it goes on once some are answered
+        else:
             super().proceed(now)
 
     @property
@@ -172,7 +179,7 @@ class MemberService(Service):
         self.member = member
         super().__init__(settings, **arguments)
 
-    def _new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None) -> MemberEngine:
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
         now = self.now_ms
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
 
@@ -202,6 +209,6 @@ class MemberService(Service):
             super().advance(now, within)
 
 
-def most_outstanding(quorum: int) -> int:
+def most_outstanding(voters: int) -> int:
     """Return how many requests may wait at a server before it stops reading from who has one under way."""
-    return _OUTSTANDING // max(1, quorum - 1)
+    return _OUTSTANDING // max(1, voters - 1)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import attrs
@@ -30,6 +30,7 @@ from ..config.settings import Settings
 from ..core.engine import Engine
 from ..ensemble.ensemble import Ensemble, EnsembleError, Pending, Timing
 from ..ensemble.member import Member
+from ..ensemble.nemesis import Nemesis, calm
 from ..net.clock import Clock
 from ..serve import Server
 from ..together import Servers
@@ -162,6 +163,20 @@ class EnsembleControls(ABC):
         return self._member(server).engine.zxid
 
     @_verb
+    def troubles(self, server: int) -> list[str]:
+        """List what a test has done to a server and not ended: ``lags``, ``cut off``, ``frozen``."""
+        member = self._member(server)
+        return [
+            text
+            for text, holds in (
+                ("lags", member.stands_at is not None),
+                ("cut off", self._ensemble.links.is_apart(member)),
+                ("frozen", member.frozen),
+            )
+            if holds
+        ]
+
+    @_verb
     def outstanding(self, server: int) -> int:
         """Return how many requests wait at a server, most of them for the log."""
         return self._member(server).service.outstanding()
@@ -172,7 +187,7 @@ class EnsembleControls(ABC):
 
         :raises EnsembleError: if nobody leads.
         """
-        return max(self._ensemble.last_zxid, self._ensemble.leader().number << 32)
+        return max(self._ensemble.log.last_zxid, self._ensemble.leader().number << 32)
 
     @_verb
     def sessions(self, server: int | None = None) -> list[SessionInfo]:
@@ -286,6 +301,30 @@ class EnsembleControls(ABC):
                 self._ensemble.start(member)
         if not self._ensemble.leaders():
             self._ensemble.elect()
+
+    @contextmanager
+    def nemesis(self, seed: int, rate: float = 1.0) -> Iterator[Nemesis]:
+        """Let trouble come by chance inside the ``with``: servers lag, are cut off, freeze, die and lose
+        their leader, and recover. At its end all trouble is over.
+
+        :param seed: the same seed makes the same trouble.
+        :param rate: how often something happens, per second of the servers' clock, on average.
+        :raises ValueError: for a rate that is not above 0.
+        """
+        yield self._begin_nemesis(seed, rate)
+        self._end_nemesis()
+
+    @_verb
+    def _begin_nemesis(self, seed: int, rate: float) -> Nemesis:
+        self._note(f"nemesis of seed {seed}")
+        nemesis = self._ensemble.nemesis = Nemesis(self._ensemble, seed, rate)
+        return nemesis
+
+    @_verb
+    def _end_nemesis(self) -> None:
+        self._note("the nemesis ends")
+        self._ensemble.nemesis = None
+        calm(self._ensemble)
 
     # --- proposals ---------------------------------------------------------------------------------------
 
@@ -476,28 +515,32 @@ class MemberControls(Controls):
 
     def __init__(self, ensemble: EnsembleControls, number: int) -> None:
         super().__init__()
-        self._ensemble = ensemble
+        self._all = ensemble
         self.number = number
 
     def __repr__(self) -> str:
-        return f"<server {self.number} of {self._ensemble!r}>"
+        return f"<server {self.number} of {self.ensemble!r}>"
+
+    @property
+    def ensemble(self) -> EnsembleControls:
+        return self._all
 
     @property
     def running(self) -> Running:
-        return self._ensemble._local.parts[self.number]
+        return self.ensemble._local.parts[self.number]
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        return self._ensemble.run(function, *arguments)
+        return self.ensemble.run(function, *arguments)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
         return self.running.open_stream()
 
     def _writer(self) -> Engine:
-        return self._ensemble._local.servers.ensemble.leader()
+        return self.ensemble._local.servers.ensemble.leader()
 
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        self._ensemble.clock.advance(seconds, keep_alive=keep_alive)
+        self.ensemble.clock.advance(seconds, keep_alive=keep_alive)
 
     def restart(self, *, keep_data: bool = True) -> None:
         """Kill the process and start it again.
@@ -506,8 +549,8 @@ class MemberControls(Controls):
         """
         if not keep_data:
             raise ValueError("a server of an ensemble gets its data from the others: leave keep_data=True")
-        self._ensemble.kill(self.number)
-        self._ensemble.start(self.number)
+        self.ensemble.kill(self.number)
+        self.ensemble.start(self.number)
 
     def reset(self) -> None:
         """
@@ -520,34 +563,44 @@ class _Part(Running):
     """One server of an ensemble, in parts."""
 
     def __init__(
-        self, history: EnsembleHistory, number: int, server: Server, *, record: bool, history_limit: int
+        self, ensemble: LocalEnsemble, number: int, server: Server, record: bool | None, history_limit: int
     ) -> None:
-        self._history = history
+        self._ensemble = ensemble
         self._number = number
         super().__init__(server, server.clock, record=record, history_limit=history_limit)
 
+    def begin_history(self) -> None:
+        """Record the history of all servers from now on."""
+        super().begin_history()
+        for part in self._ensemble.parts.values():
+            if not part.records:
+                part.begin_history()
+
     def _new_recorder(self, limit: int) -> Recorder:
-        return self._history.recorder(self._number, self.service, self.clock.now, self.started, limit)
+        return self._ensemble.recorded.recorder(
+            self._number, self.service, self.clock.now, self.started, limit
+        )
 
 
 class LocalEnsemble(EnsembleControls):
     """A pretend ensemble in the caller's own trio run.
 
+    :param record: whether the history is recorded; None: once somebody asks for that.
     :ivar servers: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
     :ivar recorded: the history.
     :ivar started: the clock at the start, in seconds.
     """
 
-    def __init__(self, servers: Servers, *, record: bool, history_limit: int) -> None:
+    def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
         super().__init__()
         self.servers = servers
         self.started = servers.clock.now()
-        self.recorded = EnsembleHistory(history_limit if record else 0, servers.ensemble.epoch << 32)
-        self.parts = {
-            number: _Part(self.recorded, number, server, record=record, history_limit=history_limit)
-            for number, server in servers.servers.items()
-        }
+        self.recorded = EnsembleHistory(0 if record is False else history_limit, servers.ensemble.epoch << 32)
+        self.parts: dict[int, _Part] = {}
+        for number, server in servers.servers.items():
+            self.parts[number] = _Part(self, number, server, record, history_limit)
+            server.controls = self[number]
         servers.ensemble.on_change = self._note_role
 
     def __repr__(self) -> str:
@@ -566,6 +619,11 @@ class LocalEnsemble(EnsembleControls):
     def now_ms(self) -> int:
         """Return the time of the clock in whole ms."""
         return next(iter(self.parts.values())).service.at(self.servers.clock.now())
+
+
+def take_over(servers: Servers) -> LocalEnsemble:
+    """Put an ensemble that runs into a test's hands; its history is recorded once somebody asks for that."""
+    return LocalEnsemble(servers, record=None, history_limit=HISTORY_LIMIT)
 
 
 @attrs.frozen
