@@ -25,7 +25,7 @@ from .wire import Address, BenchmarkError, Client
 Script = Generator[bytes, bytes, None]
 
 _HEADER = struct.Struct(">iiqi").unpack_from  # a frame length, then records.ReplyHeader
-_WARM_UP = 0.25  # of the measured time: it comes first and does not count
+WARM_UP = 0.25  # of the measured time: it comes first and does not count
 
 
 @attrs.define
@@ -78,7 +78,7 @@ def converse(
     for talk, _, send in talks.values():
         talk.sent.extend([clock()] * window)
         send(b"".join([next(talk.script) for _ in range(window)]))
-    begin = clock() + seconds * _WARM_UP
+    begin = clock() + seconds * WARM_UP
     stop = begin + seconds
     before = 0
     while (now := clock()) < stop:

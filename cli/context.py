@@ -36,6 +36,7 @@ from .parser import PROG
 from .show import as_json
 from .status import Failure, Status, say
 
+# Without a text here, the error's own says what to do.
 _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
     NoNodeError: (Status.NO, "no such znode; pyzk ls shows what there is"),
     NodeExistsError: (Status.NO, "it exists already; pyzk set replaces its data"),
@@ -47,7 +48,7 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
         "the server cannot do this: it is older than 3.6, or TTL znodes are not switched on"
         " (extendedTypesEnabled)",
     ),
-    BadArgumentsError: (Status.USAGE, "the server does not take this"),
+    BadArgumentsError: (Status.USAGE, ""),
     SessionExpiredError: (
         Status.LOST,
         "the session has expired; run it again, with a longer --session-timeout",
@@ -181,7 +182,7 @@ def explained(error: ZooKeeperError) -> Failure:
     """An error of a server as a failure that says what to do."""
     for kind, (status, advice) in _ADVICE.items():
         if isinstance(error, kind):
-            return Failure(status, f"{error.path}: {error.message or advice}" if error.path else str(error))
+            return Failure(status, f"{error.path}: {advice or error.words}" if error.path else str(error))
     raise error
 
 

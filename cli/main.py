@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import importlib
 import io
-import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
 from .parser import PROG, VERBS, parse
-from .status import Failure, Status, say
+from .status import Failure, Status, say, show_warnings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the arguments without the program's name; those of the process by default.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
-    logging.basicConfig(format=f"{PROG}: %(message)s", level=logging.WARNING)
+    show_warnings(PROG)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # whatever others have put there
     try:

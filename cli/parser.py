@@ -163,13 +163,41 @@ def _diff(add: _Add) -> None:
 def _dump(add: _Add) -> None:
     _path(add, default="/", help="the top of what is written")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
+    add("--data", metavar="PLACE", help="of a snapshot or a data directory, without a server")
     _acls(add)
+    _mask(add)
+
+
+def _mask(add: _Add) -> None:
+    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
 
 
 def _load(add: _Add) -> None:
     _path(add, help="where the top of what was written goes")
-    add("file", metavar="FILE", nargs="?", default="-", help="(default: standard input)")
+    add(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default="-",
+        help="a dump, a snapshot or a data directory (default: a dump on standard input)",
+    )
+    add(
+        "--top",
+        metavar="PATH",
+        default="/",
+        help="of a snapshot or a data directory: its top (default: /)",
+    )
     _writing(add)
+    _acls(add)
+    _mask(add)
+
+
+def _inspect(add: _Add) -> None:
+    add("file", metavar="FILE", help="a snapshot, a log, or a data directory")
+    _path(add, default="/", help="the top of what is shown of a tree")
+    add("--sums", metavar="DEPTH", type=number, nargs="?", const=1, help="znodes and bytes of each subtree")
+    add("--largest", metavar="N", type=number, help="the znodes with the most data")
+    add("--history", metavar="ZNODE", help="the transactions in the logs that concern this znode")
 
 
 def _nothing(add: _Add) -> None:
@@ -188,6 +216,61 @@ def _health(add: _Add) -> None:
 
 def _exec(add: _Add) -> None:
     add("--config", metavar="FILE", type=Path, help="settings of the server, in zoo.cfg syntax")
+
+
+_SESSION = "an id, a name that a test gave, the address of a client, or owner-of:PATH"
+
+
+def _selected(add: _Add) -> None:
+    add("--op", metavar="OP", action="append", default=[], help="create, get_data, multi; may be repeated")
+    add("--path", dest="glob", metavar="GLOB", help="* is any text without a slash, ** any text")
+    add("--session", metavar="SESSION", help=_SESSION)
+
+
+def _trace(add: _Add) -> None:
+    _selected(add)
+    add("-n", "--count", metavar="N", type=number, help="end after so many lines")
+
+
+def _timeline(add: _Add) -> None:
+    add("--session", metavar="SESSION", help=_SESSION)
+    add("--since", metavar="TIME", type=duration, help="by the server's clock, from its start on: 90, 5m")
+    add("--limit", metavar="N", type=number, help="the last lines, so many at most")
+    add("--pings", action="store_true", help="pings too")
+
+
+def _session(add: _Add) -> None:
+    add("session", metavar="SESSION", help=_SESSION)
+
+
+def _session_or_all(add: _Add) -> None:
+    add("session", metavar="SESSION", nargs="?", help=f"{_SESSION} (default: the whole server)")
+
+
+def _advance(add: _Add) -> None:
+    add("time", metavar="TIME", type=duration, help="90, 30s, 5m, 2h, 1d")
+    add("--keep-alive", action="store_true", help="as if connected clients had sent their pings meanwhile")
+
+
+def _fault(add: _Add) -> None:
+    add("what", choices=["set", "list", "rm"], help="plan one, show all, end some")
+    add("numbers", metavar="NUMBER", nargs="*", help="rm: which ones, or all")
+    _selected(add)
+    add("--nth", metavar="N", type=number, help="the first request that is spoiled (default: 1)")
+    add("--times", metavar="N", type=_times, default=1, help="how many from there on, or all (default: 1)")
+    add("--when", choices=["before", "after"], help="the request is applied (default: before)")
+    actions = ["disconnect", "drop_reply", "error", "delay", "expire"]
+    add("--action", choices=actions, help="what goes wrong (default: disconnect)")
+    add("--error", metavar="ERROR", type=_error, help="with error: NoNode, or -101")
+    add("--seconds", metavar="TIME", type=duration, help="with delay: by the server's clock")
+
+
+def _times(text: str) -> int | None:
+    return None if text == "all" else number(text)
+
+
+def _error(text: str) -> int | str:
+    return int(text) if text.removeprefix("-").isdigit() else text
 
 
 def _completion(add: _Add) -> None:
@@ -209,10 +292,19 @@ VERBS: Final[Mapping[str, Verb]] = {
     "diff": Verb("compare two trees, on two servers too", "copying:diff", _diff),
     "dump": Verb("write a tree as JSON, one znode a line", "copying:dump", _dump),
     "load": Verb("create what dump has written", "copying:load", _load),
+    "inspect": Verb("show what the files of a server hold", "inspecting:inspect", _inspect),
     "sessions": Verb("show sessions, their clients and ephemerals", "servers:sessions", _nothing),
     "locks": Verb("show who holds what and who waits for whom", "locks:locks", _locks),
     "health": Verb("say by the exit status whether a server serves", "servers:health", _health),
     "exec": Verb("run a command beside a fresh pyzk-server", "executing:execute", _exec),
+    "trace": Verb("follow every request and reply, on a pyzk-server", "control:trace", _trace),
+    "timeline": Verb("show what has happened, on a pyzk-server", "control:timeline", _timeline),
+    "expire": Verb("end a session as if by time, on a pyzk-server", "control:expire", _session),
+    "pause": Verb("cut a client or all off, unnoticed, on a pyzk-server", "control:pause", _session_or_all),
+    "resume": Verb("end that", "control:resume", _session_or_all),
+    "advance": Verb("let the time of a pyzk-server jump", "control:advance", _advance),
+    "fault": Verb("let certain requests fail, on a pyzk-server", "control:fault", _fault),
+    "reset": Verb("make a pyzk-server as a fresh one", "control:reset", _nothing),
     "completion": Verb("print the completion of a shell", "completing:completion", _completion),
 }
 
@@ -245,6 +337,7 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
     add("--ca-file", metavar="FILE", type=Path, help="whom to trust, as PEM (default: this machine's)")
     add("--cert-file", metavar="FILE", type=Path, help="our certificate, and our key behind it, as PEM")
     add("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
+    add("--token", metavar="TOKEN", help="control.token of a pyzk-server (default: $PYZK_TOKEN)")
     add("--insecure", action="store_true", help="do not check the server's certificate")
     return parser
 

@@ -9,16 +9,12 @@ from typing import Any
 
 from ..client import ACL, OPEN_ACL, Id, Stat
 from ..protocol.dump import perms_of, perms_text, session_text
+from ..protocol.text import printable
 from .status import Failure, Status
 from .units import age, moment, size_text, utc
 
 _WIDEST = 80
 """Characters of data on a line that shows other things too; znodes may hold a megabyte."""
-
-
-def printable(text: str) -> str:
-    """Escape what a terminal would obey or hide: control characters, marks of direction, odd blanks."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def decoded(data: bytes | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import sys
 
 
@@ -38,3 +39,11 @@ class Failure(Exception):
 def say(program: str, message: str) -> None:
     """Print a message for the user on standard error."""
     print(f"{program}: {message}", file=sys.stderr, flush=True)
+
+
+def show_warnings(program: str) -> None:
+    """Print warnings on standard error, but for those of the client about its session: the commands say in
+    their own words what a lost connection or session means for them."""
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: record.name != "pyzk.client")
+    logging.basicConfig(format=f"{program}: %(message)s", level=logging.WARNING, handlers=[handler])

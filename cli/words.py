@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 
 import trio
 
 from ..client import Host
 from .status import Failure, Status
+from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PATIENCE = 10.0
 """Seconds for an answer: that of a server with many sessions is long."""
-_LONGEST = 64 * 2**20
-"""Bytes of an answer that are read."""
 OURS = "-pyzk-"
 """Part of the version of every pyzk-server, and of no other server (docs/pyzk.md)."""
 
@@ -26,16 +24,14 @@ async def ask(host: Host, word: str, ssl_context: ssl.SSLContext | None = None) 
     answer = bytearray()
     try:
         with trio.fail_after(_PATIENCE):
-            stream: trio.abc.Stream = await trio.open_tcp_stream(host.address or host.name, host.port)
-            if ssl_context is not None:
-                stream = trio.SSLStream(stream, ssl_context, server_hostname=host.name, https_compatible=True)
-            async with stream:
+            async with stream_to(host, ssl_context) as stream:
                 await stream.send_all(word.encode())
-                while len(answer) < _LONGEST and (chunk := await stream.receive_some()):
+                while len(answer) < LONGEST and (chunk := await stream.receive_some()):
                     answer += chunk
-    except (OSError, ssl.SSLError, trio.TooSlowError, trio.BrokenResourceError) as error:
+    except ERRORS as error:
         if not answer:  # a server that closes at once may reset the connection behind its answer
-            raise Failure(Status.UNAVAILABLE, f"{host} does not answer {word!r}: {_reason(error)}") from None
+            why = reason(error, _PATIENCE)
+            raise Failure(Status.UNAVAILABLE, f"{host} does not answer {word!r}: {why}") from None
     text = answer.decode(errors="replace")
     if text.endswith("is not in the whitelist.\n") or (word == "ruok" and not text):
         raise Failure(
@@ -43,16 +39,6 @@ async def ask(host: Host, word: str, ssl_context: ssl.SSLContext | None = None) 
             f"{host} does not allow the word {word!r}: add it to 4lw.commands.whitelist in its zoo.cfg",
         )
     return text
-
-
-def _reason(error: BaseException) -> str:
-    while isinstance(error.__cause__, OSError):  # trio's own error says less
-        error = error.__cause__
-    if isinstance(error.__cause__, ExceptionGroup):  # one for each address
-        error = error.__cause__.exceptions[0]
-    if isinstance(error, trio.TooSlowError):
-        return f"nothing within {_PATIENCE:g} s"
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
 
 
 def fields(answer: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 from ..protocol.constants import INT_MAX
 from ..protocol.errors import BadArgumentsError
 from ..protocol.records import ACL, Id
+from .observer import Observer
 from .session_data import Credential
 
 Test = Callable[[Any], bool]
@@ -120,8 +121,21 @@ RULES: dict[str, tuple[Test, str]] = {
     "connector": (_or_none(callable), "a function of a host name and a port, or None"),
     "request_limit": (_is_count, _COUNT),
     "reply_limit": (_is_count, _COUNT),
+    "follow_config": (_is(bool), "True or False"),
+    "read_only": (_is(bool), "True or False"),
+    "observer": (_or_none(_is(Observer)), "an Observer or None"),
     "rng": (_or_none(_is(random.Random)), "a random.Random or None"),
 }
+_ADVICE = {
+    "data": "encode text with .encode()",
+    "version": "-1 stands for any version",
+    "operations": 'as in [Check("/a", version=3), SetData("/b", b"...")]',
+    "servers": 'as in "host1:2181,host2:2181/chroot"; join a list with ","',
+    "session_timeout": "as in 10 or 2.5, without quotes",
+    "connect_timeout": "as in 10 or 2.5, without quotes",
+    "auth": 'as in [("digest", "user:password")]',
+}
+"""What to do, where the type alone does not say it."""
 _NOT_SHOWN = ("data", "credential", "auth", "resume")
 """Arguments whose values are not repeated in errors: they may be large or secret."""
 
@@ -132,7 +146,8 @@ def complaint(arguments: dict[str, Any]) -> str | None:
         test, expected = RULES[name]
         if not test(value):
             shown = f"this {type(value).__name__}" if name in _NOT_SHOWN else f"{value!r:.100}"
-            return f"{name} must be {expected}, not {shown}"
+            advice = f" ({_ADVICE[name]})" if name in _ADVICE else ""
+            return f"{name} must be {expected}, not {shown}{advice}"
     return None
 
 

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import attrs
 
-from ..protocol.errors import BadArgumentsError, error_for
+from ..protocol.errors import BadArgumentsError
 from ..protocol.jute import JuteError
 from ..protocol.multi import READ_OPS, TRANSACTION_OPS, MultiOp, MultiResult, decode_results, encode_multi
 from ..protocol.operations import OpCode
 from ..protocol.records import Create2Response, CreateResponse
 from .arguments import check_arguments
-from .operations import NOT_ENCODABLE, REPLY_HEADER_SIZE, Create, Operation, created_path
+from .creating import Create, created_path
+from .operations import NOT_ENCODABLE, REPLY_HEADER_SIZE, Operation
 
 _CREATED = (CreateResponse, Create2Response)
 _NOTHING = type(None)
@@ -27,16 +28,18 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
         raise
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _Batch(Operation[list[Any]]):
     """The base of a transaction and of a batch of reads (wire.md section 10).
 
     :cvar members: the op codes that it may contain.
+    :cvar allowed: their names, for errors.
     """
 
     operations: tuple[Operation[Any], ...] = attrs.field(converter=_members)
     path: str = "/"
     members: ClassVar[Collection[int]]
+    allowed: ClassVar[str]
 
     def encode(self, prefix: str) -> bytes:
         ops = []
@@ -62,7 +65,9 @@ class _Batch(Operation[list[Any]]):
                 if isinstance(operation, Operation):
                     operation.encode(prefix)
                 if not isinstance(operation, Operation) or operation.opcode not in self.members:
-                    raise BadArgumentsError(None, f"{operation!r:.100} cannot be part of a batch")
+                    raise BadArgumentsError(
+                        None, f"{operation!r:.100} cannot be part of it; {self.allowed} can"
+                    )
             except BadArgumentsError as error:
                 error.message = f"operations[{index}]: {error.message}"
                 error.index = index
@@ -88,7 +93,7 @@ class _Batch(Operation[list[Any]]):
         return operation.result(response, prefix)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Multi(_Batch):
     """A transaction: all or nothing, under one zxid. If it fails, the error is that of the operation that
     failed, and ``index`` is its position.
@@ -98,12 +103,14 @@ class Multi(_Batch):
     """
 
     members = TRANSACTION_OPS
+    allowed = "Create, Delete, SetData and Check"
     opcode = OpCode.MULTI
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         for index, result in enumerate(results):
             if result.err:  # the first code that is not 0 is the cause (wire.md section 10)
-                error = error_for(result.err, self.operations[index].path)
+                error = self.operations[index].refusal(result.err)
+                error.message = f"operations[{index}], {self.operations[index]!r}: {error.words}"
                 error.index = index
                 raise error
         return [
@@ -112,16 +119,17 @@ class Multi(_Batch):
         ]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class MultiRead(_Batch):
     """Several :class:`GetData` and :class:`GetChildren` in one round trip; a result may be an error."""
 
     idempotent = True
     members = READ_OPS
+    allowed = "GetData and GetChildren"
     opcode = OpCode.MULTI_READ
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         return [
-            error_for(result.err, operation.path) if result.err else self._result(operation, result, prefix)
+            operation.refusal(result.err) if result.err else self._result(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]

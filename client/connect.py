@@ -20,10 +20,14 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from . import config
 from .arguments import complaint
 from .background import Background
 from .hosts import ConnectString, HostCycle
+from .janitor import Jobs
+from .log import Log
 from .machine import SessionMachine, SessionState
+from .observer import Observer, Reporter
 from .pending import wait_settled
 from .registry import WatchRegistry
 from .resolver import Resolver
@@ -52,6 +56,9 @@ async def connect(
     connector: Connector | None = None,
     request_limit: int = JUTE_MAXBUFFER,
     reply_limit: int = DEFAULT_REPLY_LIMIT,
+    follow_config: bool = False,
+    read_only: bool = False,
+    observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
     """Open a client with a session, for as long as a block lasts.
@@ -83,12 +90,24 @@ async def connect(
         and tunnels. The client looks up no names then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
+    :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
+        whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
+    :param read_only: be served by read-only servers, too, while there is no other: reads are answered, writes
+        raise :class:`NotReadOnlyError`, and the client looks for a full server. The block may begin so.
+    :param observer: is told of state changes, failed attempts and requests: for metrics.
     :param rng: decides the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
-    :raises AuthFailedError: the first server refuses an identity.
+    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
+        refuses one, and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
+    :raises RuntimeError: this is no task of trio.
     """
+    if not trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            "pyzk.client works in tasks of trio only. With asyncio, import from pyzk.aio; with threads, from "
+            "pyzk.blocking"
+        )
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
         {
@@ -103,6 +122,9 @@ async def connect(
             "connector": connector,
             "request_limit": request_limit,
             "reply_limit": reply_limit,
+            "follow_config": follow_config,
+            "read_only": read_only,
+            "observer": observer,
             "rng": rng,
         }
     )
@@ -117,19 +139,20 @@ async def connect(
         credentials=[Credential(*identity) for identity in identities],
         session_id=session_id,
         password=password,
+        read_only=read_only,
         request_limit=request_limit,
         reply_limit=reply_limit,
     )
     machine = SessionMachine(data)
     renews = on_expired == "new_session"
     session = Session(machine, renews=renews)
-    machine.on_state_change = session.note
 
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         background = Background(nursery)
         runner = Runner(
             machine,
+            Reporter(machine, session, Log(renews=renews), observer),
             HostCycle(parsed.hosts, rng or random.Random()),
             connector or open_tcp,
             ssl_context,
@@ -137,21 +160,23 @@ async def connect(
             connect_timeout,
             renews,
         )
-        zk = ZooKeeper(runner, session, background, parsed.chroot)
+        zk = ZooKeeper(runner, session, background, parsed.chroot, Jobs())
         try:
             background.start_soon(runner.run)
             background.start_soon(runner.run_timer)
             with trio.move_on_after(connect_timeout) as patience:
-                await session.wait_connected()
+                await session.wait_served()
             if patience.cancelled_caught:
                 raise ConnectionLossError(
                     message=f"no session with {servers} within {connect_timeout} s ({machine.reason})"
                 )
             with trio.CancelScope() as body:
-                runner.on_expired = body.cancel
+                runner.on_end = body.cancel
+                if follow_config:
+                    background.start_soon(config.follow, zk, runner.update_hosts)
                 yield zk
             if body.cancelled_caught:
-                raise SessionExpiredError
+                raise machine.fatal or SessionExpiredError
         except trio.Cancelled:
             raise
         except BaseException as error:
@@ -174,6 +199,6 @@ async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None
         return  # there is no session, and nothing to clean up
     await zk.janitor.idle()
     request = machine.close()
-    zk.session.note(machine.state)  # tasks that rely on the session have to stop before it is closed
+    zk.session.wake()  # tasks that rely on the session have to stop before it is closed
     runner.wake()
     await wait_settled(request, None)

@@ -13,7 +13,8 @@ The phases:
   is over.
 * AUTHENTICATING: the credentials were sent again, their answers are awaited. REFUSED: the server does not
   accept one of them.
-* READY: watches are armed again before the first request, and requests are served.
+* READY: watches are armed again before the first request, and requests are served; by a read-only server
+  (ensemble.md section 7) only those that change nothing.
 * BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
 
 The rules:
@@ -47,10 +48,10 @@ from ..protocol.constants import (
 )
 from ..protocol.errors import (
     MarshallingError,
+    NotReadOnlyError,
     SessionClosedRequireAuthError,
     UnimplementedError,
     ZooKeeperError,
-    error_for,
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
@@ -60,14 +61,14 @@ from ..protocol.records import (
     ConnectResponse,
     ReadOnlyFlag,
     RequestHeader,
-    SyncRequest,
     WatcherEvent,
 )
 from .events import Missed, MissedReason
-from .lease import PROOF_LIMIT, PROOF_PAUSE, PROOFS
+from .lease import PROOFS, Lease
+from .proofs import Proofs
 from .registry import Rearm
 from .request import REQUEST_HEADER_SIZE, Request
-from .session_data import Credential, SessionData
+from .session_data import NO_PASSWORD, Credential, SessionData
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ _FRAMES_AT_ONCE = 1000
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
+_NOT_READ_ONLY = NotReadOnlyError.code.to_bytes(4, "big", signed=True)
 _REFUSALS = (UnimplementedError.code, SessionClosedRequireAuthError.code)
 """Errors that overtake the replies to earlier requests (wire.md section 7)."""
 _REPORTED = (EventType.CREATED, EventType.DELETED, EventType.CHANGED, EventType.CHILD)
@@ -119,21 +121,32 @@ class Connection:
     """A connection that has just been opened. Times are in seconds of the caller's clock.
 
     :param probing: only find out whether the session is still alive; serve no requests.
+    :param apart: ask a read-only server for a session of its own, because it attaches no other.
     :ivar phase: see above.
     :ivar reason: why it is BROKEN, EXPIRED or REFUSED.
     :ivar heard: whether any byte came.
     :ivar in_flight: requests that were sent and not answered, the oldest first.
     :ivar ready_since: when it became READY; infinity until then.
+    :ivar read_only: whether the server is read-only. Its sessions are its own: they prove nothing about ours.
+    :ivar drained: whether it was left, and nothing was lost with it.
     """
 
-    def __init__(self, session: SessionData, now: float, *, probing: bool = False) -> None:
+    def __init__(
+        self, session: SessionData, now: float, *, probing: bool = False, apart: bool = False
+    ) -> None:
         self.phase = Phase.HANDSHAKE
         self.reason = ""
         self.heard = False
         self.in_flight: deque[Request[Any]] = deque()
         self.ready_since = math.inf
+        self.read_only = False
+        self.drained = False
+        self._leaving: str | None = None
         self._session = session
         self._probing = probing
+        self._session_id = 0 if apart else session.session_id
+        self._timeout = session.timeout
+        self._lease = session.lease
         self._buffer = FrameBuffer(_HANDSHAKE_LIMIT)
         self._handshake_deadline = now + session.connect_budget
         self._handshake_sent_at = now
@@ -143,14 +156,13 @@ class Connection:
         self._last_received = now
         self._ping_wanted = False
         self._ping_sent_at: float | None = None
-        self._proof: Request[None] | None = None  # the last sync for the lease, which the leader answers
-        self._proof_unsent = False
-        self._proof_asked_at = now
+        self._proofs = Proofs(now)
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
-        request = ConnectRequest(0, zxid, timeout, session.session_id, session.password)
+        password = session.password if self._session_id else NO_PASSWORD
+        request = ConnectRequest(0, zxid, timeout, self._session_id, password)
         # Frames that go out ahead of the requests:
-        self._control = [frame(request.encode() + ReadOnlyFlag(False).encode())]
+        self._control = [frame(request.encode() + ReadOnlyFlag(session.read_only).encode())]
 
     @property
     def over(self) -> bool:
@@ -160,7 +172,7 @@ class Connection:
     @property
     def has_data_to_send(self) -> bool:
         """True if :meth:`data_to_send` would return any bytes."""
-        waiting = self._session.outbox or self._proof_unsent
+        waiting = (self._session.outbox and self._leaving is None) or self._proofs.unsent
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
@@ -175,9 +187,11 @@ class Connection:
             session, in_flight = self._session, self.in_flight
             outbox, counts = session.outbox, session.metrics.requests
             size = 0
-            if self._proof_unsent:
-                parts.append(self._send_proof(now))
-            while outbox and size < _SEND_CHUNK:
+            if self._proofs.unsent:
+                proof, data = self._proofs.send(session.next_xid(), now)
+                in_flight.append(proof)
+                parts.append(data)
+            while outbox and size < _SEND_CHUNK and self._leaving is None:
                 request = outbox.popleft()
                 if request.settled:  # withdrawn
                     continue
@@ -215,6 +229,7 @@ class Connection:
                 if not payloads:
                     break
                 self._replies(payloads, now)
+            self._leave_when_idle()
         except FrameLengthError as error:
             self._oversized(error)
         except (_ViolationError, JuteError) as error:
@@ -231,6 +246,16 @@ class Connection:
         if not self.over:
             self.phase = phase
             self.reason = reason
+
+    def leave(self, reason: str) -> None:
+        """End the connection as soon as all requests in flight are answered; send no other."""
+        self._leaving = reason
+        self._leave_when_idle()
+
+    def _leave_when_idle(self) -> None:
+        if self._leaving is not None and not self.in_flight and not self._proofs.unsent and not self.over:
+            self.drained = True
+            self.end(self._leaving)
 
     def _oversized(self, error: FrameLengthError) -> None:
         """End the connection: the server announces a frame above the limit."""
@@ -250,80 +275,61 @@ class Connection:
     def next_deadline(self) -> float:
         """Return the time at which to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
-            session = self._session
-            deadline = min(self._silence_deadline, session.acknowledgement_due, self._ping_due)
-            if session.lease.kept:
+            deadline = min(self._silence_deadline, self._acknowledgement_due, self._ping_due)
+            if self._lease.kept:
                 deadline = min(deadline, self._proof_due, self._proof_overdue)
             return deadline
         return math.inf if self.over else self._handshake_deadline
 
     @property
+    def _acknowledgement_due(self) -> float:
+        """The time at which the server has acknowledged nothing for too long."""
+        return self._lease.acknowledged + self._timeout
+
+    @property
     def _silence_deadline(self) -> float:
         """The time at which the server has been silent for too long."""
-        return self._last_received + self._session.timeout * _SILENCE_LIMIT
+        return self._last_received + self._timeout * _SILENCE_LIMIT
 
     @property
     def _ping_due(self) -> float:
         """The time at which to send a ping; infinity while one is on its way."""
         if self._ping_wanted or self._ping_sent_at is not None:
             return math.inf
-        return self._last_sent + self._session.timeout * _PING_AFTER
-
-    @property
-    def _proof_wanted(self) -> bool:
-        """True if no ``sync`` for the lease is on its way."""
-        return self._proof is None or self._proof.settled
+        return self._last_sent + self._timeout * _PING_AFTER
 
     @property
     def _proof_due(self) -> float:
-        """The time at which to send a ``sync`` for the lease; infinity while one is on its way."""
-        if not self._proof_wanted:
-            return math.inf
-        session = self._session
-        return max(session.lease.proof_due, self._proof_asked_at + session.timeout * PROOF_PAUSE)
+        """The time at which to send a ``sync`` for the lease."""
+        return self._proofs.due(self._lease.proof_due, self._timeout)
 
     @property
     def _proof_overdue(self) -> float:
-        """The time at which the server has been silent for too long with a ``sync`` for the lease
-        unanswered."""
-        if self._proof_wanted:
-            return math.inf
-        return max(self._proof_asked_at, self._last_received) + self._session.timeout * PROOF_LIMIT
-
-    def _ask_for_proof(self, now: float) -> None:
-        self._proof = Request(OpCode.SYNC, SyncRequest("/").encode(), "/")
-        self._proof_asked_at = now
-        self._proof_unsent = True
-
-    def _send_proof(self, now: float) -> bytes:
-        proof = self._proof
-        assert proof is not None
-        self._proof_unsent = False
-        proof.xid = self._session.next_xid()
-        proof.sent, proof.sent_at = True, now
-        self.in_flight.append(proof)
-        return frame(RequestHeader(proof.xid, proof.opcode).encode() + proof.body)
+        """The time at which a ``sync`` for the lease has been unanswered for too long."""
+        return self._proofs.overdue(self._last_received, self._timeout)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due by now: a ping, a ``sync`` for the lease, or giving up the server."""
-        session = self._session
         if self.phase is Phase.READY:
             if now >= self._silence_deadline:
                 self.end(f"the server was silent for {now - self._last_received:.1f} s")
-            elif now >= session.acknowledgement_due:
-                self.end(f"the server acknowledged nothing for {session.timeout:.1f} s")
-            elif session.lease.kept and now >= self._proof_overdue:
+            elif now >= self._acknowledgement_due:
+                self.end(f"the server acknowledged nothing for {self._timeout:.1f} s")
+            elif self._lease.kept and now >= self._proof_overdue:
                 self.end(
-                    f"the server left a sync unanswered for {now - self._proof_asked_at:.1f} s: "
+                    f"the server left a sync unanswered for {now - self._proofs.asked_at:.1f} s: "
                     "it may be cut off from the leader"
                 )
-            elif session.lease.kept and now >= self._proof_due:
-                self._ask_for_proof(now)
+            elif self._lease.kept and now >= self._proof_due:
+                self._proofs.ask(now)
             elif now >= self._ping_due:
                 self._ping_wanted = True
                 self._send_control(PING_XID, OpCode.PING)
         elif now >= self._handshake_deadline:
-            self.end(f"no answer to the handshake within {session.connect_budget:.1f} s")
+            self.end(
+                f"no answer to the handshake within {self._session.connect_budget:.1f} s: "
+                "is it the client port of ZooKeeper, does it want TLS, has it a quorum?"
+            )
 
     # --- frames ------------------------------------------------------------------------------------------
 
@@ -332,24 +338,39 @@ class Connection:
 
     def _handshake(self, payload: bytes, now: float) -> None:
         """Take the answer to the ConnectRequest (wire.md section 4.3)."""
-        if len(payload) < _CONNECT_RESPONSE_SIZE:
-            raise _ViolationError(f"an answer of {len(payload)} bytes to the handshake")
         session = self._session
+        if len(payload) < _CONNECT_RESPONSE_SIZE:
+            if payload[_REPLY_HEADER.size - 4 :] == _NOT_READ_ONLY:  # ensemble.md section 7.2
+                self.end("the server is read-only, and takes no sessions (localSessionsEnabled is off)")
+                return
+            raise _ViolationError(f"an answer of {len(payload)} bytes to the handshake")
         response = ConnectResponse.decode(payload)
+        self.read_only = payload[_CONNECT_RESPONSE_SIZE:] == b"\1"
         if response.timeOut <= 0 or response.sessionId == 0:
-            if not session.session_id:
+            if not self._session_id:
                 raise _ViolationError("a new session was refused")
-            self.end("the session expired", Phase.EXPIRED)
+            if self.read_only:  # the session may have begun after this server was cut off: it may be alive
+                self.end("the server is read-only, and does not know the session")
+            else:
+                self.end("the session expired", Phase.EXPIRED)
             return
-        if session.session_id and response.sessionId != session.session_id:
+        if self._session_id and response.sessionId != self._session_id:
             raise _ViolationError("it attached another session than the one that was asked for")
         if self._probing:
             self.end("the session is alive, but this server lacks changes that the client has seen")
             return
-        session.session_id = response.sessionId
-        session.password = response.passwd or b""
-        session.timeout = response.timeOut / 1000
-        session.lease.attached(self._handshake_sent_at, now, session.timeout)
+        self._timeout = response.timeOut / 1000
+        if self.read_only:
+            self._lease = Lease()
+        elif self._session_id != session.session_id:
+            # Not what we are here for. The server ends that new session, which owns nothing, by itself.
+            self.end("the server is not read-only any more, and can attach the session")
+            return
+        else:
+            session.session_id = response.sessionId
+            session.password = response.passwd or b""
+            session.timeout = self._timeout
+        self._lease.attached(self._handshake_sent_at, now, self._timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
         for credential in session.credentials:
@@ -370,9 +391,10 @@ class Connection:
         """Begin to serve: the session and its identities are restored. Arm the watches again, before any
         request: the server compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
-        self.ready_since = self._last_sent = self._last_received = self._proof_asked_at = now
+        self.ready_since = self._last_sent = self._last_received = self._proofs.asked_at = now
         session = self._session
-        session.metrics.connections += 1
+        if not self.read_only:
+            session.metrics.connections += 1
         limit = min(_REARM_CHUNK, session.request_limit - _REARM_HEADER)
         for rearm in session.watches.rearm(session.last_zxid, limit):
             self._rearming.append(rearm)
@@ -402,7 +424,7 @@ class Connection:
             if request.settled:
                 continue
             if code:
-                request.fail(error_for(code, request.path))
+                request.refuse(code)
                 continue
             try:
                 result = request.parse(payload)
@@ -414,9 +436,9 @@ class Connection:
             else:
                 request.succeed(result)
         if sent_at > -math.inf:
-            session.lease.answered(sent_at, now)
+            self._lease.answered(sent_at, now)
             if proof_sent_at > -math.inf:
-                session.lease.prove(proof_sent_at)
+                self._lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
         """Take a frame with one of the reserved xids (wire.md section 5)."""
@@ -430,7 +452,7 @@ class Connection:
                 session.watches.notify(type, event.path, known, catch_up=bool(self._rearming))
         elif xid == PING_XID:
             if self._ping_sent_at is not None:
-                session.lease.answered(self._ping_sent_at, now)
+                self._lease.answered(self._ping_sent_at, now)
                 self._ping_sent_at = None
         elif xid == AUTH_XID and self._authenticating:
             self._authenticated(code, now)
@@ -458,6 +480,6 @@ class Connection:
         if request.settled:
             return
         if code:
-            request.fail(error_for(code, request.path))
+            request.refuse(code)
         else:
             request.succeed(None)

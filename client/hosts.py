@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Self
@@ -11,6 +12,7 @@ import attrs
 
 from ..protocol.constants import DEFAULT_PORT
 from ..protocol.paths import validate_path
+from .rebalancing import rebalance
 
 
 @attrs.frozen
@@ -24,6 +26,11 @@ class Host:
     name: str
     port: int
     address: str | None = None
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """What two names of one server have in common."""
+        return self.address or self.name, self.port
 
     def __str__(self) -> str:
         text = f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
@@ -47,7 +54,14 @@ class ConnectString:
         :raises ValueError: there is no host, or a host or port is malformed.
         :raises BadArgumentsError: the chroot is malformed.
         """
+        _, colon, rest = text.partition("://")
+        if colon:
+            raise ValueError(f"a connect string has no scheme: write {rest!r} in place of {text!r}")
         servers, slash, chroot = text.partition("/")
+        if _LATER_SERVER.search(chroot):
+            raise ValueError(
+                f"the chroot stands once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
+            )
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
             validate_path(chroot)
@@ -57,7 +71,12 @@ class ConnectString:
         return cls(hosts, chroot)
 
 
+_LATER_SERVER = re.compile(r",[^,/]*:\d+(/|,|$)")
+
+
 def _parse_host(text: str) -> Host:
+    if re.search(r"[\s;]", text):
+        raise ValueError(f"separate servers by commas, as in 'a:2181,b:2181', not as in {text!r}")
     if text.startswith("["):
         name, _, rest = text[1:].partition("]")
         port = rest.removeprefix(":")
@@ -118,6 +137,35 @@ class HostCycle:
         for host in found:
             order.insert(self._rng.randint(0, len(order)), host)
         self._order = deque(order)
+        self._left = min(self._left, len(order))
+
+    def rebalance(self, hosts: Iterable[Host], current: Host | None) -> bool:
+        """Replace the servers, so that each gets its share of the clients (:mod:`.rebalancing`).
+
+        :param hosts: at least one.
+        :param current: the server to which we are connected; None without a connection.
+        :returns: whether to leave it. Then the next round begins with those that need clients.
+        """
+        by_endpoint = {host.endpoint: host for host in hosts}
+        old = [host.endpoint for host in self._order]
+        moving = rebalance(old, [*by_endpoint], current.endpoint, self._rng) if current else None
+        if moving is None:
+            self.update(by_endpoint.values())
+            return False
+        self._order = deque(by_endpoint[endpoint] for endpoint in moving)
+        self._left = 0
+        return True
+
+    def others(self, host: Host) -> list[Host]:
+        """Return the servers other than this one."""
+        return [other for other in self._order if other != host]
+
+    def prefer(self, host: Host) -> None:
+        """Begin the next round with this server, if it is still in the list."""
+        if host in self._order:
+            self._order.remove(host)
+            self._order.appendleft(host)
+        self._left = 0
 
     def next(self) -> tuple[Host, float]:
         """Return the next server, and how many seconds to wait before it is tried. The first is tried at

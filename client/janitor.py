@@ -28,8 +28,8 @@ from ..protocol.errors import (
 from ..protocol.records import Stat
 from .arguments import check_arguments
 from .operations import Delete
+from .repeating import repeat
 from .request import Request
-from .retry import repeat
 
 if TYPE_CHECKING:
     from .zookeeper import ZooKeeper
@@ -49,14 +49,40 @@ class Job:
         self.error: ZooKeeperError | None = None
 
 
-class Janitor:
-    """Carries out jobs by the rules above. Its methods return at once."""
+class Jobs:
+    """Counts the jobs that have not ended, of all views of a client."""
 
-    def __init__(self, zk: ZooKeeper) -> None:
-        self._zk = zk
-        self._jobs = 0
+    def __init__(self) -> None:
+        self._count = 0
         self._idle = trio.Event()
         self._idle.set()
+
+    def begin(self) -> None:
+        """Note that a job begins."""
+        self._count += 1
+        if self._idle.is_set():
+            self._idle = trio.Event()
+
+    def end(self) -> None:
+        """Note that a job has ended."""
+        self._count -= 1
+        if not self._count:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no job is left."""
+        await self._idle.wait()
+
+
+class Janitor:
+    """Carries out jobs by the rules above. Its methods return at once.
+
+    :ivar jobs: counts the jobs.
+    """
+
+    def __init__(self, zk: ZooKeeper, jobs: Jobs) -> None:
+        self._zk = zk
+        self.jobs = jobs
 
     def delete(self, *paths: str) -> Job:
         """Delete znodes, whatever their versions: in one transaction, or one by one if some do not exist.
@@ -127,17 +153,15 @@ class Janitor:
         pending.on_settled(settled)
 
     async def idle(self) -> None:
-        """Wait until no job is left."""
-        await self._idle.wait()
+        """Wait until no job is left, of this client and of its views."""
+        await self.jobs.idle()
 
     def _start(self, path: str, work: Callable[[], Awaitable[None]]) -> Job:
         job = Job()
         if self._zk.closing:
             job.done.set()
             return job
-        self._jobs += 1
-        if self._idle.is_set():
-            self._idle = trio.Event()
+        self.jobs.begin()
         self._zk.start_soon(self._do, job, path, work, self._zk.session.generation)
         return job
 
@@ -151,6 +175,4 @@ class Janitor:
             logger.warning("Could not delete %s or znodes below it: %s. Delete them by hand.", path, error)
         finally:
             job.done.set()
-            self._jobs -= 1
-            if not self._jobs:
-                self._idle.set()
+            self.jobs.end()

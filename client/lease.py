@@ -75,6 +75,9 @@ PROOF_PAUSE = 1 / 24
 """The pause after a ``sync`` that the server refused: a server in trouble gets at most 24 per timeout."""
 PROOF_LIMIT = 1 / 4
 """A server may be silent for so long while a ``sync`` is unanswered. Then there is time to find another."""
+_SHORT = 1 / 5
+"""Less than so much is left only if the leader does not answer. With the usual margin, what is held is lost
+1/10 of the timeout later."""
 _SPACING = 1 / 24
 """Of the answers that come within so long after a noted one, none is noted: it bounds the list."""
 
@@ -86,12 +89,14 @@ class Lease:
     :ivar deadline: the session cannot have ended before; minus infinity without a session.
     :ivar acknowledged: when the latest message was sent that any server has answered.
     :ivar proof_due: when to ask the leader again, if the lease is kept.
+    :ivar warned: whether the user was told that this lease is nearly over.
     """
 
     def __init__(self) -> None:
         self.timeout = math.inf
         self.deadline = self.acknowledged = self._proved = -math.inf
         self.proof_due = math.inf
+        self.warned = False
         self._answered: deque[tuple[float, float]] = deque()  # (sent, answered by the present server at)
         self._keepers: dict[Callable[[], object], None] = {}
 
@@ -102,16 +107,25 @@ class Lease:
         """True if the client is to keep the lease from ending."""
         return bool(self._keepers)
 
-    def keep(self, moved: Callable[[], object]) -> None:
-        """Keep the lease from ending, as far as the servers allow, until :meth:`release`.
+    def keep(self, moved: Callable[[], object], now: float) -> None:
+        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. If little of it is
+        left now, that is because nobody has kept it, and no reason to warn.
 
         :param moved: called after each change of ``deadline``; it must not raise.
         """
         self._keepers[moved] = None
+        self.warned = self.warned or now >= self.short_at
 
     def release(self, moved: Callable[[], object]) -> None:
         """Take :meth:`keep` back. To call it again does nothing."""
         self._keepers.pop(moved, None)
+
+    @property
+    def short_at(self) -> float:
+        """The time at which the user is to be told that the lease is nearly over; infinity for never."""
+        if self.warned or not self._keepers or self.deadline == -math.inf:
+            return math.inf
+        return self.deadline - _SHORT * self.timeout
 
     # --- what is known -----------------------------------------------------------------------------------
 
@@ -178,5 +192,6 @@ class Lease:
 
     def _move(self, deadline: float) -> None:
         self.deadline = deadline
+        self.warned = False
         for moved in list(self._keepers):
             moved()

@@ -16,6 +16,8 @@ The rules:
   attaches to it again.
 * Requests are sent in the order in which they were submitted. A request submitted while there is no
   connection waits for one, at most for the session timeout.
+* A read-only server has sessions of its own. While one serves us, our session stays what it is, and the next
+  full server attaches it again. Requests that need the leader fail at once.
 * When a serving connection ends, every write in flight fails, and every write behind them in the queue:
   a program that pipelines A and B must never see B applied without A. Reads go back to the queue. They fail
   if there is no connection for the session timeout.
@@ -34,12 +36,14 @@ from ..protocol.errors import (
     BadArgumentsError,
     ClosingError,
     ConnectionLossError,
+    NotReadOnlyError,
     SessionExpiredError,
     ZooKeeperError,
 )
 from ..protocol.operations import OpCode
 from .connection import Connection, Phase
 from .events import MissedReason
+from .lease import PROOFS
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import Credential, SessionData
 
@@ -49,12 +53,16 @@ class SessionState(enum.Enum):
 
     CONNECTING = "there is no session yet"
     CONNECTED = "requests are being served"
+    CONNECTED_READ_ONLY = "a read-only server serves reads, and refuses writes"
     SUSPENDED = "there is no connection; the session may be alive or not"
     EXPIRED = "the server has ended the session"
     CLOSED = "the client was closed"
 
 
-_OPEN = (SessionState.CONNECTING, SessionState.CONNECTED, SessionState.SUSPENDED)
+UNSERVED = (SessionState.CONNECTING, SessionState.SUSPENDED)
+"""The states in which the client tries to be served."""
+SERVED = (SessionState.CONNECTED, SessionState.CONNECTED_READ_ONLY)
+_OPEN = (*UNSERVED, *SERVED)
 
 
 class SessionMachine:
@@ -63,8 +71,13 @@ class SessionMachine:
     :ivar data: what one connection leaves to the next.
     :ivar generation: 1 for the first session, one more for each that replaces an expired one.
     :ivar on_state_change: called with each new state.
+    :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: why there will never be a session; None as long as there may be one.
-    :ivar reason: why the last connection, or the last attempt to open one, failed.
+    :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
+    :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions: it said
+        so, or it has closed the connection without a byte.
+    :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
+    :ivar why: why the last connection, or the last attempt to open one, failed.
     """
 
     def __init__(self, data: SessionData) -> None:
@@ -72,11 +85,25 @@ class SessionMachine:
         self.state = SessionState.CONNECTING
         self.generation = 1
         self.on_state_change: Callable[[SessionState], object] = lambda state: None
+        self.on_lease_short: Callable[[], object] = lambda: None
         self.fatal: ZooKeeperError | None = None
-        self.reason = "no attempt has ended yet"
+        self.refusal: AuthFailedError | None = None
+        self.dismissed = False
+        self.peer = ""
+        self.why = "no attempt has ended yet"
         self._connection: Connection | None = None
         self._close_request: Request[None] | None = None
         self._probing = False
+
+    @property
+    def reason(self) -> str:
+        """Which server failed last, and why."""
+        return f"{self.peer}: {self.why}" if self.peer else self.why
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+        return len(self._connection.in_flight) if self._connection is not None else 0
 
     @property
     def accepting(self) -> bool:
@@ -91,6 +118,7 @@ class SessionMachine:
         :raises ClosingError: after :meth:`close`.
         :raises SessionExpiredError: after the end of the session.
         :raises BadArgumentsError: the request is larger than the limit.
+        :raises NotReadOnlyError: it needs the leader, and the server is read-only.
         """
         if not self.accepting:
             raise self._refusal(request.path)
@@ -102,7 +130,10 @@ class SessionMachine:
                 "jute.maxbuffer and here with request_limit",
             )
         if self.state is not SessionState.CONNECTED:
-            request.give_up_at = now + self.data.timeout
+            if self.state is not SessionState.CONNECTED_READ_ONLY:
+                request.give_up_at = now + self.data.timeout
+            elif request.opcode in PROOFS:
+                raise NotReadOnlyError(request.path)
         self.data.outbox.append(request)
 
     def add_credential(self, credential: Credential, now: float) -> Request[None]:
@@ -144,6 +175,11 @@ class SessionMachine:
             self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
         self.data.watches.end(ClosingError(message="the client was closed"))
 
+    def give_up(self, error: ZooKeeperError) -> None:
+        """Stop now, because there will never be a session: every request fails with the error."""
+        self.fatal = error
+        self._finish(SessionState.CLOSED, error)
+
     def renew(self) -> None:
         """After EXPIRED: start over with a new session."""
         self.generation += 1
@@ -174,11 +210,14 @@ class SessionMachine:
     def connect_failed(self, reason: str) -> None:
         """Note that no connection could be opened. Requests that fail for lack of a connection name the
         reason."""
-        self.reason = reason
+        self.why = reason
 
-    def connection_made(self, now: float) -> None:
-        """Note that a connection is open."""
-        self._connection = Connection(self.data, now, probing=self._probing)
+    def connection_made(self, now: float, *, apart: bool = False) -> None:
+        """Note that a connection is open.
+
+        :param apart: ask a read-only server for a session of its own.
+        """
+        self._connection = Connection(self.data, now, probing=self._probing and not apart, apart=apart)
 
     @property
     def has_data_to_send(self) -> bool:
@@ -199,13 +238,33 @@ class SessionMachine:
         if connection.phase is before:
             return
         if connection.phase is Phase.READY:
-            self._set_state(SessionState.CONNECTED)
+            self.refusal = None
+            if connection.read_only:
+                self._refuse_writes()
+                self._set_state(SessionState.CONNECTED_READ_ONLY)
+            else:
+                self._set_state(SessionState.CONNECTED)
         elif connection.phase is Phase.EXPIRED:
             self._finish(SessionState.EXPIRED, None)
-        elif connection.phase is Phase.REFUSED and not self.data.metrics.connections:
-            # Fatal only before the first session: after it, another server may still accept the identity.
-            self.fatal = AuthFailedError(None, connection.reason)
-            self._finish(SessionState.CLOSED, self.fatal)
+        elif connection.phase is Phase.REFUSED:
+            self.refusal = AuthFailedError(None, connection.reason)
+            # Fatal at once only before the first session: after it, another server may accept the identity.
+            if not self.data.metrics.connections:
+                self.give_up(self.refusal)
+
+    def _refuse_writes(self) -> None:
+        waiting, self.data.outbox = self.data.outbox, deque()
+        for request in waiting:
+            if request.opcode in PROOFS and not request.settled:
+                request.fail(NotReadOnlyError(request.path))
+            else:
+                self.data.outbox.append(request)
+
+    def leave_server(self, reason: str) -> None:
+        """Move to another server: send nothing more here, and let the connection end as soon as all requests
+        in flight are answered."""
+        if self._connection is not None:
+            self._connection.leave(reason)
 
     def connection_lost(self, now: float, reason: str = "the server closed the connection") -> None:
         """Note that the connection is gone.
@@ -215,8 +274,10 @@ class SessionMachine:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        if not connection.heard:
+            reason += " without an answer: it may have no quorum, or too many connections (maxClientCnxns)"
         connection.end(reason)
-        self.reason = connection.reason
+        self.why = connection.reason
         data = self.data
         data.lease.disconnected()
         # A server whose last zxid is lower than ours closes the connection and says nothing (wire.md section
@@ -225,9 +286,10 @@ class SessionMachine:
         # connection only finds out whether the session is alive.
         self._probing = bool(data.session_id and not connection.heard and now > data.acknowledgement_due)
 
-        served = self.state is SessionState.CONNECTED
+        self.dismissed = connection.read_only or not connection.heard
+        served = self.state in SERVED
         if served:
-            self._set_state(SessionState.SUSPENDED)
+            self._set_state(SessionState.SUSPENDED if data.session_id else SessionState.CONNECTING)
         data.watches.disconnected()
         waiting, data.outbox = [*connection.in_flight, *data.outbox], deque()
         for request in waiting:
@@ -239,7 +301,7 @@ class SessionMachine:
                     request.succeed(None)
                 else:
                     data.outbox.append(request)
-            elif not served or (request.retry and not _is_overdue(request, now)):
+            elif not served or connection.drained or (request.retry and not _is_overdue(request, now)):
                 if request.give_up_at is None:
                     request.give_up_at = now + data.timeout
                 data.outbox.append(request)
@@ -256,7 +318,8 @@ class SessionMachine:
     def next_deadline(self) -> float:
         """Return the time at which to call :meth:`handle_timer`, in the caller's time; infinity for never."""
         deadline = self._connection.next_deadline() if self._connection is not None else math.inf
-        if self.state is not SessionState.CONNECTED:
+        deadline = min(deadline, self.data.lease.short_at)
+        if self.state in UNSERVED:
             first = self._first_waiting()
             if first is not None and first.give_up_at is not None:
                 deadline = min(deadline, first.give_up_at)
@@ -266,7 +329,10 @@ class SessionMachine:
         """Do what is due by now: pings, and giving up what has waited too long."""
         if self._connection is not None:
             self._connection.handle_timer(now)
-        if self.state is SessionState.CONNECTED:
+        if now >= self.data.lease.short_at:
+            self.data.lease.warned = True
+            self.on_lease_short()
+        if self.state not in UNSERVED:
             return
         while (request := self._first_waiting()) is not None and _is_overdue(request, now):
             self.data.outbox.popleft()
@@ -296,7 +362,7 @@ class SessionMachine:
         in_flight: deque[Request[Any]] = deque()
         if self._connection is not None:
             self._connection.end("the client was closed")
-            self.reason = self._connection.reason
+            self.why = self._connection.reason
             in_flight, self._connection.in_flight = self._connection.in_flight, in_flight
         waiting, self.data.outbox = [*in_flight, *self.data.outbox], deque()
         for request in waiting:

@@ -9,20 +9,27 @@ Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
 from ..protocol import records as r
-from ..protocol.constants import AddWatchMode, CreateMode, WatcherType
-from ..protocol.errors import BadArgumentsError
-from ..protocol.jute import JuteError, Record
+from ..protocol.constants import AddWatchMode, WatcherType
+from ..protocol.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    NotEmptyError,
+    ZooKeeperError,
+    error_for,
+)
+from ..protocol.jute import Record
 from ..protocol.operations import OpCode
 from ..protocol.paths import validate_path
-from ..protocol.records import ACL, OPEN_ACL, ClientInfo, Stat
+from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
@@ -52,19 +59,7 @@ def client_path(prefix: str, path: str) -> str:
     return path[len(prefix) :] or "/" if prefix else path
 
 
-def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
-    """Convert the path of a new znode to that of the client.
-
-    :raises JuteError: the znode is not below the chroot.
-    """
-    if response.path != prefix and not response.path.startswith(f"{prefix}/"):
-        raise JuteError(
-            f"a znode was created at {response.path!r:.100}, which is not below {prefix or '/'!r}"
-        )
-    return client_path(prefix, response.path)
-
-
-def _bytes(data: bytes | None) -> bytes | None:
+def as_bytes(data: bytes | None) -> bytes | None:
     """Convert data to bytes.
 
     :raises TypeError: the data is neither bytes nor a buffer of bytes: its length may not be its size.
@@ -95,10 +90,12 @@ class Operation(Generic[T]):
     :ivar opcode: the row of the table.
     :ivar path: the path that errors name.
     :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
+    :cvar advice: the words of errors that this operation knows more of, by code; fields of it in braces.
     """
 
     __slots__ = ()
     idempotent: ClassVar[bool] = False
+    advice: ClassVar[Mapping[int, str]] = {}
     opcode: OpCode
     path: str
 
@@ -112,6 +109,29 @@ class Operation(Generic[T]):
     def result(self, response: Any, prefix: str) -> T:
         """Make the result from the response record."""
         return _reader(response.__class__)(response)  # type: ignore[no-any-return]
+
+    def refusal(self, code: int) -> ZooKeeperError:
+        """Make the error for a code of the server."""
+        error = error_for(code, self.path)
+        if code in self.advice:
+            error.message = self.advice[code].format(self)
+        return error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._shown())})"
+
+    def _shown(self) -> list[str]:
+        """The arguments, without those that are left out and without the data, which may be secret."""
+        shown = []
+        for field in attrs.fields(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == "path":
+                shown.append(repr(value))
+            elif field.name == "data":
+                shown.append(f"{len(value)} bytes" if isinstance(value, bytes) else f"{type(value).__name__}")
+            elif value != field.default:
+                shown.append(f"{field.name}={value!r:.100}")
+        return shown
 
     def encode(self, prefix: str) -> bytes:
         """Encode the bytes behind the request header.
@@ -150,91 +170,18 @@ class _Command(Operation[None]):
 
 # --- writes ---------------------------------------------------------------------------------------------
 
-_MODES = {  # by the options ephemeral, sequential, container, and whether there is a ttl
-    (False, False, False, False): (CreateMode.PERSISTENT, OpCode.CREATE2),
-    (True, False, False, False): (CreateMode.EPHEMERAL, OpCode.CREATE2),
-    (False, True, False, False): (CreateMode.PERSISTENT_SEQUENTIAL, OpCode.CREATE2),
-    (True, True, False, False): (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.CREATE2),
-    (False, False, True, False): (CreateMode.CONTAINER, OpCode.CREATE_CONTAINER),
-    (False, False, False, True): (CreateMode.PERSISTENT_WITH_TTL, OpCode.CREATE_TTL),
-    (False, True, False, True): (CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL, OpCode.CREATE_TTL),
+_VERSION_ADVICE = {
+    BadVersionError.code: "the data does not have version {0.version} (any more); read the znode again"
 }
 
 
-class CreateOptions(TypedDict, total=False):
-    """The options of every create; :class:`Create` says what they mean."""
-
-    acl: Sequence[ACL] | None
-    ephemeral: bool
-    sequential: bool
-    container: bool
-    ttl: float | None
-
-
-@attrs.frozen(init=False)
-class Create(Operation[tuple[str, Stat]]):
-    """Create a znode; the result is its path and its Stat.
-
-    :param data: None for data that is null, which reads as None and not as ``b""``.
-    :param acl: everything for everyone if None.
-    :param ephemeral: the server deletes the znode when the session ends.
-    :param sequential: the server appends a number of ten digits to the name, higher than any before.
-    :param container: the server deletes the znode some time after its last child.
-    :param ttl: seconds after which the server deletes the znode if it has no children and was not changed;
-        servers must be configured to allow it (``zookeeper.extendedTypesEnabled``).
-    :raises ValueError: the options exclude each other.
-    :raises BadArgumentsError: ``ttl`` is not a number above 0.
-    :ivar milliseconds: the ``ttl``; 0 for none.
-    """
-
-    path: str
-    data: bytes | None
-    acl: Sequence[ACL]
-    mode: CreateMode
-    opcode: OpCode
-    milliseconds: int
-
-    def __init__(
-        self,
-        path: str,
-        data: bytes | None = b"",
-        *,
-        acl: Sequence[ACL] | None = None,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        container: bool = False,
-        ttl: float | None = None,
-    ) -> None:
-        options = (bool(ephemeral), bool(sequential), bool(container), ttl is not None)
-        if options not in _MODES:
-            raise ValueError(
-                "ephemeral, container and ttl exclude each other, and so do container and sequential"
-            )
-        if ttl is not None:
-            check_arguments(ttl=ttl)
-        milliseconds = 0 if ttl is None else round(ttl * 1000)
-        self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, *_MODES[options], milliseconds)
-
-    def request(self, prefix: str) -> Record:
-        if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
-            server_path("", self.path + "0")
-            path = prefix + self.path
-        else:
-            path = server_path(prefix, self.path)
-        if self.mode.is_ttl:
-            return r.CreateTTLRequest(path, _bytes(self.data), self.acl, self.mode, self.milliseconds)
-        return r.CreateRequest(path, _bytes(self.data), self.acl, self.mode)
-
-    def result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
-        return created_path(response, prefix), response.stat
-
-
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _Versioned(_Command):
     """An operation on a znode whose data has this version (-1: any)."""
 
     path: str
     version: int = -1
+    advice = MappingProxyType(_VERSION_ADVICE)
 
     def request(self, prefix: str) -> Record:
         record: Any = self.opcode.request
@@ -245,6 +192,9 @@ class Delete(_Versioned):
     """Delete a znode."""
 
     __slots__ = ()
+    advice = MappingProxyType(
+        _VERSION_ADVICE | {NotEmptyError.code: "the znode has children (recursive=True deletes them, too)"}
+    )
     opcode = OpCode.DELETE
 
 
@@ -255,33 +205,37 @@ class Check(_Versioned):
     opcode = OpCode.CHECK
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SetData(Operation[Stat]):
     """Replace the data if they have this version (-1: any); the result is the new Stat."""
 
     path: str
     data: bytes | None
     version: int = -1
+    advice = MappingProxyType(_VERSION_ADVICE)
     opcode = OpCode.SET_DATA
 
     def request(self, prefix: str) -> Record:
-        return r.SetDataRequest(server_path(prefix, self.path), _bytes(self.data), self.version)
+        return r.SetDataRequest(server_path(prefix, self.path), as_bytes(self.data), self.version)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SetACL(Operation[Stat]):
     """Replace the ACL if it has this version (``Stat.aversion``; -1: any); the result is the new Stat."""
 
     path: str
     acl: Sequence[ACL]
     version: int = -1
+    advice = MappingProxyType(
+        {BadVersionError.code: "the ACL does not have version {0.version} (Stat.aversion); read it again"}
+    )
     opcode = OpCode.SET_ACL
 
     def request(self, prefix: str) -> Record:
         return r.SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Reconfig(Operation[tuple[bytes | None, Stat]]):
     """Change the members of the ensemble; the result is the new configuration and its Stat."""
 
@@ -299,7 +253,7 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
 # --- reads ----------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _Read(Operation[T]):
     """A read that arms no watch."""
 
@@ -311,7 +265,7 @@ class _Read(Operation[T]):
         return record(server_path(prefix, self.path))  # type: ignore[no-any-return]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class _WatchableRead(Operation[T]):
     """A read that may arm a watch."""
 
@@ -397,7 +351,7 @@ class Sync(_Read[None]):
         return None
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class WhoAmI(Operation[list[ClientInfo]]):
     """The identities of this connection."""
 
@@ -415,7 +369,7 @@ class WhoAmI(Operation[list[ClientInfo]]):
 # --- watches --------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class AddWatch(_Command):
     """Arm a persistent watch."""
 
@@ -428,7 +382,7 @@ class AddWatch(_Command):
         return r.AddWatchRequest(server_path(prefix, self.path), self.mode)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class RemoveWatches(_Command):
     """Remove this connection's watches of some type from a path."""
 

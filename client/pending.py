@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from ..protocol.operations import OpCode
 from .request import Request
 
 T = TypeVar("T")
@@ -16,6 +17,13 @@ class Pending(Request[T]):
     """An operation that was submitted."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        if self.settled:
+            outcome = f"failed: {self.error}" if self.error else "done"
+        else:
+            outcome = "not answered" if self.sent else "not sent"
+        return f"<Pending {OpCode(self.opcode).word} {self.path}, {outcome}>"
 
     async def wait(self) -> T:
         """Wait for the result. Cancelling stops the wait, not the operation: any task may wait again.

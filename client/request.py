@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from ..protocol.errors import error_for
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -29,6 +31,7 @@ class Request(Generic[T]):
     :ivar path: the path that errors name.
     :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
         error, and anything else if the reply is malformed, which ends the connection.
+    :ivar refusal: makes the error for a code of the server; None for that of the code alone.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
     :ivar sent: whether any connection has sent it: if so, it may have been applied.
     :ivar settled: whether it has an outcome.
@@ -48,6 +51,7 @@ class Request(Generic[T]):
         "opcode",
         "parse",
         "path",
+        "refusal",
         "retry",
         "sent",
         "sent_at",
@@ -62,12 +66,14 @@ class Request(Generic[T]):
         path: str | None = None,
         parse: Callable[[bytes], T] = no_result,  # type: ignore[assignment]
         *,
+        refusal: Callable[[int], Exception] | None = None,
         retry: bool = False,
     ) -> None:
         self.opcode = opcode
         self.body = body
         self.path = path
         self.parse = parse
+        self.refusal = refusal
         self.retry = retry
         self.sent = False
         self.settled = False
@@ -115,6 +121,10 @@ class Request(Generic[T]):
         """Settle it with an error."""
         self.error = error
         self._settle()
+
+    def refuse(self, code: int) -> None:
+        """Settle it with the error for a code of the server."""
+        self.fail(error_for(code, self.path) if self.refusal is None else self.refusal(code))
 
     def _settle(self) -> None:
         self.settled = True

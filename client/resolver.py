@@ -10,6 +10,8 @@ import trio
 
 from .hosts import Host
 
+_NOT_YET = "the look-up of the name has not ended yet"
+
 
 class Resolver:
     """Looks up the hosts again for each round of attempts. The rules:
@@ -26,7 +28,15 @@ class Resolver:
         self._servers = {host: [host] for host in hosts}
         self._start_soon = start_soon
         self._running: dict[Host, trio.Event] = {}
-        self.unresolved = dict.fromkeys(self._servers, "the look-up of the name has not ended yet")
+        self.unresolved = dict.fromkeys(self._servers, _NOT_YET)
+
+    def replace(self, hosts: Iterable[Host]) -> None:
+        """Take other hosts. Those that are known keep their addresses."""
+        self._servers = {host: self._servers.get(host, [host]) for host in hosts}
+        waiting = {host: why for host, why in self.unresolved.items() if host in self._servers}
+        self.unresolved = {
+            host: _NOT_YET for host, servers in self._servers.items() if servers == [host]
+        } | waiting
 
     async def servers(self, patience: float) -> list[Host]:
         """Look up all hosts and return the servers.
@@ -51,7 +61,8 @@ class Resolver:
             if host in self.unresolved:
                 self.unresolved[host] = str(error) or type(error).__name__
         else:
-            self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
+            if host in self._servers:
+                self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
             self.unresolved.pop(host, None)
         del self._running[host]
         ended.set()

@@ -12,17 +12,20 @@ It decides nothing but how long each server may take to accept a connection and 
 
 from __future__ import annotations
 
+import math
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
 import trio
 
 from .hosts import Host, HostCycle
-from .machine import SessionMachine, SessionState
+from .machine import UNSERVED, SessionMachine, SessionState
+from .observer import Reporter
 from .request import Request
 from .resolver import Resolver
+from .seeking import READ_ONLY, Seeker
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
@@ -34,6 +37,8 @@ _GOOD_AFTER = 1.0
 _FIRST_SHARE = 1 / 4
 """Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
 given up (connection.py)."""
+_MOST_DOUBLINGS = 10
+"""Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
@@ -48,19 +53,19 @@ class Runner:
     :ivar resolver: looks up the hosts; None if the connector does that.
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
-    :ivar on_expired: called when the session has expired, and no new one follows.
-    :ivar server: the server of the present connection, or of the last one.
+    :ivar on_end: called when the session has ended, and no new one follows.
     """
 
     machine: SessionMachine
+    reporter: Reporter
     hosts: HostCycle
     connector: Connector
     ssl_context: ssl.SSLContext | None
     resolver: Resolver | None
     connect_timeout: float
     renews: bool
-    on_expired: Callable[[], object] = lambda: None
-    server: Host | None = None
+    on_end: Callable[[], object] = lambda: None
+    seeker: Seeker = attrs.Factory(lambda self: Seeker(self._open_secured), takes_self=True)
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -68,6 +73,8 @@ class Runner:
     def submit(self, request: Request[Any]) -> None:
         """Queue a request and have it sent as soon as the writer runs."""
         self.machine.submit(request, trio.current_time())
+        if self.reporter.observer is not None:
+            self.reporter.follow(request, self.reporter.observer)
         self.wake()
 
     def wake(self) -> None:
@@ -108,6 +115,10 @@ class Runner:
         machine = self.machine
         while machine.state is not SessionState.CLOSED:
             if self.hosts.starts_round:
+                if machine.refusal is not None:
+                    machine.give_up(machine.refusal)
+                    self.on_end()
+                    return
                 await self._prepare_round()
             host, pause = self.hosts.next()
             await trio.sleep(pause)
@@ -115,11 +126,33 @@ class Runner:
             if stream is None:
                 continue
             await self._serve(stream, host)
+            if self._may_be_read_only and await self.seeker.mode(host) == READ_ONLY:
+                stream = await self._open(host)
+                if stream is not None:
+                    await self._serve(stream, host, apart=True)
             if machine.state is SessionState.EXPIRED:
                 if not self.renews:
-                    self.on_expired()
+                    self.on_end()
                     return
                 machine.renew()
+
+    async def update_hosts(self, hosts: Sequence[Host]) -> None:
+        """Replace the servers, and move to another one if each server is to get its share of the clients.
+
+        :param hosts: at least one.
+        """
+        servers = list(hosts)
+        if self.resolver is not None:
+            self.resolver.replace(hosts)
+            servers = await self.resolver.servers(_LOOK_UP_PATIENCE)
+        connected = self.machine.state is SessionState.CONNECTED
+        if self.hosts.rebalance(servers, self.reporter.server if connected else None):
+            self._leave_server("moving to another server, because the list of servers has changed")
+
+    def _leave_server(self, reason: str) -> None:
+        self.machine.leave_server(reason)
+        if self._connection is not None and self.machine.should_close:
+            self._connection.cancel()
 
     async def _prepare_round(self) -> None:
         """Look up the servers, and set how long each of them may take; see above."""
@@ -129,7 +162,7 @@ class Runner:
             self.hosts.update(await self.resolver.servers(patience))
         timeout = machine.data.timeout
         if machine.data.metrics.connections:
-            timeout *= min(1.0, _FIRST_SHARE * 2**self.hosts.rounds)
+            timeout *= min(1.0, math.ldexp(_FIRST_SHARE, min(self.hosts.rounds, _MOST_DOUBLINGS)))
         else:
             timeout = min(timeout, self.connect_timeout)
         machine.data.connect_budget = max(timeout / len(self.hosts), _SHORTEST_BUDGET)
@@ -150,7 +183,9 @@ class Runner:
             trio.BrokenResourceError,
         ) as error:  # UnicodeError: TLS rejects the name
             reason = _describe(error)
-        self.machine.connect_failed(f"{host}: {reason}")
+        self.machine.peer = str(host)
+        self.machine.connect_failed(reason)
+        self.reporter.server_failed(host, reason)
         return None
 
     async def _open_secured(self, host: Host) -> trio.abc.Stream:
@@ -166,11 +201,23 @@ class Runner:
             raise
         return secured
 
-    async def _serve(self, stream: trio.abc.Stream, host: Host) -> None:
-        """Move bytes between a connection and the machine until the connection is over."""
+    @property
+    def _may_be_read_only(self) -> bool:
+        """True if the last server may serve reads in a session of its own (ensemble.md section 7.2)."""
         machine = self.machine
-        self.server = host
-        machine.connection_made(trio.current_time())
+        wanted = machine.data.read_only and machine.accepting and machine.state in UNSERVED
+        return bool(wanted and machine.dismissed and machine.data.session_id)
+
+    async def _serve(self, stream: trio.abc.Stream, host: Host, *, apart: bool = False) -> None:
+        """Move bytes between a connection and the machine until the connection is over.
+
+        :param apart: ask a read-only server for a session of its own.
+        """
+        machine = self.machine
+        seeking = False
+        self.reporter.server = host
+        machine.peer = str(host)
+        machine.connection_made(trio.current_time(), apart=apart)
         reason = "the server closed the connection"
         try:
             async with trio.open_nursery() as nursery:
@@ -187,15 +234,26 @@ class Runner:
                         break
                     machine.receive_data(bytes(data), trio.current_time())
                     self._after_input()
+                    if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
+                        seeking = True
+                        nursery.start_soon(self._seek, host)
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = None
-            now = trio.current_time()
-            if now - machine.connected_since >= _GOOD_AFTER:
+            now, since = trio.current_time(), machine.connected_since
+            if now - since >= _GOOD_AFTER:
                 self.hosts.settled()
-            machine.connection_lost(now, f"{host}: {reason}")
+            machine.connection_lost(now, reason)
+            if since == math.inf and machine.state in UNSERVED:
+                self.reporter.server_failed(host, machine.why)
             self.reset_timer()
             await trio.aclose_forcefully(stream)
+
+    async def _seek(self, present: Host) -> None:
+        """Look for a full server while a read-only one serves us, and move there."""
+        found = await self.seeker.full_server(lambda: self.hosts.others(present))
+        self.hosts.prefer(found)
+        self._leave_server(f"moving to {found}, which serves writes")
 
     async def _write(self, stream: trio.abc.Stream) -> None:
         while True:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Self
+from weakref import WeakSet
+
 import trio
 
 from ..protocol.errors import ClosingError, SessionExpiredError
-from .machine import SessionMachine, SessionState
+from .machine import SERVED, SessionMachine, SessionState
+from .observer import StateChange
 
 
 class Session:
@@ -19,7 +25,14 @@ class Session:
         self._data = machine.data
         self._renews = renews
         self._changed = trio.Event()
+        self._streams: WeakSet[StateChanges] = WeakSet()
         self.expired = trio.Event()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Session 0x{self.id:x}, {self.state.name}, generation {self.generation}, "
+            f"timeout {self.negotiated_timeout:g} s>"
+        )
 
     @property
     def id(self) -> int:
@@ -67,18 +80,28 @@ class Session:
 
     async def wait_change(self) -> SessionState:
         """Wait for the next change of state and return the state as it is then. Two quick changes may look
-        like one: compare the generation too."""
+        like one: :meth:`changes` keeps them apart."""
         await self._changed.wait()
         return self.state
 
     async def wait_connected(self) -> None:
-        """Wait until requests are being served.
+        """Wait until requests are being served; all of them, not only reads by a read-only server.
 
         :raises SessionExpiredError: the session has expired, and no new one will follow.
         :raises ClosingError: the client was closed.
         :raises AuthFailedError: the first server refused an identity.
         """
-        while self.state is not SessionState.CONNECTED:
+        await self._wait_for((SessionState.CONNECTED,))
+
+    async def wait_served(self) -> None:
+        """Wait until at least reads are being served, if only by a read-only server.
+
+        It raises what :meth:`wait_connected` raises.
+        """
+        await self._wait_for(SERVED)
+
+    async def _wait_for(self, states: Collection[SessionState]) -> None:
+        while self.state not in states:
             if self._machine.fatal is not None:
                 raise self._machine.fatal
             if self.state is SessionState.CLOSED:
@@ -88,11 +111,90 @@ class Session:
             await self.wait_change()
         await trio.lowlevel.checkpoint()
 
-    def note(self, state: SessionState) -> None:
-        """Called with each new state."""
-        if state is SessionState.EXPIRED:
+    def changes(self) -> StateChanges:
+        """Follow all changes of the state from now on::
+
+            async for change in zk.session.changes():
+                print(change.state, change.server, change.reason)
+
+        The loop ends with the last change: to CLOSED, or to EXPIRED if no new session follows.
+        """
+        changes = StateChanges(self._is_last)
+        if self._is_last(self.state):
+            changes.end()
+        else:
+            self._streams.add(changes)
+        return changes
+
+    def _is_last(self, state: SessionState) -> bool:
+        return state is SessionState.CLOSED or (state is SessionState.EXPIRED and not self._renews)
+
+    def note(self, change: StateChange) -> None:
+        """Called with each change of the state."""
+        if change.state is SessionState.EXPIRED:
             self.expired.set()
         elif self.expired.is_set():
             self.expired = trio.Event()
+        for changes in self._streams:
+            changes.deliver(change)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the tasks that wait for a change look again."""
         self._changed.set()
         self._changed = trio.Event()
+
+
+_MOST_UNREAD = 10_000
+"""Changes that a reader of :class:`StateChanges` may leave unread: some 3 MB. A connection that breaks every
+second makes as many in an hour."""
+
+
+class StateChanges:
+    """The changes of a session's state, as an async iterator. No two changes are merged into one."""
+
+    def __init__(self, is_last: Callable[[SessionState], bool]) -> None:
+        self._is_last = is_last
+        self._unread: deque[StateChange] = deque()
+        self._ended = self._overflown = False
+        self._wakeup = trio.Event()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StateChange:
+        """Wait for the next change.
+
+        :raises BufferError: 10,000 changes were unread, and later ones are lost: read faster, or begin anew
+            with :meth:`Session.changes`.
+        """
+        await trio.lowlevel.checkpoint()
+        while not self._unread:
+            if self._overflown:
+                raise BufferError(
+                    f"{_MOST_UNREAD:,} changes of the state were unread, and later ones are lost: "
+                    "read faster, or begin anew with session.changes()"
+                )
+            if self._ended:
+                raise StopAsyncIteration
+            await self._wakeup.wait()
+        change = self._unread.popleft()
+        if not self._unread and not self._ended:
+            self._wakeup = trio.Event()
+        return change
+
+    def deliver(self, change: StateChange) -> None:
+        """Keep a change until it is read. Called by the session."""
+        if self._ended:
+            return
+        if len(self._unread) < _MOST_UNREAD:
+            self._unread.append(change)
+            self._ended = self._is_last(change.state)
+        else:
+            self._ended = self._overflown = True
+        self._wakeup.set()
+
+    def end(self) -> None:
+        """Note that there will be no change."""
+        self._ended = True
+        self._wakeup.set()

@@ -44,10 +44,13 @@ class Metrics:
     :ivar requests: how many requests were sent, by op code; without pings, and without the ``sync`` requests
         that keep a lease.
     :ivar connections: how many times a session was attached to a server.
+    :ivar suspended: seconds during which the client had a session and no connection, the present time
+        without a connection left out.
     """
 
     requests: Counter[int] = attrs.Factory(Counter)
     connections: int = 0
+    suspended: float = 0.0
 
 
 def _unique(credentials: Iterable[Credential]) -> list[Credential]:
@@ -62,6 +65,7 @@ class SessionData:
     :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
         the next connection on.
     :ivar session_id: 0 without a session. Give id and password to take over a session.
+    :ivar read_only: whether to be served by read-only servers, too.
     :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :ivar reply_limit: the largest reply in bytes that is accepted.
     :ivar timeout: the negotiated session timeout; before there is one, the wanted one.
@@ -78,6 +82,7 @@ class SessionData:
     credentials: list[Credential] = attrs.field(factory=list, converter=_unique)
     session_id: int = 0
     password: bytes = NO_PASSWORD
+    read_only: bool = False
     request_limit: int = JUTE_MAXBUFFER
     reply_limit: int = DEFAULT_REPLY_LIMIT
     timeout: float = attrs.Factory(lambda self: self.wanted_timeout, takes_self=True)

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from .operations import Check, Create, CreateOptions, Delete, Operation, SetData
+from .creating import Create, CreateOptions
+from .operations import Check, Delete, Operation, SetData
 
 
 class Transaction:

@@ -45,6 +45,10 @@ class Watch:
         self._error: Exception | None = None
         self._over = trio.Event()
 
+    def __repr__(self) -> str:
+        state = f"fired: {self.event}" if self.event else "over" if self._over.is_set() else "not fired"
+        return f"<Watch {self.path}, {state}>"
+
     async def wait(self) -> Event:
         """Wait until it fires, with a :class:`WatchEvent`, or with :class:`Missed` if the session expired.
 
@@ -111,6 +115,9 @@ class WatchStream:
         self._characters = 0
         self._error: Exception | None = None
         self._wakeup = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<WatchStream {self.path}, {len(self._events)} unread>"
 
     def __aiter__(self) -> Self:
         return self

@@ -2,8 +2,8 @@
 
 The rules:
 
-* The names are those of kazoo. A class may be caught on both sides: the server
-  raises it to answer a request with its code, the client raises it for a reply that carries the code.
+* The names are those of kazoo, but for :class:`NotReadOnlyError`. A class may be caught on both sides: the
+  server raises it to answer a request with its code, the client raises it for a reply that carries the code.
 * The first line of a class's docstring is its message, unless the raiser gives another one.
 * Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
 * :class:`ConnectionLossError` says whether the request was ever sent: only if it was not, it is safe to
@@ -31,9 +31,13 @@ class ZooKeeperError(Exception):
         self.path = path
         self.message = message
 
+    @property
+    def words(self) -> str:
+        """The message without the path."""
+        return self.message or (self.__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
+
     def __str__(self) -> str:
-        words = self.message or (self.__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
-        return f"{words}: {self.path}" if self.path is not None else words
+        return f"{self.words}: {self.path}" if self.path is not None else self.words
 
 
 class UnknownCodeError(ZooKeeperError):
@@ -195,7 +199,7 @@ class SessionMovedError(ZooKeeperError):
     code = -118
 
 
-class NotReadOnlyCallError(ZooKeeperError):
+class NotReadOnlyError(ZooKeeperError):
     """A write was sent to a read-only server."""
 
     code = -119

@@ -71,6 +71,11 @@ class OpCode(IntEnum):
         op.flags = flags
         return op
 
+    @property
+    def word(self) -> str:
+        """The word for it in logs, metrics and tests: one for all variants, so CREATE_TTL is ``create``."""
+        return self.name.lower().removesuffix("2").removesuffix("_container").removesuffix("_ttl")
+
     NOTIFICATION = 0
     CREATE = 1, "CREA", r.CreateRequest, r.CreateResponse, _WRITE_OR_PART
     DELETE = 2, "DELE", r.DeleteRequest, None, _WRITE_OR_PART

@@ -37,6 +37,17 @@ AclVector = Annotated[Vector[ACL], OPEN_ACL]
 READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
 
+def _utc(ms: int) -> str:
+    """Write a time in ms since the epoch as text; as it is if it lies outside of all calendars."""
+    import datetime  # an idle server needs none
+
+    try:
+        moment = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z"
+
+
 @frozen_record
 class Stat(Record):
     """The metadata of a znode. Times are ms since the epoch; versions wrap as int32."""
@@ -52,6 +63,17 @@ class Stat(Record):
     dataLength: Int
     numChildren: Int
     pzxid: Long
+
+    def __repr__(self) -> str:
+        """As ``Stat(version=3, dataLength=12, ..., mtime=2024-05-17T08:30:00.250Z)``: what is looked for most
+        often comes first, zxids and session ids are hexadecimal, times are UTC."""
+        shown = [f"{name}={getattr(self, name)}" for name in ("version", "dataLength", "numChildren")]
+        shown += [
+            f"{name}={getattr(self, name):#x}" for name in ("ephemeralOwner", "czxid", "mzxid", "pzxid")
+        ]
+        shown += [f"{name}={_utc(getattr(self, name))}" for name in ("ctime", "mtime")]
+        shown += [f"{name}={getattr(self, name)}" for name in ("cversion", "aversion")]
+        return f"Stat({', '.join(shown)})"
 
 
 @frozen_record

@@ -21,7 +21,7 @@ from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper, paths
 from ..protocol.layouts import ContenderKind, ContenderName, in_order
 from .base.following import Latest
 from .base.words import check_options, check_word
-from .errors import LockLost, LockRevoked
+from .errors import LockLost
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
 from .locks.options import ElectionOptions
@@ -124,7 +124,7 @@ class LeaderElection:
             try:
                 async with self.lead() as term:
                     await lead(term)
-            except (LockLost, LockRevoked, SessionExpiredError):
+            except (LockLost, SessionExpiredError):
                 if term is None or not term.lost.is_set():
                     raise
 

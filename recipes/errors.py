@@ -20,6 +20,7 @@ class LossReason(enum.Enum):
     NODE_DELETED = "its znode was deleted"
     CLIENT_CLOSED = "the client was closed"
     RELEASED = "it was given up elsewhere in this process"
+    REVOKED = "another client has asked for it"
 
 
 class RecipeError(Exception):
@@ -27,7 +28,8 @@ class RecipeError(Exception):
 
 
 class LockLost(RecipeError):
-    """A hold (a lock, a lease, leadership, a claim) was lost: another client may have it.
+    """A hold (a lock, a lease, leadership, a claim) was lost: another client may have it, or is to have it.
+    This is the one error to catch around what is held.
 
     :ivar reason: why.
     :ivar path: the znode of the hold.
@@ -39,15 +41,11 @@ class LockLost(RecipeError):
         self.path = path
 
 
-class LockRevoked(RecipeError):
-    """Another client has asked for the lock back, and the lock was made with ``on_revoke="cancel"``.
-
-    :ivar path: the znode of the hold.
-    """
+class LockRevoked(LockLost):
+    """Another client has asked for the lock back, and the lock was made with ``on_revoke="cancel"``."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} was revoked")
-        self.path = path
+        super().__init__(LossReason.REVOKED, path)
 
 
 class WouldBlock(RecipeError):

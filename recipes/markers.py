@@ -5,8 +5,9 @@ The rules:
 * A marker is created in the transaction itself. The client that has created it deletes it when it knows the
   result.
 * A marker is persistent, so it tells the result also after the session has ended.
-* A process that is killed in between leaves its marker behind. Other writers of the same value delete it
-  when it is one hour old by the server's clock.
+* A process that is killed in between leaves its marker behind. Others that use the same value, writers and
+  readers, delete it when it is one hour old: by the server's clock, if the value was written since, or by
+  their own clock, if they have seen it for so long.
 * A marker that is missing was either never created, or deleted by another writer. No clock decides which: a
   writer that deletes markers of others notes the largest czxid among them, in the same transaction, in a
   znode ``swept`` beside them. A marker with a higher czxid than the note was never deleted by others.
@@ -21,12 +22,25 @@ from contextlib import suppress
 
 import trio
 
-from ..client import ACL, Create, Delete, NoNodeError, SetData, Stat, ZooKeeper, ZooKeeperError, paths
+from ..client import (
+    ACL,
+    Create,
+    Delete,
+    Exists,
+    NoNodeError,
+    SetData,
+    Stat,
+    ZooKeeper,
+    ZooKeeperError,
+    paths,
+)
 from .base.bound import Bound
 
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a marker is abandoned. A client that is without a connection for longer may never learn
 the result of its write; an hour is longer than most outages."""
+_READERS_AFTER = 2
+"""Times that period in which a client only reads, before it looks for markers: writers know more."""
 _AT_ONCE = 500
 """Markers that are deleted in one transaction: some 50 KB, well below the 1 MB that servers accept."""
 _NOTE = "swept"
@@ -49,7 +63,9 @@ class Markers:
         self._value = value
         self._acl = acl
         self._note = paths.join(self.path, _NOTE)
-        self._sweep_at = -math.inf
+        self._first_read_at: float | None = None
+        self._swept_at = -math.inf
+        self._seen: dict[str, float] = {}  # since when each marker is known, by our own clock
 
     def new(self) -> Create:
         """Return the operation that creates a marker of a unique name."""
@@ -85,23 +101,46 @@ class Markers:
             zk.start_soon(go_on, bound, job.done)
 
     def sweep(self) -> None:
-        """Delete abandoned markers in the background; once an hour at most."""
-        if trio.current_time() >= self._sweep_at and not self._zk.closing:
-            self._sweep_at = trio.current_time() + _ABANDONED_AFTER
+        """Delete abandoned markers in the background, after a write; once an hour at most."""
+        self._sweep_after(self._swept_at, _ABANDONED_AFTER)
+
+    def sweep_as_reader(self) -> None:
+        """Delete abandoned markers in the background, before a read: if nothing was written here for long."""
+        if self._first_read_at is None:
+            self._first_read_at = trio.current_time()
+        self._sweep_after(max(self._swept_at, self._first_read_at), _READERS_AFTER * _ABANDONED_AFTER)
+
+    def _sweep_after(self, since: float, pause: float) -> None:
+        now = trio.current_time()
+        if now >= since + pause and not self._zk.closing:
+            self._swept_at = now
             self._zk.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
         with suppress(ZooKeeperError):  # such as NoAuthError, or another sweep at the same time: not urgent
-            value = await self._zk.exists(self._value)
-            if value is None:
-                return
-            abandoned = []
-            for name in await self._zk.get_children(self.path):
-                stat = await self._zk.exists(paths.join(self.path, name))
-                if name != _NOTE and stat is not None and _is_abandoned(stat, value):
-                    abandoned.append((stat.czxid, paths.join(self.path, name)))
-            if abandoned:
-                await self._sweep_away(sorted(abandoned)[:_AT_ONCE])
+            markers = [name for name in await self._zk.get_children(self.path) if name != _NOTE]
+            found = [paths.join(self.path, name) for name in markers]
+            value, *stats = await self._stats([self._value, *found])
+            now = trio.current_time()
+            self._seen = {name: self._seen.get(name, now) for name in markers}
+            abandoned = [
+                (stat.czxid, path)
+                for name, path, stat in zip(markers, found, stats, strict=True)
+                if stat is not None and (_is_old(stat, value) or now - self._seen[name] >= _ABANDONED_AFTER)
+            ]
+            abandoned.sort()
+            for start in range(0, len(abandoned), _AT_ONCE):
+                await self._sweep_away(abandoned[start : start + _AT_ONCE])
+
+    async def _stats(self, paths: Sequence[str]) -> list[Stat | None]:
+        """Read the Stats of znodes; None for those that do not exist."""
+        stats: list[Stat | None] = []
+        for pending in [self._zk.submit(Exists(path)) for path in paths]:
+            try:
+                stats.append(await pending.wait())
+            except NoNodeError:
+                stats.append(None)
+        return stats
 
     async def _sweep_away(self, abandoned: Sequence[tuple[int, str]]) -> None:
         """Delete markers, and write the note."""
@@ -114,6 +153,6 @@ class Markers:
         await self._zk.multi([write, *(Delete(path) for _, path in abandoned)])
 
 
-def _is_abandoned(marker: Stat, value: Stat) -> bool:
-    """Return whether a marker is old, by the server's time: that of the write of the value just now."""
-    return value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER
+def _is_old(marker: Stat, value: Stat | None) -> bool:
+    """Return whether a marker is old, by the server's time: that of the last write of the value."""
+    return value is not None and value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER

@@ -28,7 +28,6 @@ from ..client import (
     ACL,
     UNANSWERED,
     BadVersionError,
-    ConnectionLossError,
     Create,
     Multi,
     NodeExistsError,
@@ -37,6 +36,7 @@ from ..client import (
     SetData,
     Stat,
     ZooKeeper,
+    maybe_applied,
     paths,
 )
 from ..protocol.paths import validate_path
@@ -93,9 +93,9 @@ class ValueOptions(TypedDict, total=False):
 
     ``exactly_once``: after a lost reply, find out what became of the write, also in the next session. Each
     write also creates a znode ``<path>.ops/<uuid>`` in the same transaction, and deletes it later. Markers
-    that a process leaves behind when it dies are deleted by other writers, one hour later or more. So a
-    client that is without a connection for more than one hour may get :class:`.AmbiguousResult` all the
-    same.
+    that a process leaves behind when it dies are deleted by others that write the value with this option, one
+    hour later or more, or only read it, some hours later. So a client that is without a connection for more
+    than one hour may get :class:`.AmbiguousResult` all the same.
 
     ``parents``: how missing parents are created.
 
@@ -157,6 +157,8 @@ class SharedValue(Generic[T]):
 
         :raises MalformedValue: the codec cannot read the data.
         """
+        if self._markers is not None:
+            self._markers.sweep_as_reader()
         try:
             data, stat = await steady(self.zk, lambda: self.zk.get(self.path))
         except NoNodeError:
@@ -229,8 +231,7 @@ class SharedValue(Generic[T]):
                 else:
                     return False
             except UNANSWERED as error:
-                lost = not isinstance(error, ConnectionLossError) or error.sent
-                if lost and await self._was_applied(expected, marker, seen):
+                if maybe_applied(error) and await self._was_applied(expected, marker, seen):
                     return True
 
     async def _submit(self, bound: Bound, operation: Operation[Any], marker: Create | None) -> None:

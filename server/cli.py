@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..protocol.version import __version__
 from . import logs
@@ -24,10 +25,16 @@ from .logger import logger
 from .net import descriptors
 
 if TYPE_CHECKING:
+    from .config.members import Member
     from .config.settings import Settings
-    from .config.zoocfg import Given
+    from .config.zoocfg import Configuration, Given
+    from .core.engine import Engine
+    from .core.tree import DataTree
+    from .ensemble.ensemble import Timing
     from .serve import Server
+    from .storage.storage import Storage
     from .testing.trace import Trace
+    from .together import Servers
 
 
 PROG: Final = "pyzk-server"
@@ -63,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
         epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
-        " Flags win over these, and these over the file. Nothing is stored: a restarted server is empty.",
+        " Flags win over these, and these over the file. Without --data a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -81,9 +88,32 @@ def _parser() -> argparse.ArgumentParser:
         help="TLS with certificates that are made on the spot",
     )
     add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
+    add(
+        "--ensemble",
+        metavar="N",
+        type=int,
+        help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
+    )
+    add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add(
+        "--data",
+        metavar="DIR",
+        help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-repair",
+        action="store_true",
+        help="start from damaged files with what comes before the damage",
+    )
+    add(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input does: with what started the server",
+    )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
@@ -133,17 +163,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> None:
     from .config import zoocfg
 
+    if arguments.data is None and arguments.data_repair:
+        raise _Refusal("--data-repair is for --data")
+    if arguments.data is not None and arguments.load is not None:
+        raise _Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
     given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
     if arguments.no_expiry:
         given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
     try:
-        given = {**_configuration(arguments, "port" in given), **given}
+        found = _configuration(arguments, "port" in given)
+        given = {**found.given, **given}
         given |= _certificates(arguments, given)
         settings = zoocfg.build(given, names=_FLAGS)
     except zoocfg.ConfigError as error:
         raise _Refusal(str(error)) from None
+    members = _members(arguments, found)
 
     descriptors.raise_limit()
     if descriptors.limit() < descriptors.LEAST:
@@ -153,36 +189,62 @@ def _run(arguments: argparse.Namespace) -> None:
         )
     import trio
 
-    from . import serve  # noqa: F401 - so that the collector is spared it too
+    from . import serve
 
     trace = _trace(arguments)
-    servers: list[Server] = []
+    trees: list[Callable[[], DataTree]] = []  # what is saved at the end
     load = _loading(arguments.load)
 
     def prepare(server: Server) -> None:
-        servers.append(server)
-        load(server)
+        trees.append(lambda: server.service.engine.tree)
+        load(server.service.engine)
+        if arguments.hostile is not None:
+            _make_hostile(server, arguments.hostile)
         if trace is not None:
             trace.attach(server)
 
+    def prepare_all(servers: Servers) -> None:
+        trees.append(servers.ensemble.newest_tree)
+        load(servers.ensemble.leader())
+
     _check_place(arguments.save)
-    plain = trace is arguments.load is arguments.save is None
+    plain = trace is arguments.load is arguments.save is arguments.hostile is None
+    storage = None
+    if members:
+        if arguments.data is not None:
+            raise _Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of them")
+        from .together import serve_together
+
+        start = partial(serve_together, settings, members, _timing(found), prepare_all)
+    else:
+        storage = _storage(arguments, settings)
+        start = partial(serve.serve, settings) if storage is None else partial(_serve_data, storage, settings)
+        if not plain:
+            start = partial(start, prepare=prepare)
     _spare_the_collector()
-    with reserve.held():
-        refused = trio.run(_serve, settings, trace, None if plain else prepare)
+    try:
+        with reserve.held():
+            refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
+    except BaseExceptionGroup as group:
+        refused = _failed_journal(group)
+        if refused is None:
+            raise
+    finally:
+        if storage is not None:
+            storage.close()
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
     if arguments.save is not None and refused is None:
-        _save(servers[0], arguments.save)
+        _save(trees[0](), arguments.save)
     if isinstance(refused, _Refusal):
         raise refused
     if refused is not None:
         raise _Refusal(_explain(refused, settings, given))
 
 
-def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[str, Given]:
-    """Return the values of the file, the environment and ``--set``, by field of Settings.
+def _configuration(arguments: argparse.Namespace, port_given: bool) -> Configuration:
+    """Return what the file, the environment and ``--set`` say.
 
     :raises ConfigError: if that cannot be honoured.
     """
@@ -190,18 +252,55 @@ def _configuration(arguments: argparse.Namespace, port_given: bool) -> Mapping[s
 
     beside, warnings = zoocfg.from_environment(os.environ)
     beside += zoocfg.from_flags(arguments.set)
-    given: Mapping[str, Given] = {}
+    found = zoocfg.Configuration({}, ())
     if arguments.config is not None:
         found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
     elif beside:
         found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
-    else:
-        found = None
-    if found is not None:
-        given, warnings = found.given, [*warnings, *found.warnings]
-    for warning in warnings:
+    for warning in (*warnings, *found.warnings):
         logger.warning("%s", warning)
-    return given
+    return found
+
+
+def _members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Member]:
+    """Return the servers of the ensemble that is asked for; none for a single server.
+
+    :raises _Refusal: if it cannot be had.
+    """
+    from .config.members import MemberError, made_up
+
+    members: Sequence[Member] = found.members
+    if arguments.ensemble is not None:
+        try:
+            asked = made_up(arguments.ensemble, arguments.observers)
+        except MemberError as error:
+            raise _Refusal(f"--ensemble: {error}") from None
+        if members and [m.votes for m in members] != [m.votes for m in asked]:
+            raise _Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
+        members = members or asked
+    elif arguments.observers:
+        raise _Refusal("--observers needs --ensemble beside it")
+    if members:
+        given = {
+            name.partition("_")[0]
+            for name, value in vars(arguments).items()
+            if value not in (None, False, [])
+        }
+        for flag in ("trace", "hostile"):
+            if flag in given:
+                raise _Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+    if members:
+        text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
+        logger.warning(text, len(members), "Apache ZooKeeper")
+    return members
+
+
+def _timing(found: Configuration) -> Timing:
+    from .ensemble.ensemble import Timing
+
+    if not found.members:
+        return Timing()
+    return Timing(sync_limit=found.sync_limit, init_limit=found.init_limit)
 
 
 def _certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
@@ -254,6 +353,13 @@ def _temporary() -> str:
     return directory
 
 
+def _make_hostile(server: Server, seed: int) -> None:
+    from .testing.host import take_over
+
+    logger.warning("hostile, seed %d: legal but rare behaviour all the time; for tests alone", seed)
+    server.controls = take_over(server, seed)
+
+
 def _trace(arguments: argparse.Namespace) -> Trace | None:
     """The trace that is asked for.
 
@@ -275,13 +381,13 @@ def _trace(arguments: argparse.Namespace) -> Trace | None:
         raise _Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
 
 
-def _loading(path: str | None) -> Callable[[Server], None]:
-    """Return a function that loads a file into a server.
+def _loading(path: str | None) -> Callable[[Engine], None]:
+    """Return a function that loads a file into a tree.
 
     :raises _Refusal: if the file cannot be read.
     """
     if path is None:
-        return lambda server: None
+        return lambda engine: None
     from . import dumps
 
     try:
@@ -289,13 +395,38 @@ def _loading(path: str | None) -> Callable[[Server], None]:
     except dumps.DumpError as error:
         raise _Refusal(f"--load: {error}") from None
 
-    def load(server: Server) -> None:
+    def load(engine: Engine) -> None:
         try:
-            dumps.load(server.service.engine, nodes, path)
+            dumps.load(engine, nodes, path)
         except dumps.DumpError as error:
             raise _Refusal(f"--load: {error}") from None
 
     return load
+
+
+def _storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
+    """Return the data of ``--data``, which are read already.
+
+    :raises _Refusal: if they cannot be used.
+    """
+    if arguments.data is None:
+        return None
+    from .storage.directory import StorageError
+    from .storage.storage import Storage
+
+    storage = Storage(arguments.data, settings, repair=arguments.data_repair)
+    try:
+        storage.load()
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
+    return storage
+
+
+def _failed_journal(error: BaseException) -> _Refusal | None:
+    """Return the refusal for a log that cannot be written, if that is what has ended the server."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return _Refusal(f"--data: {error}") if type(error).__name__ == "JournalFailed" else None
 
 
 def _check_place(path: str | None) -> None:
@@ -307,11 +438,11 @@ def _check_place(path: str | None) -> None:
         raise _Refusal(f"--save: cannot write {path}; name a file in a directory that can be written to")
 
 
-def _save(server: Server, path: str) -> None:
+def _save(tree: DataTree, path: str) -> None:
     from . import dumps
 
     try:
-        dumps.save(server.service.engine.tree, path)
+        dumps.save(tree, path)
     except dumps.DumpError as error:
         raise _Refusal(f"--save: {error}") from None
 
@@ -341,26 +472,38 @@ def _spare_the_collector() -> None:
     gc.set_threshold(10_000, 10, 1_000_000)
 
 
+def _read_to_the_end() -> None:
+    """Read standard input until its end, which comes when no process holds the other end of the pipe."""
+    with suppress(OSError):  # there is none
+        while os.read(
+            0, io.DEFAULT_BUFFER_SIZE
+        ):  # not sys.stdin: a blocked reader locks that when Python ends
+            pass
+
+
 async def _serve(
-    settings: Settings, trace: Trace | None, prepare: Callable[[Server], None] | None
+    start: Callable[..., Awaitable[object]], trace: Trace | None, ends_with_stdin: bool
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
+    :param start: what serves; it tells its ``task_status`` the server, or the servers, once they listen.
     :param trace: is flushed now and then.
-    :param prepare: called with the server before it listens.
+    :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
     import signal
 
     import trio
 
-    from .serve import serve
-
     refused: Exception | None = None
 
     async def stop_at_signal(scope: trio.CancelScope) -> None:
         async for _ in signals:
             scope.cancel()
+
+    async def stop_with_stdin(scope: trio.CancelScope) -> None:
+        await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+        scope.cancel()
 
     async def flush_log() -> None:
         while True:
@@ -378,9 +521,10 @@ async def _serve(
             async with trio.open_nursery() as nursery:
                 receiver.start_soon(stop_at_signal, nursery.cancel_scope)
                 receiver.start_soon(flush_log)
+                if ends_with_stdin:
+                    receiver.start_soon(stop_with_stdin, nursery.cancel_scope)
                 try:
-                    start = serve if prepare is None else partial(serve, prepare=prepare)
-                    server = await nursery.start(start, settings)
+                    server = await nursery.start(start)
                 except* (OSError, UnicodeError, _Refusal) as errors:  # UnicodeError: an impossible host name
                     refused = _first(errors)
                 else:
@@ -393,13 +537,31 @@ async def _serve(
     return refused
 
 
+async def _serve_data(storage: Storage, settings: Settings, **arguments: Any) -> None:
+    """Serve what is in files.
+
+    :raises _Refusal: the first snapshot cannot be written.
+    """
+    from .serve import serve
+    from .storage.directory import StorageError
+
+    try:
+        await serve(settings, storage=storage, **arguments)
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
+
+
 def _first(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _readiness(server: Server) -> str:
+def _readiness(server: Server | Servers) -> str:
+    if hasattr(server, "servers"):
+        line = f"{PROG} is ready at {server.hosts} as a pretend ensemble: nothing is replicated"
+        first = next(iter(server.servers.values()))
+        return line if first.url is None else f"{line}\nHTTP at {first.url}"
     others = {
         "secure": server.secure_address,
         "admin": server.admin_address,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
-from .logger import escape
+from ..protocol.text import printable
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
@@ -59,11 +59,11 @@ class TextFormatter(logging.Formatter):
         super().__init__("{asctime} {levelname} {name}: {message}", style="{")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = escape(_cut(record.message))
+        record.message = printable(_cut(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return "\n".join(map(escape, super().formatException(ei).split("\n")))
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 # Attributes of every record; others were passed as ``extra``.

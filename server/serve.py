@@ -21,6 +21,7 @@ from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
 from .core.memory import reserve
+from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
 from .net.listening import Listener, serve_clients
@@ -29,6 +30,7 @@ from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import HttpServer, Request, Response
+    from .storage.storage import Storage
     from .testing.controls import Controls
 
 
@@ -36,10 +38,14 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
 
 _BACKLOG = 2048
+_LOOK_AT_LOG = 0.5
+"""Seconds between two looks whether a snapshot is due."""
 _HTTP_TIMEOUT = 30.0
 """Seconds that a client has for an HTTP request, and again for taking the answer."""
 _MAX_BODY = 4 * 2**20
 """Bytes of an HTTP request on the port of clients, such as a tree to load."""
+_MAX_ADMIN_BODY = 64 * 1024
+"""Bytes of an HTTP request on other ports."""
 _QUIET_ROUNDS = 5
 """Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
@@ -50,17 +56,20 @@ _HAS_HUB = hasattr(select, "epoll")
 class Server:
     """One service with its listeners.
 
+    :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
     :ivar service: the server without its sockets.
     :ivar started: the clock at the start, in seconds.
     :ivar admin_address: host and port of the admin server, if it is on and up.
     :ivar metrics_address: the same for the metrics in the format of Prometheus.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, make_service: Callable[..., Service] = Service
+    ) -> None:
         now = clock.now()
         self.clock = clock
         self.started = now
-        self.service = Service(
+        self.service = make_service(
             settings,
             now=now,
             epoch=now + clock.epoch_offset(),
@@ -74,9 +83,13 @@ class Server:
         self.service.serves_http = settings.http_on_client_port
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
+        self._bound: socket.socket | None = None  # the port while nobody listens
         self._hub: Any = None
         if _HAS_HUB:
-            from .net.hub import Hub
+            if self.service.storage is None:
+                from .net.hub import Hub
+            else:
+                from .net.durable_hub import DurableHub as Hub
 
             self._hub = Hub(self.service, clock.now, self._take_http)
 
@@ -87,13 +100,20 @@ class Server:
         return self.service.address
 
     @property
+    def host(self) -> str:
+        """The address for plain clients on this machine."""
+        host = self.address[0]
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of plain clients on this machine."""
+        return f"[{self.host}]:{self.address[1]}" if ":" in self.host else f"{self.host}:{self.address[1]}"
+
+    @property
     def url(self) -> str | None:
         """Where the plain listener answers HTTP; None if it does not."""
-        if not self.service.serves_http:
-            return None
-        host, port = self.address
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        return f"http://{self.hosts}/" if self.service.serves_http else None
 
     @property
     def secure_address(self) -> tuple[str, int] | None:
@@ -110,11 +130,13 @@ class Server:
         with ExitStack() as sockets:
 
             def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
-                listener = _listen(host, port, settings.listen_backlog)
+                listener = _bind(host, port, _backlog(settings))
                 sockets.callback(hang_up, listener)
                 return listener, listener.getsockname()[:2]
 
             tasks: list[Task] = [self._keep_time]
+            if self.service.storage is not None:
+                tasks.append(self._keep_snapshots)
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
@@ -140,7 +162,32 @@ class Server:
 
     def _close_hub(self) -> None:
         self._hub.close()
+        if self._bound is not None:
+            self._bound.close()
         self._hub = None  # the history can still be read, and nothing more arrives
+
+    def hand_over(self) -> Controls:
+        """Put the server into a test's hands; its history is recorded once somebody asks for that."""
+        if self.controls is None:
+            from .testing.host import take_over
+
+            self.controls = take_over(self)
+        return self.controls
+
+    def close_port(self) -> None:
+        """Have plain clients refused from now on: the port stays bound, and nobody listens."""
+        self.service.refusing = True
+        if self._hub is not None:
+            self._hub.stop_listening()
+            self._bound = _bind(*self.address)
+
+    def open_port(self) -> None:
+        """Let plain clients in again after :meth:`close_port`."""
+        self.service.refusing = False
+        if self._hub is not None and self._bound is not None:
+            self._bound.listen(_backlog(self.service.settings))
+            self._hub.listen(self._bound)
+            self._bound = None
 
     def flush(self) -> None:
         """Send what waits on any connection, after a change that no client has caused."""
@@ -205,6 +252,22 @@ class Server:
             rounds += 1
             quiet = quiet + 1 if stats.bytes_received == received else 0
 
+    async def _keep_snapshots(self) -> None:
+        """Write a snapshot whenever one is due, step by step, and delete old files."""
+        storage = self.service.storage
+        assert storage is not None
+        while True:
+            await trio.sleep(_LOOK_AT_LOG)
+            try:
+                if storage.is_due:
+                    for _ in storage.snapshot_steps():
+                        await trio.lowlevel.checkpoint()
+                storage.purge()
+            except OSError as error:
+                logger.error("a snapshot failed: %s; the logs go on, and the next one is tried later", error)
+            except Exception:
+                report("a snapshot failed; the logs go on, and the next one is tried later")
+
     # --- a task per client -------------------------------------------------------------------------------
 
     async def _serve_tasks(
@@ -256,25 +319,34 @@ class Server:
 
             assert self._nursery is not None
             self._http = HttpServer(
-                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY
+                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, self._body_limit
             )
         await self._http.serve(stream, peer, received)
 
-    def _admin_task(self, listener: socket.socket) -> Task:
-        from .monitoring.admin import answer
+    def _body_limit(self, request: Request) -> int:
+        from .monitoring.admin import body_limit
 
-        return self._http_task(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return body_limit(request, self.service, _MAX_BODY)
+
+    def _admin_task(self, listener: socket.socket) -> Task:
+        from .monitoring.admin import answer, body_limit
+
+        timeout = self.service.settings.admin_idle_timeout / 1000
+        return self._http_task(
+            listener, answer, timeout, lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY)
+        )
 
     def _metrics_task(self, listener: socket.socket) -> Task:
         from .monitoring.prometheus import answer
 
-        return self._http_task(listener, answer, _HTTP_TIMEOUT)
+        return self._http_task(listener, answer, _HTTP_TIMEOUT, lambda request: _MAX_ADMIN_BODY)
 
     def _http_task(
         self,
         listener: socket.socket,
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
+        max_body: Callable[[Request], int],
     ) -> Task:
         from .net.http import HttpServer
 
@@ -283,26 +355,44 @@ class Server:
             self.flush()
             return response
 
-        return partial(HttpServer(respond, timeout, self.service.unread).listen, listener)
+        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
+
+
+def service_of(storage: Storage | None) -> Callable[..., Service]:
+    """Return what makes the service of a server, whose data is in files or in memory."""
+    if storage is None:
+        return Service
+    from .net.durable import DurableService
+
+    return partial(DurableService, storage)
 
 
 async def serve(
     settings: Settings,
     prepare: Callable[[Server], object] = lambda server: None,
+    storage: Storage | None = None,
     *,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, as the command does.
 
     :param prepare: called with the server before it listens.
+    :param storage: keeps the data in files.
     :raises OSError: if an address cannot be bound.
     """
-    server = Server(settings, Clock(follow_wall_clock=True))
+    server = Server(settings, Clock(follow_wall_clock=True), service_of(storage))
     prepare(server)
     await server.run(task_status=task_status)
 
 
-def _listen(host: str, port: int, backlog: int) -> socket.socket:
+def _backlog(settings: Settings) -> int:
+    return settings.listen_backlog if settings.listen_backlog > 0 else _BACKLOG
+
+
+def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """
+    :param backlog: listen too, and let so many clients wait.
+    """
     # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
     name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = socket.getaddrinfo(
@@ -312,7 +402,8 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        sock.listen(backlog if backlog > 0 else _BACKLOG)
+        if backlog is not None:
+            sock.listen(backlog)
         sock.setblocking(False)
     except BaseException as error:
         sock.close()

@@ -13,12 +13,17 @@ ALLOWED: dict[str, set[str]] = {
     "protocol": set(),
     "client": {"protocol"},
     "recipes": {"protocol", "client"},
+    "bridge": {"client", "recipes"},
+    "blocking": {"client", "recipes", "bridge"},
+    "aio": {"client", "recipes", "bridge"},
     "cli": {"protocol", "client", "recipes"},
     BASE: set(),
     "server.config": {"protocol", BASE},
     "server.core": {"protocol", BASE, "server.config"},
-    "server.net": {"protocol", BASE, "server.config", "server.core"},
-    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.net"},
+    "server.storage": {"protocol", BASE, "server.config", "server.core"},
+    "server.net": {"protocol", BASE, "server.config", "server.core", "server.storage"},
+    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.storage", "server.net"},
+    "server.ensemble": {"protocol", BASE, "server.config", "server.core", "server.net", "server.monitoring"},
 }
 """Room: what it may import, besides itself.
 

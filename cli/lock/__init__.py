@@ -6,14 +6,13 @@ holders and the waiters of a lock.
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import Sequence
 
 import trio
 
-from ..status import Failure, Status, say
+from ..status import Failure, Status, say, show_warnings
 from .arguments import PROG, parse
 from .running import run, show
 
@@ -24,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the arguments without the program's name; those of the process by default.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
-    logging.basicConfig(format=f"{PROG}: %(message)s", level=logging.WARNING)
+    show_warnings(PROG)
     try:
         options = parse(sys.argv[1:] if argv is None else argv)
         return trio.run(show if options.list else run, options)

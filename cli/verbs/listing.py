@@ -10,10 +10,11 @@ from collections.abc import Callable
 from ...client import Stat, ZooKeeper
 from ...protocol.dump import session_text
 from ...protocol.paths import join
+from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
-from ..show import brief, long_row, printable, stat_fields
+from ..show import brief, long_row, stat_fields
 from ..walking import Found, Walker
 
 _COLUMNS = "{:>9}  {:>6}  {:>9}  {}  {:<18}  {}"

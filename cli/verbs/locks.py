@@ -25,8 +25,9 @@ from ...protocol.layouts import (
     recognise,
 )
 from ...protocol.paths import join
+from ...protocol.text import printable
 from ..context import Context
-from ..show import brief, printable, table
+from ..show import brief, table
 from ..units import age, utc
 from ..walking import RESERVED, Walker
 

@@ -9,8 +9,9 @@ from typing import Any
 from ...client import EventType, Missed, NoNodeError, ZooKeeper
 from ...client.events import Event
 from ...protocol.dump import data_fields
+from ...protocol.text import printable
 from ..context import Context
-from ..show import brief, printable
+from ..show import brief
 
 
 async def watch(context: Context) -> int:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from ...client import NoNodeError, Pending, SetACL, Stat
 from ...protocol.dump import acl_fields, data_fields
+from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..pipeline import Pipeline
-from ..show import acl_text, decoded, hex_lines, parse_acl, printable, stat_fields, stat_lines
+from ..show import acl_text, decoded, hex_lines, parse_acl, stat_fields, stat_lines
 from ..status import Failure, Status
 from ..walking import Walker
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Generic, TypeVar
 
-import trio
+from .holder import current_holder
 
 T = TypeVar("T")
 
@@ -16,21 +16,21 @@ class TaskBlocks(Generic[T]):
     other; the blocks of one task are nested."""
 
     def __init__(self) -> None:
-        self._blocks: dict[trio.lowlevel.Task, list[AbstractAsyncContextManager[T]]] = {}
+        self._blocks: dict[object, list[AbstractAsyncContextManager[T]]] = {}
 
     async def enter(self, block: AbstractAsyncContextManager[T]) -> T:
         """Enter a block in the current task."""
         entered = await block.__aenter__()
-        self._blocks.setdefault(trio.lowlevel.current_task(), []).append(block)
+        self._blocks.setdefault(current_holder(), []).append(block)
         return entered
 
     async def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None:
         """Leave the innermost block of the current task."""
-        task = trio.lowlevel.current_task()
-        blocks = self._blocks[task]
+        holder = current_holder()
+        blocks = self._blocks[holder]
         block = blocks.pop()
         if not blocks:
-            del self._blocks[task]
+            del self._blocks[holder]
         return await block.__aexit__(kind, error, tb)

@@ -25,7 +25,6 @@ from ...client import (
     OPEN_ACL,
     UNANSWERED,
     Check,
-    ConnectionLossError,
     Create,
     Multi,
     NodeExistsError,
@@ -33,6 +32,7 @@ from ...client import (
     Operation,
     Pending,
     Stat,
+    maybe_applied,
     paths,
 )
 from .bound import Bound
@@ -93,7 +93,7 @@ async def create_ephemeral(
                 _, stat = await _submit(bound, operation, undo)
                 return stat
             except UNANSWERED as error:
-                ambiguous = ambiguous or _may_have_happened(error)
+                ambiguous = ambiguous or maybe_applied(error)
                 await bound.reconnected()
             except NoNodeError:
                 await options.create_parent(bound, paths.parent(path))
@@ -166,7 +166,7 @@ async def create_identified(
             try:
                 return _created(await _submit(bound, operation, undo))
             except UNANSWERED as error:
-                ambiguous = _may_have_happened(error)
+                ambiguous = maybe_applied(error)
                 await bound.reconnected()
                 if ambiguous:
                     found = await _find(bound, parent, prefixes)
@@ -196,7 +196,7 @@ async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created
     def settled(pending: Pending[T]) -> None:
         if pending.error is None:
             undo(_created(pending.result()))
-        elif _may_have_happened(pending.error):
+        elif maybe_applied(pending.error):
             undo(None)
 
     try:
@@ -213,12 +213,6 @@ def _created(result: Any) -> Created:
         path, stat = result
         return Created((path,), stat)
     return Created(tuple(path for path in result if path is not None), None)  # a check has no result
-
-
-def _may_have_happened(error: Exception) -> bool:
-    if isinstance(error, ConnectionLossError):
-        return error.sent
-    return isinstance(error, UNANSWERED)
 
 
 async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created | None:

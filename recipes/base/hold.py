@@ -11,8 +11,10 @@ The rules (recipe-rules.md D.0, D.1.5, D.2):
 * The end of the lease is also the deadline of the scope. So when the whole process was stopped for too long,
   the scope is cancelled at once. Only a task whose data has arrived meanwhile makes one more step, up to its
   next checkpoint.
-* An error of the code itself is never hidden: it is raised, with the loss as a note. One exception: a
-  :class:`SessionExpiredError` says the same as the loss, so it becomes the cause of the :class:`LockLost`.
+* A request of the code that fails because of the loss (its session or the client is gone, there is no
+  connection, the znode of the hold is gone) says the same as the loss: it becomes the cause of the
+  :class:`LockLost`. So code that writes after the loss ends with the same error as code that does not.
+* Any other error of the code is never hidden: it is raised, with the loss as a note.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from typing import Literal
 import trio
 
 from ...client import (
+    ClosingError,
+    ConnectionLossError,
     EventType,
     NoAuthError,
     NoNodeError,
@@ -50,6 +54,9 @@ _LEAST_MARGIN = 0.05
 """Seconds: the least default margin. With a short session timeout, 10 % of it would be less than the delays
 of a busy process."""
 
+_LOSSES = (SessionExpiredError, ClosingError, ConnectionLossError)
+"""The errors of requests that follow from a loss."""
+
 OnData = Callable[[bytes | None], object]
 
 
@@ -64,6 +71,7 @@ class Hold:
 
     :ivar lost: set when the hold is lost; ``reason`` then says why.
     :ivar on_data: called with the data of the znode when they have changed.
+    :ivar on_lost: called when the hold is lost; they must not raise.
     """
 
     def __init__(
@@ -81,10 +89,16 @@ class Hold:
         self._scopes: set[trio.CancelScope] = set()
         self._own_watch: Watch | None = None
         self.on_data: OnData | None = None
+        self.on_lost: list[Callable[[], object]] = []
         self._guard: tuple[trio.CancelScope, trio.Event] | None = None
         self._stop_keeping: Callable[[], None] = lambda: None
         self._limit = math.inf if suspended == "ignore" else self.deadline()
         self._over = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The znodes of the hold."""
+        return (self.path,)
 
     @property
     def reason(self) -> LossReason | None:
@@ -109,6 +123,8 @@ class Hold:
             self.lost.set()
             for scope in self._scopes:
                 scope.cancel()
+            for listener in self.on_lost:
+                listener()
 
     def inspect(self) -> None:
         """Lose the hold if it is known now to be lost. A hold that was given up cannot be lost any more."""
@@ -174,6 +190,7 @@ class Hold:
                     with trio.move_on_at(self._limit):
                         await first_of(*waits)
         finally:
+            self.inspect()  # a client that closes does not wait for this task to notice
             self._stop_keeping()
             ended.set()
 
@@ -218,7 +235,7 @@ class Hold:
         """Open a block that relies on the hold (recipe-rules.md D.0, exit rules).
 
         :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
-            calls raised because this session had expired.
+            calls has failed because of the loss.
         """
         try:
             with trio.CancelScope(deadline=self._limit) as scope:
@@ -237,14 +254,32 @@ class Hold:
                 raise self._error from None
             raise
         except BaseException as error:
-            self.inspect()
+            self._learn_from(error)
             if self._error is not None and error is not self._error:
-                if self._bound.over and self.reason is not None and _says_expired(error):
+                if self.reason is not None and self._follows_from_the_loss(error):
                     raise self._error from error
                 error.add_note(f"meanwhile: {self._error}")
                 error.__context__ = error.__context__ or self._error
             raise
         self.check()
+
+    def _learn_from(self, error: BaseException) -> None:
+        """Lose the hold if it is lost, or if the error says that its znode is gone, as that of a fence
+        does."""
+        self.inspect()
+        if isinstance(error, BaseExceptionGroup):
+            for each in error.exceptions:
+                self._learn_from(each)
+        elif self._is_missing(error) and not self._over:
+            self.lose(LockLost(LossReason.NODE_DELETED, self.path))
+
+    def _follows_from_the_loss(self, error: BaseException) -> bool:
+        if isinstance(error, BaseExceptionGroup):
+            return all(self._follows_from_the_loss(each) for each in error.exceptions)
+        return isinstance(error, _LOSSES) or self._is_missing(error)
+
+    def _is_missing(self, error: BaseException) -> bool:
+        return isinstance(error, NoNodeError) and error.path in self.paths
 
     def check(self) -> None:
         """Check that the hold is not lost.
@@ -278,10 +313,3 @@ class Hold:
             if stat is None or stat.ephemeralOwner != self.session_id:
                 self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         self.check()
-
-
-def _says_expired(error: BaseException) -> bool:
-    """Return whether this is a :class:`SessionExpiredError`, or a group that holds nothing else."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(SessionExpiredError)[1] is None
-    return isinstance(error, SessionExpiredError)

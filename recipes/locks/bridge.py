@@ -34,6 +34,10 @@ class BridgeHold(Hold):
         self.other = _Half(self, bound, other)
         self._left = left
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.path, self.other.path
+
     def inspect(self) -> None:
         if not self._over:
             self.other.inspect()

@@ -67,7 +67,7 @@ class Grant:
 
     def __repr__(self) -> str:
         state = "released" if self.released else "lost" if self.lost.is_set() else "held"
-        return f"<{type(self).__name__} {self.path} token {self.token}: {state}>"
+        return f"<{type(self).__name__} {self.path}, token {self.token}, {state} by 0x{self.session_id:x}>"
 
     @property
     def path(self) -> str:
@@ -126,6 +126,22 @@ class Grant:
         await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
         """
         return [Check(path) for path in self.paths]
+
+    def check(self) -> None:
+        """Check, by the clock and by what the client knows, that the lock is still held. Asks nobody.
+
+        :raises LockLost: it is lost, or was released.
+        """
+        self._check_unreleased()
+        self.hold.check()
+
+    def on_lost(self, function: Callable[[], object]) -> None:
+        """Call ``function()`` when the lock is lost; at once if it is. A release is no loss. It must not
+        raise."""
+        if self.lost.is_set():
+            function()
+        else:
+            self.hold.on_lost.append(function)
 
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.

@@ -25,6 +25,7 @@ import trio
 
 from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
 from ...protocol.layouts import ContenderKind, in_order
+from ..base.holder import current_holder
 from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
@@ -147,7 +148,7 @@ class Lock(Acquirable[Grant]):
         )
         self._reentrant = reentrant
         self._local = LocalQueue(max_handoffs) if local_queue else None
-        self._held: dict[trio.lowlevel.Task, Grant] = {}
+        self._held: dict[object, Grant] = {}
         self._statistics = LockStatistics()
 
     def __repr__(self) -> str:
@@ -167,8 +168,8 @@ class Lock(Acquirable[Grant]):
         :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        task = trio.lowlevel.current_task()
-        held = self._held.get(task)
+        holder = current_holder()
+        held = self._held.get(holder)
         if held is not None:
             self._enter_again(held)  # before another task can release it
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -191,8 +192,8 @@ class Lock(Acquirable[Grant]):
             statistics.handed_on += 1
         else:
             statistics.requeues += grant.requeues
-        self._held[task] = grant
-        grant.on_release = partial(self._release, task)
+        self._held[holder] = grant
+        grant.on_release = partial(self._release, holder)
         return grant
 
     def _enter_again(self, held: Grant) -> None:
@@ -200,10 +201,10 @@ class Lock(Acquirable[Grant]):
             raise Deadlock(f"this task holds {self!r} already, which is not reentrant")
         held.enter_again()
 
-    async def _release(self, task: trio.lowlevel.Task, grant: Grant) -> None:
+    async def _release(self, holder: object, grant: Grant) -> None:
         self._statistics.holding -= 1
-        if self._held.get(task) is grant:
-            del self._held[task]
+        if self._held.get(holder) is grant:
+            del self._held[holder]
         if self._local is None:
             await grant.surrender()
         elif not self._local.pass_on(grant):

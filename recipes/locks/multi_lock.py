@@ -12,12 +12,12 @@ from .lock import Lock
 from .semaphore import Semaphore
 from .single_node import SingleNodeLock
 
-Member = Lock | Semaphore | SingleNodeLock
+AnyLock = Lock | Semaphore | SingleNodeLock
 
 _KINDS = (Lock, Semaphore, SingleNodeLock)
 
 
-def _sort_key(member: Member) -> tuple[str, int]:
+def _sort_key(member: AnyLock) -> tuple[str, int]:
     """Return the sort key of a lock: every user of several locks acquires them in this order."""
     return member.path, next(n for n, kind in enumerate(_KINDS) if isinstance(member, kind))
 
@@ -43,9 +43,9 @@ class MultiLock(Acquirable[Grants]):
     :raises ValueError: two members of one class have the same path.
     """
 
-    def __init__(self, locks: Iterable[Member]) -> None:
+    def __init__(self, locks: Iterable[AnyLock]) -> None:
         super().__init__()
-        self.locks = tuple(locks)
+        self.locks: tuple[AnyLock, ...] = tuple(locks)
         self._ordered = sorted(self.locks, key=_sort_key)
         for member, following in pairwise(self._ordered):
             if _sort_key(member) == _sort_key(following):
@@ -60,7 +60,7 @@ class MultiLock(Acquirable[Grants]):
         :raises LockLost: a member was lost during the wait for the others.
         :raises Exception: an error of a member's ``acquire``.
         """
-        acquired: dict[Member, Grant] = {}
+        acquired: dict[AnyLock, Grant] = {}
         try:
             with ExitStack() as scopes:
                 for member in self._ordered:

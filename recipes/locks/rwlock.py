@@ -145,7 +145,7 @@ class _Reader(Lock):
         super()._enter_again(held)
 
 
-class _Writer(Lock):
+class WriteLock(Lock):
     """The writing side."""
 
     def __init__(self, reader: _Reader, **options: Unpack[RWLockOptions]) -> None:
@@ -186,7 +186,7 @@ class RWLock:
         self.zk = zk
         self.path = path
         self._reader = _Reader(zk, path, **options)
-        self._writer = _Writer(self._reader, **options)
+        self._writer = WriteLock(self._reader, **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -195,6 +195,6 @@ class RWLock:
         """Return the reading side: a lock like any other, but several readers hold it at a time."""
         return self._reader
 
-    def write(self) -> _Writer:
+    def write(self) -> WriteLock:
         """Return the writing side, whose grants are :class:`WriteGrant`."""
         return self._writer

@@ -32,6 +32,7 @@ from ...client import (
     paths,
 )
 from ..base.bound import Bound
+from ..base.holder import current_holder
 from ..errors import Deadlock, WouldBlock
 from .acquiring import Acquirable
 from .grant import Grant, delete, settle
@@ -45,7 +46,7 @@ class _Turn:
     :ivar leftover: the deletion of the znode that the last task may have left.
     """
 
-    holder: trio.lowlevel.Task | None = None
+    holder: object = None
     leftover: Job | None = None
     _waiting: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
 
@@ -55,16 +56,16 @@ class _Turn:
         :raises Deadlock: this task has the turn already.
         :raises WouldBlock: it is another task's turn, and ``wait`` is False.
         """
-        task = trio.lowlevel.current_task()
-        if self.holder is task:
+        holder = current_holder()
+        if self.holder is holder:
             raise Deadlock(f"this task holds {path} already, which is not reentrant")
         if not wait and (self.holder is not None or self.unsettled):
             raise WouldBlock(path)
         if self.holder is None:
             await trio.lowlevel.checkpoint_if_cancelled()
-            self.holder = task
         else:
             await self._waiting.park()
+        self.holder = holder
         if self.leftover is not None:
             try:
                 await self.leftover.done.wait()

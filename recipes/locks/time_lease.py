@@ -212,7 +212,7 @@ class MultiTimeLease:
         acl: Sequence[ACL] | None = None,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        self.leases = tuple(
+        self.leases: tuple[TimeLease, ...] = tuple(
             TimeLease(zk, paths.join(path, str(number)), duration, holder, parents=parents, acl=acl, now=now)
             for number in range(count)
         )

@@ -17,6 +17,8 @@ import attrs
 
 from ...protocol.constants import DEFAULT_PORT, FOUR_LETTER_WORDS
 from . import tls
+from .members import Member, MemberError
+from .members import check as check_members
 from .settings import Settings, SettingsError, check
 from .zookeys import (
     AUTH_PROVIDERS,
@@ -195,10 +197,15 @@ class Configuration:
     :ivar given: values by field of :class:`Settings`, for :func:`build`.
     :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
         probably a mistake.
+    :ivar members: the servers of an ensemble; none for a single server.
+    :ivar sync_limit: ticks, of an ensemble; ``init_limit`` likewise.
     """
 
     given: Mapping[str, Given]
     warnings: Sequence[str]
+    members: Sequence[Member] = ()
+    sync_limit: int = 0
+    init_limit: int = 0
 
 
 def read(path: str, *, port_given: bool = False, beside: Iterable[Entry] = ()) -> Configuration:
@@ -225,7 +232,7 @@ def interpret(
 # --- keys from elsewhere --------------------------------------------------------------------------------
 
 _PREFIX = "PYZK_"
-_OTHERS = re.compile("PYZK_(HOSTS|AUTH|LOCK_.*|REQUIRE_.*)")
+_OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|LOCK_.*|REQUIRE_.*)")
 """Variables of the other commands, and of the tests."""
 
 
@@ -292,6 +299,9 @@ def _text_of(path: str) -> str:
         raise ConfigError(f"cannot read {path}: {reason}; name a file that can be read") from None
 
 
+_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile", "standaloneEnabled"))
+
+
 class _Reader:
     """Reads one file, once."""
 
@@ -302,8 +312,11 @@ class _Reader:
         self.idle: dict[str, list[str]] = {}  # keys without effect, by the reason
         self.warnings: list[str] = []
         self.unknown: dict[str, str] = {}
+        self.servers: dict[str, Entry] = {}
+        self.members: list[Member] = []
 
     def configuration(self, port_given: bool) -> Configuration:
+        self._find_servers()
         for entry in self.entries.values():
             self._take(entry)
         self._read_servers()
@@ -318,7 +331,20 @@ class _Reader:
         if self.idle:
             reasons = "; ".join(f"{reason}: {', '.join(keys)}" for reason, keys in self.idle.items())
             self.warnings.append(f"{self.name} has keys without effect here; {reasons}")
-        return Configuration(self.given, self.warnings)
+        return Configuration(self.given, self.warnings, self.members, *self._limits())
+
+    def _limits(self) -> tuple[int, int]:
+        """Return syncLimit and initLimit; an ensemble must have both."""
+        if not self.members:
+            return 0, 0
+        found = []
+        for key in ("syncLimit", "initLimit"):
+            entry = self.entries.get(key)
+            found.append(0 if entry is None else int(entry.value))
+            if found[-1] < 1:
+                first = next(iter(self.servers.values()))
+                self._refuse(entry or first, f"an ensemble needs {key}, of at least 1 tick")
+        return found[0], found[1]
 
     # --- one key at a time ---
 
@@ -333,6 +359,8 @@ class _Reader:
             self._take_property(entry, *PROPERTIES[key])
         elif key in tls.OPTIONS or key.startswith("authProvider."):
             pass  # their meaning depends on other keys: see below
+        elif self.members and (key in _OF_ENSEMBLES or key in self.servers):
+            pass
         elif reason := reason_for(key, IGNORED):
             self._note(reason, key)
         elif reason := reason_for(key, NOT_YET):
@@ -385,10 +413,10 @@ class _Reader:
 
     # --- keys that mean something together ---
 
-    def _read_servers(self) -> None:
-        """Refuse an ensemble: one server.N is a standalone server, more are an ensemble (operator-surface.md
-        section 4.4)."""
-        servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
+    def _find_servers(self) -> None:
+        """Find the ``server.N`` lines, here or in a file of their own: one is a standalone server, more are
+        an ensemble (operator-surface.md section 4.4, ensemble.md section 12)."""
+        self.servers = {key: entry for key, entry in self.entries.items() if key.startswith("server.")}
         if dynamic := self.entries.get("dynamicConfigFile"):
             try:
                 members = parse(_text_of(dynamic.value), dynamic.value)
@@ -396,15 +424,31 @@ class _Reader:
                 self._refuse(dynamic, str(error))
             for key, entry in members.items():
                 if key.startswith("server."):
-                    servers[key] = attrs.evolve(dynamic, value=entry.value)
-        for count, entry in enumerate(servers.values(), start=1):
-            if count > 1:
-                self._refuse(
-                    entry, "more servers are an ensemble, and this is a single process; keep one line"
-                )
+                    self.servers[key] = attrs.evolve(dynamic, value=entry.value)
+        if len(self.servers) < 2:
+            return
+        for key, entry in self.servers.items():
+            try:
+                self.members.append(Member.parse(key.removeprefix("server."), entry.value))
+                check_members(self.members if len(self.members) == len(self.servers) else ())
+            except MemberError as error:
+                self._refuse(entry, str(error))
+        self.members.sort(key=lambda member: member.number)
+        for key, entry in self.entries.items():
+            if key.startswith(("group.", "weight.")):
+                self._refuse(entry, "each server that votes has one vote here; leave groups and weights out")
+
+    def _read_servers(self) -> None:
+        """Take the address for clients from the line of the only server, or of the first one."""
+        if self.members:
+            first = self.members[0]
+            if first.client_port and "port" not in self.given:
+                self._give("port", first.client_port, self.servers[f"server.{first.number}"])
+            return
+        for entry in self.servers.values():
             ensemble, _, client = entry.value.partition(";")  # host:2888:3888:role;address:2181
             if ensemble.strip().lower().endswith(":observer"):
-                self._refuse(entry, "an observer needs an ensemble, and this is a single process")
+                self._refuse(entry, "an observer needs servers that vote: at least two more lines")
             client_address, _, port = client.rpartition(":")
             if port and "port" not in self.given:
                 _, parser = KNOWN["clientPort"]

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from ...protocol.errors import ZooKeeperError
 from ..net.http import Request, Response
+from ..testing.chaos import Chaos
 from ..testing.controls import Controls
 from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import following, messages, past, server, servers, sessions, tree, waits
+from .calls import chaos, ensemble, following, messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
@@ -34,6 +35,7 @@ class Control:
     :param controls: the server in a test's hands.
     :param servers: the others that were started from here, if it may start some.
     :ivar faults: planned by requests, by number.
+    :ivar chaos: likewise.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
     :ivar watchers: how many clients follow the figures now.
@@ -45,6 +47,7 @@ class Control:
         self.controls: Controls = controls
         self.servers = servers
         self.faults: dict[int, Fault] = {}
+        self.chaos: dict[int, Chaos] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
         self.followers = 0
@@ -61,6 +64,7 @@ class Control:
         """Make the server as a fresh one."""
         self.controls.reset()
         self.faults.clear()
+        self.chaos.clear()
         self.injected.clear()
         self.snapshots.clear()
         self.shut_down = False
@@ -117,10 +121,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     *sessions.ROUTES,
     *waits.ROUTES,
     *messages.ROUTES,
+    *chaos.ROUTES,
     *tree.ROUTES,
     *past.ROUTES,
     *following.ROUTES,
     *servers.ROUTES,
+    *ensemble.ROUTES,
     *znodes.ROUTES,
     *writes.ROUTES,
     *clients.ROUTES,

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
+from ..testing.chaos import Injected
 from ..testing.contents import Node
 from ..testing.faults import Fault
 from ..testing.history import Entry
@@ -146,9 +147,14 @@ def message_form(message: HeldMessage) -> JSON:
 def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
-        "when": fault.when,
-        "action": fault.action,
+        "requests": fault.words,
+        "when": fault.harm.when,
+        "action": fault.harm.action,
         "seen": fault.seen,
         "fired": fault.fired,
         "text": repr(fault),
     }
+
+
+def injected_form(injected: Injected) -> JSON:
+    return attrs.asdict(injected) | {"session": session_form(injected.session) if injected.session else None}

@@ -94,11 +94,7 @@ class Port:
         """From the first request on, but for those that follow the trace, the history is recorded."""
         if self._control is None:
             self._server.service.is_controlled = True
-            if self._server.controls is None:
-                from ..testing.host import take_over
-
-                self._server.controls = take_over(self._server)
-            self._control = Control(self._server.controls, self._servers)
+            self._control = Control(self._server.hand_over(), self._servers)
         return self._control
 
     def _hosts(self) -> list[str]:

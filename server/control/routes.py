@@ -193,9 +193,9 @@ def _body(request: Request) -> dict[str, Any]:
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is no JSON: {error}") from None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict | None):
         raise ApiError(400, "the body is a JSON object")
-    return body
+    return body or {}  # null: an empty map, as some languages write it
 
 
 def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:

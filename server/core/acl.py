@@ -13,8 +13,6 @@ The rules:
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import re
 import socket
@@ -23,6 +21,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from ...protocol.constants import Perms
+from ...protocol.digest import digest_id
 from ...protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..config.settings import Settings, hashlib_name
@@ -98,9 +97,7 @@ class AccessControl:
         if scheme == "ip":
             return [Id("ip", peer)]
         if scheme == "digest" and "digest" in self._schemes and auth is not None:
-            text = auth.decode("utf-8", "replace")
-            hashed = hashlib.new(self._algorithm, text.encode()).digest()
-            user = f"{text.partition(':')[0]}:{base64.b64encode(hashed).decode()}"
+            user = digest_id(auth.decode("utf-8", "replace"), self._algorithm)
             identities = [Id("digest", user)]
             if self._super_digest and hmac.compare_digest(user.encode(), self._super_digest.encode()):
                 identities.insert(0, SUPER)
@@ -175,7 +172,7 @@ class AccessControl:
         stored = self._known.get((asked, mine))
         if stored is None:
             fixed = self._resolve(asked, mine, path)
-            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _UNINDEXED else fixed
+            stored = shared_acl(fixed)
             size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
             if self._known_size + size > _MAX_REMEMBERED:
                 self._known.clear()
@@ -312,6 +309,13 @@ def _matches(scheme: str, who: str, wanted: str) -> bool:
     return (
         peer is not None and network is not None and network == (peer[0], network[1], peer[2] >> network[1])
     )
+
+
+def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """Return an ACL as znodes hold it: the open one is one object, and a long one has an index."""
+    if entries == OPEN_ACL:
+        return OPEN_ACL
+    return LongACL(entries) if len(entries) > _UNINDEXED else entries
 
 
 class LongACL(tuple[ACL, ...]):

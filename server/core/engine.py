@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
@@ -39,19 +39,14 @@ from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
 from .stats import ServerStats
 from .tree import DataTree
-from .txn import AnyEffect, CloseSession, Create, CreateSession, Delete, Effect, Refused, Replace, Txn
+from .txn import AnyEffect, Change, CloseSession, Create, CreateSession, Delete, Refused, Replace, Txn
 from .watches import Notification, WatchManager
-from .znode import Znode
 
 _READ = Perms.READ.value
 _EXPIRED = 1000
 """Expired sessions that are looked up together, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
-
-Change: TypeAlias = tuple[Effect, Znode, Znode]
-"""An effect that was applied, its znode (as it was, if it is gone), and the znode that the effect was
-applied to: the parent of a create or delete."""
 
 
 class Client(Hashable, Protocol):
@@ -101,6 +96,8 @@ class Engine:
     :ivar on_txn: called with every transaction once it is applied, if set.
     """
 
+    tree_type: type[DataTree] = DataTree
+
     def __init__(
         self,
         settings: Settings,
@@ -116,10 +113,11 @@ class Engine:
         # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
         # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
-        self.tree = DataTree()
+        self.tree = self.tree_type()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
-        self.sessions = SessionTracker(settings.tick_time, epoch, random_bytes or RandomPool().take)
+        self._random_bytes = random_bytes or RandomPool().take
+        self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
@@ -232,6 +230,10 @@ class Engine:
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
+
+    def password_of(self, session_id: int) -> bytes:
+        """Make the password of a new session."""
+        return self._random_bytes(16)
 
     def client_of(self, session: Session) -> Client | None:
         """Return the connection that serves a session now."""
@@ -359,6 +361,15 @@ class Engine:
         if self.on_txn is not None:
             self.on_txn(Txn(self.zxid, self.time, session_id, effect))
 
+    def refuse(self, code: int, session_id: int) -> int:
+        """Refuse a write that was not looked at.
+
+        :returns: the zxid that it takes all the same (semantics.md section 2).
+        """
+        self.zxid += 1
+        self.record(Refused(code), session_id)
+        return self.zxid
+
     def _reap(self, path: str) -> None:
         self.zxid += 1
         try:
@@ -369,13 +380,14 @@ class Engine:
             self.record(self._delete(path), 0)
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
-        """Make the tree a copy of another one. Watches do not fire.
+        """Make the tree a copy of another one; watches fire for what differs.
 
-        :param zxid: the zxid of this transaction.
+        :param zxid: no client has seen a later one. The transaction takes the next, or that after its own.
         """
-        self.zxid = zxid
-        self.tree.replay(Txn(zxid, self.time, 0, effect))
+        self.zxid = max(self.zxid, zxid) + 1
+        changes = self.tree.replay(Txn(self.zxid, self.time, 0, effect))
         self.record(effect, 0)
+        self.fire(changes)
 
     def fire(self, changes: Iterable[Change]) -> None:
         """Tell the watchers of some changes. A client is told only if it may read the znode that the event

@@ -31,11 +31,12 @@ _MINUTE = 60_000
 
 class Reaper:
     """
+    :ivar tree: whose znodes are looked at.
     :ivar next_check: when the candidates are looked up next.
     """
 
     def __init__(self, tree: DataTree, settings: Settings, now: int) -> None:
-        self._tree = tree
+        self.tree = tree
         self._interval = settings.container_check_interval
         self._per_minute = settings.container_max_per_minute
         self._never_used = settings.container_max_never_used
@@ -64,7 +65,7 @@ class Reaper:
         self._since, self._deleted = now, 0
 
     def _has_candidates(self) -> bool:
-        return bool(self._tree.containers or self._tree.ttl_nodes)
+        return bool(self.tree.containers or self.tree.ttl_nodes)
 
     def idle_until(self, now: int) -> None:
         """Leave out the checks until ``now`` that have nothing to look at, and keep their rhythm."""
@@ -80,8 +81,8 @@ class Reaper:
             self._skip_to(now)  # first: after a failure it is not tried again before its time
             self._next_look = now
             self._start_deletions(now)
-            self._unseen.extend(self._tree.containers)
-            self._unseen.extend(self._tree.ttl_nodes)
+            self._unseen.extend(self.tree.containers)
+            self._unseen.extend(self.tree.ttl_nodes)
         if self._unseen and self._next_look <= now:
             if not self._queue and self._next_deletion < now:
                 self._start_deletions(now)
@@ -96,7 +97,7 @@ class Reaper:
         """Look at the next znodes, and queue those that are to go."""
         for _ in range(min(_AT_ONCE, len(unseen))):
             path = unseen.popleft()
-            node = self._tree.find(path)
+            node = self.tree.find(path)
             if node is not None and not node.children and self._is_stale(node, wall_time):
                 self._queue.append(path)
 

@@ -15,15 +15,17 @@ The tree knows no sessions' lifetimes, no permissions, no watches and no sockets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...protocol import paths
 from ...protocol.constants import INT_MAX
 from ...protocol.records import OPEN_ACL, READ_ACL
+from .differences import differences
 from .quota import ROOT as QUOTAS
 from .quota import Quotas
 from .txn import (
+    Change,
     Check,
     CloseSession,
     Create,
@@ -37,7 +39,7 @@ from .txn import (
     SetData,
     Txn,
 )
-from .znode import Children, OwnedZnode, Znode, copy_tree
+from .znode import Children, OwnedZnode, Znode, copy_tree, items_below
 
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 
@@ -118,6 +120,11 @@ class DataTree:
             self.quotas.changed(path, node, 1, len(node.data or b""))
         self.quotas.release()
 
+    def adopt(self, root: Znode) -> None:
+        """Become the tree below another root, which nobody else uses; all lists, sizes and quotas are worked
+        out anew."""
+        self._start(root)
+
     # --- reading -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -134,14 +141,7 @@ class DataTree:
     def items_below(self, path: str) -> Iterator[tuple[str, Znode]]:
         """Yield the path and the znode of all descendants of ``path``, parents before children."""
         node = self.find(path)
-        waiting = [] if node is None else [("" if path == "/" else path, node)]
-        while waiting:
-            parent, node = waiting.pop()
-            for name, child in (node.children or {}).items():
-                below = f"{parent}/{name}"
-                yield below, child
-                if child.children:
-                    waiting.append((below, child))
+        return iter(()) if node is None else items_below("" if path == "/" else path, node)
 
     # --- changing ----------------------------------------------------------------------------------------
 
@@ -171,29 +171,43 @@ class DataTree:
             self.quotas.changed(path, at, 0, difference)
         return at
 
-    def apply(self, effect: Effect, zxid: int, time: int) -> Znode:
-        """Look up the znode of an effect, and apply the effect.
+    def apply(self, effect: Effect, zxid: int, time: int) -> Change:
+        """Look up the znode of an effect, and apply the effect."""
+        at = self.nodes[effect.parent if isinstance(effect, Create | Delete) else effect.path]
+        return effect, self.change(type(effect), effect, at, zxid, time), at
 
-        :returns: as :meth:`change`.
+    def replay(self, txn: Txn) -> Iterable[Change]:
+        """Apply a transaction of another tree, which was equal to this one before it.
+
+        :returns: what it has changed; to be gone through before the next transaction, or never.
         """
-        path = effect.parent if isinstance(effect, Create | Delete) else effect.path
-        return self.change(type(effect), effect, self.nodes[path], zxid, time)
-
-    def replay(self, txn: Txn) -> None:
-        """Apply a transaction of another tree, which was equal to this one before it."""
         effect, zxid, time = txn.effect, txn.zxid, txn.time
         if isinstance(effect, Multi):
             self.begin()
-            for part in effect.effects:
-                self.apply(part, zxid, time)
+            changes = [self.apply(part, zxid, time) for part in effect.effects]
             self.commit()
-        elif isinstance(effect, CloseSession):
-            for path in effect.paths:
-                self.apply(Delete(path, paths.name(path)), zxid, time)
-        elif isinstance(effect, Replace):
-            self._start(copy_tree(effect.root, effect.gone))
-        elif not isinstance(effect, CreateSession | Refused):
-            self.apply(effect, zxid, time)
+            return changes
+        if isinstance(effect, CloseSession):
+            return [self.apply(Delete(path, paths.name(path)), zxid, time) for path in effect.paths]
+        if isinstance(effect, Replace):
+            before, after = self.nodes["/"], copy_tree(effect.root, effect.gone)
+            self._start(after)
+            return differences(before, after)
+        if isinstance(effect, CreateSession | Refused):
+            return ()
+        return (self.apply(effect, zxid, time),)
+
+    def configure(self, data: bytes, time: int) -> None:
+        """Write ``/zookeeper/config``, whose version stays -1."""
+        node = self.nodes["/zookeeper/config"]
+        self.data_size += len(data) - len(node.data or b"")
+        node.data, node.mtime, node.version, node.packed = data, time, -1, None
+
+    def copy(self) -> DataTree:
+        """Return an equal tree, which changes on its own from now on."""
+        twin = DataTree()
+        twin._start(copy_tree(self.nodes["/"]))
+        return twin
 
     def _create(self, fields: Create, parent: Znode, zxid: int, time: int) -> Znode:
         path, name, data, acl, owner = fields

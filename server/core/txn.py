@@ -135,6 +135,9 @@ Resolved: TypeAlias = (
 """An effect that is about to be applied: its kind, its fields, and the znode that it changes, which is the
 parent of a create or delete. The object is made of them only if there are watchers or a history: otherwise it
 would cost each write 5 % for nothing."""
+Change: TypeAlias = tuple[Effect, Znode, Znode]
+"""An effect that was applied, its znode (as it was, if it is gone), and the znode that the effect was
+applied to: the parent of a create or delete."""
 AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
 """The change that one transaction makes."""
 

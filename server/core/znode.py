@@ -13,7 +13,7 @@ The stored fields differ from those of the wire in three places:
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from typing import TypeVar
 
@@ -180,7 +180,22 @@ class OwnedZnode(Znode):
         self.owner = owner
 
 
-# --- copies of a whole tree ------------------------------------------------------------------------------
+# --- whole trees ------------------------------------------------------------------------------
+
+
+def items_below(path: str, node: Znode) -> Iterator[tuple[str, Znode]]:
+    """Yield the path and the znode of all descendants of a znode, parents before children.
+
+    :param path: its own; ``""`` for the root.
+    """
+    waiting = [(path, node)]
+    while waiting:
+        parent, node = waiting.pop()
+        for name, child in (node.children or {}).items():
+            below = f"{parent}/{name}"
+            yield below, child
+            if child.children:
+                waiting.append((below, child))
 
 
 def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:

@@ -175,6 +175,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "auth_failed_count", stats.auth_failed
     yield "non_mtls_remote_conn_count", 0
     yield "non_mtls_local_conn_count", 0
+    yield from service.role_figures()
 
 
 def counters(service: Service) -> Iterator[tuple[str, int]]:

@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
+from ...protocol.text import printable
 from ...protocol.version import __version__
 from ..config.settings import ANNOUNCED_VERSION
-from ..logger import escape
 from .metrics import java_double, metrics
 
 if TYPE_CHECKING:
+    from ..core.sessions import SessionTracker
     from ..net.connection import Connection
     from ..net.service import Service
 
 VERSION_TEXT = f"{ANNOUNCED_VERSION}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
 
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+_ALWAYS_ANSWERED = frozenset(("ruok", "gtmk", "stmk", "envi", "telnet close"))
 _PIECE = 32 * 1024
 """Characters of a long answer that are made at once: 1 ms of work."""
 _LINE = 100
@@ -49,11 +52,13 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
         enabled = True
     if not enabled:
         yield f"{name} is not executed because it is not in the whitelist.\n".encode()
+    elif not service.serves and name not in _ALWAYS_ANSWERED:
+        yield f"{NOT_SERVING}\n".encode() if name != "isro" else b"null"
     elif name == "stmk":
         (service.trace_mask,) = struct.unpack_from(">q", rest)
         yield str(service.trace_mask).encode()
     else:
-        found = _ANSWERS[name](service, asker, now)
+        found = (service.words.get(name) or _ANSWERS[name])(service, asker, now)
         if isinstance(found, str):
             yield found.encode()
         else:
@@ -84,17 +89,17 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _srvr(service: Service, asker: Connection, now: float) -> str:
-    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(_totals(service))
+    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(totals(service))
 
 
 def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
     yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
     for connection in list(service.connections):
         yield f" {_brief(connection, asker)})\n"
-    yield "\n" + _lines(_totals(service))
+    yield "\n" + _lines(totals(service))
 
 
-def _totals(service: Service) -> Iterator[str]:
+def totals(service: Service) -> Iterator[str]:
     stats = service.engine.stats
     latency = stats.latency
     yield f"Latency min/avg/max: {latency.minimum}/{java_double(latency.average)}/{latency.maximum}"
@@ -103,8 +108,9 @@ def _totals(service: Service) -> Iterator[str]:
     yield f"Connections: {len(service.connections)}"
     yield f"Outstanding: {service.outstanding()}"
     yield f"Zxid: 0x{service.engine.zxid:x}"
-    yield "Mode: standalone"
+    yield f"Mode: {service.mode}"
     yield f"Node count: {len(service.engine.tree)}"
+    yield from service.totals_of_role()
 
 
 def _cons(service: Service, asker: Connection, now: float) -> Iterator[str]:
@@ -157,27 +163,42 @@ def _srst(service: Service, asker: Connection, now: float) -> str:
     return "Server stats reset.\n"
 
 
-def _conf(service: Service, asker: Connection, now: float) -> str:
+def conf(service: Service, asker: Connection, now: float) -> str:
     settings = service.settings
     least, most = settings.session_timeout_range
+    folder = "" if service.storage is None else str(service.storage.directory)
     secure_port = service.secure_address[1] if service.secure_address else -1
     return _lines(
         f"{key}={value}"
         for key, value in (
             ("clientPort", service.address[1] if service.address else settings.port),
             ("secureClientPort", secure_port),
-            ("dataDir", ""),
-            ("dataDirSize", 0),
-            ("dataLogDir", ""),
-            ("dataLogSize", 0),
+            ("dataDir", folder),
+            ("dataDirSize", _size(service, "snapshot")),
+            ("dataLogDir", folder),
+            ("dataLogSize", _size(service, "log")),
             ("tickTime", settings.tick_time),
             ("maxClientCnxns", settings.max_client_connections),
             ("minSessionTimeout", least),
             ("maxSessionTimeout", most),
             ("clientPortListenBacklog", settings.listen_backlog),
-            ("serverId", 0),
+            ("serverId", service.server_id),
         )
     )
+
+
+def _dirs(service: Service, asker: Connection, now: float) -> str:
+    return f"datadir_size: {_size(service, 'snapshot')}\nlogdir_size: {_size(service, 'log')}\n"
+
+
+def _hash(service: Service, asker: Connection, now: float) -> str:
+    digests = [] if service.storage is None else service.storage.digests
+    return _lines(f"{zxid:x}: {digest}" for zxid, digest in digests)
+
+
+def _size(service: Service, kind: str) -> int:
+    """Return the bytes of the snapshots or of the logs."""
+    return 0 if service.storage is None else service.storage.directory.size(kind)
 
 
 def environment() -> dict[str, str]:
@@ -211,7 +232,7 @@ def _envi(service: Service, asker: Connection, now: float) -> str:
 
 
 def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\tstandalone\n"
+    yield f"zk_version\t{VERSION_TEXT}\nzk_server_state\t{service.mode}\n"
     for key, value in monitored(service, now):
         yield f"zk_{key}\t{value}\n" if key else ""
 
@@ -235,19 +256,32 @@ def _date(service: Service, now: float) -> str:
 
 
 def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    engine = service.engine
-    buckets = list(engine.sessions.by_deadline())
-    yield f"SessionTracker dump:\nSession Sets ({len(buckets)})/({len(engine.sessions)}):\n"
-    for deadline, sessions in buckets:
-        yield f"{len(sessions)} expire at {_date(service, deadline / 1000)}:\n"
-        for session in sessions:
+    yield from dump(service, now, session_sets(service, service.engine.sessions, now))
+
+
+def session_sets(service: Service, sessions: SessionTracker, now: float) -> Iterator[str]:
+    """Yield the sessions by the time at which they expire."""
+    buckets = list(sessions.by_deadline())
+    yield f"Session Sets ({len(buckets)})/({len(sessions)}):\n"
+    for deadline, found in buckets:
+        yield f"{len(found)} expire at {_date(service, deadline / 1000)}:\n"
+        for session in found:
             yield f"\t0x{session.id:x}\n"
+
+
+def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]:
+    """
+    :param sessions: the part about sessions.
+    """
+    yield "SessionTracker dump:\n"
+    yield from sessions
+    engine = service.engine
     owners = engine.tree.ephemerals
     yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(owners)}):\n"
     for owner in list(owners):
         yield f"0x{owner:x}:\n"
         for path in list(owners.get(owner, ())):
-            yield f"\t{escape(path)}\n"
+            yield f"\t{printable(path)}\n"
     sets: dict[float, list[Connection]] = {}
     for connection in list(service.connections):
         sets.setdefault(service.idle_deadline(connection), []).append(connection)
@@ -272,7 +306,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
         head = f"0x{watcher.session_id:x}\n"
         for path in watches.paths_of(watcher):
             if watches.sees_data(path, watcher):
-                yield f"{head}\t{escape(path)}\n"
+                yield f"{head}\t{printable(path)}\n"
                 head = ""
             else:
                 yield ""
@@ -281,7 +315,7 @@ def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
-        yield f"{escape(path)}\n" if watchers else ""
+        yield f"{printable(path)}\n" if watchers else ""
         for watcher in watchers:
             yield f"\t0x{watcher.session_id:x}\n"
     yield "\n"
@@ -299,14 +333,14 @@ def _constant(text: str) -> _Word:
 
 
 _ANSWERS: dict[str, _Word] = {
-    "conf": _conf,
+    "conf": conf,
     "cons": _cons,
     "crst": _crst,
-    "dirs": _constant("datadir_size: 0\nlogdir_size: 0\n"),
+    "dirs": _dirs,
     "dump": _dump,
     "envi": _envi,
     "gtmk": lambda service, asker, now: str(service.trace_mask),
-    "hash": _constant(""),  # no digest of the tree is kept
+    "hash": _hash,
     "isro": _constant("rw"),
     "mntr": _mntr,
     "ruok": _constant("imok"),

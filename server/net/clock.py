@@ -62,7 +62,8 @@ class Clock:
         deadline -= self._jumped
         with trio.move_on_at(deadline) if deadline < math.inf else trio.CancelScope():
             await self._woken.wait()
-        self._woken = trio.Event()
+        if self._woken.is_set():  # others may still sleep
+            self._woken = trio.Event()
 
     def wake(self) -> None:
         """End a :meth:`sleep_until`, because there may be something to do before its deadline."""

@@ -29,22 +29,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...protocol import records
-from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, TELNET_CLOSE
+from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
+from ...protocol.operations import CLOSE_SESSION, PING
 from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
 from ..logger import logger
 from .figures import Figures
-from .requests import HIGH_WATER, MAX_REQUESTS, exchange, serve_requests
+from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
     from .service import Service
 
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
+_XID = struct.Struct(">i").unpack_from
 _FIRST_BYTES = 4
 """Bytes that tell a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
@@ -197,6 +199,14 @@ class Connection:
         """Queue bytes to be sent."""
         self.output.append(data)
         self.waiting += len(data)
+
+    def reply(self, op: int, frame: bytes, result: tuple[int, int, bytes]) -> None:
+        """Queue the reply to a request that had to wait, outside its turn."""
+        (xid,) = _XID(frame)
+        self.send(reply_frame(PING_XID if op == PING else xid, *result))
+        self.wake()
+        if op == CLOSE_SESSION:
+            self.end_session()
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
         """Queue watch events, which are ``frames`` on the wire."""
@@ -354,16 +364,27 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        self.session = session = self.engine.connect(self, request, self.service.at(now))
+        # A client that omits the last byte expects none in the answer; this server is never read-only.
+        return self._attach(request, b"\0" if len(payloads[0]) > end else b"", now)
+
+    def _attach(self, request: records.ConnectRequest, flag: bytes, now: float) -> bool:
+        """Answer a ConnectRequest; True once connected.
+
+        :param flag: the last byte of the answer, if there is one.
+        """
+        return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
+
+    def _welcome(
+        self, session: Session | None, request: records.ConnectRequest, flag: bytes, now: float
+    ) -> bool:
+        self.session = session
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
-        # A client that omits the last byte expects none in the answer; this server is never read-only.
-        flag = b"\0" if len(payloads[0]) > end else b""
         self.send(_WELCOME(36 + len(flag), 0, timeout, session_id, 16, password) + flag)
         self.figures.sent_welcome(now)
         if session is None:
-            if gate is not None:
-                gate.refused(self, request.sessionId)
+            if self.service.gate is not None:
+                self.service.gate.refused(self, request.sessionId)
             self._close("its session was refused: unknown, expired, or wrong password")
             return False
         self.service.connected(self, resumed=request.sessionId != 0)

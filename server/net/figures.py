@@ -47,10 +47,12 @@ class Figures:
     def answered(self, requests: int, writes: int, waited: float) -> int:
         """Count requests that were answered together.
 
-        :param writes: how many of them took a zxid.
+        :param writes: how many of them took a zxid; more than all of them where another epoch has begun.
         :param waited: seconds since they arrived.
         :returns: their latency in ms.
         """
+        if writes > requests:
+            writes = requests
         stats = self.stats
         latency = int(waited * 1000)
         if latency:

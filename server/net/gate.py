@@ -64,6 +64,13 @@ class Gate:
         """
         return connection.engine.handle(connection, op, frame, connection.service.at(now))
 
+    def answered(
+        self, connection: Connection, op: int, frame: bytes, result: tuple[int, int, bytes], now: float
+    ) -> None:
+        """Send the reply to a request that the engine had to keep waiting: :meth:`handle` has raised
+        :class:`Withheld` for it."""
+        connection.reply(op, frame, result)
+
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         """Watch events are about to be queued.
 

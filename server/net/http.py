@@ -1,7 +1,8 @@
 """A small HTTP/1.1 server for operators, whose answers come from a function that does not block.
 
 Everything is bounded: the number of clients, the size of a request, and the time that a client has to send a
-request and to take the answer. Bad input ends its own connection, with one log line.
+request and to take the answer. Between two requests, whoever sends them, all other tasks run. Bad input ends
+its own connection, with one log line.
 """
 
 from __future__ import annotations
@@ -170,17 +171,22 @@ class HttpServer:
     :param timeout: the seconds that a client has for each request, idle time included, and again for taking
         the answer.
     :param unread: counts what clients leave unread.
-    :param max_body: bytes of a request.
+    :param max_body: how many bytes a request may have, given the request without them.
     """
 
     def __init__(
-        self, answer: Answer, timeout: float, unread: UnreadOutput, max_body: int = _MAX_BODY
+        self,
+        answer: Answer,
+        timeout: float,
+        unread: UnreadOutput,
+        max_body: Callable[[Request], int] = lambda request: _MAX_BODY,
     ) -> None:
         self._answer = answer
         self._timeout = timeout
         self._unread = unread
         self._max_body = max_body
         self._exchanges: dict[_Exchange, None] = {}
+        self._turns = trio.Lock()
         self._crowded = False
 
     async def listen(self, listener: socket.socket) -> None:
@@ -202,7 +208,7 @@ class HttpServer:
         :param peer: its address.
         :param received: what it has sent already.
         """
-        exchange = _Exchange(stream, peer, self._answer, self._unread, self._max_body)
+        exchange = _Exchange(stream, peer, self._answer_in_turn, self._unread, self._max_body)
         try:
             self._make_room()
             self._exchanges[exchange] = None
@@ -216,6 +222,13 @@ class HttpServer:
             if isinstance(stream, trio.SocketStream):
                 hang_up(stream.socket)
             await trio.aclose_forcefully(stream)
+
+    async def _answer_in_turn(self, request: Request) -> Response:
+        """Answer one request in each round of trio's, so that all other tasks run between two of them."""
+        async with self._turns:  # the next one who waits goes on in the next round
+            pass
+        response = self._answer(request)
+        return response if isinstance(response, Response) else await response
 
     def _make_room(self) -> None:
         if len(self._exchanges) < _MAX_CLIENTS:
@@ -243,7 +256,12 @@ class _Exchange:
     """
 
     def __init__(
-        self, stream: trio.abc.Stream, peer: str, answer: Answer, unread: UnreadOutput, max_body: int
+        self,
+        stream: trio.abc.Stream,
+        peer: str,
+        answer: Callable[[Request], Awaitable[Response]],
+        unread: UnreadOutput,
+        max_body: Callable[[Request], int],
     ) -> None:
         self.peer = peer
         self.answering = False
@@ -308,9 +326,7 @@ class _Exchange:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            response = self._answer(request)
-            if not isinstance(response, Response):
-                response = await response
+            response = await self._answer(request)
             pieces = [response.body]
             for piece in response.rest:
                 pieces.append(piece)
@@ -326,18 +342,19 @@ class _Exchange:
         if not isinstance(head, h11.Request):
             return None  # closed
         self._method = head.method
-        body = bytearray()
-        while isinstance(part := await self._next_event(), h11.Data):
-            body += part.data
-            if len(body) > self._max_body:
-                raise h11.RemoteProtocolError(f"a body of more than {self._max_body:,} bytes", 413)
-        return Request(
+        request = Request(
             head.method.decode("latin-1"),
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
-            bytes(body),
-            self.peer,
+            peer=self.peer,
         )
+        body = bytearray()
+        most = self._max_body(request)
+        while isinstance(part := await self._next_event(), h11.Data):
+            body += part.data
+            if len(body) > most:
+                raise h11.RemoteProtocolError(f"a body of more than {most:,} bytes", 413)
+        return attrs.evolve(request, body=bytes(body))
 
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -130,10 +130,16 @@ class Hub:
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), _IN)
 
-    def close(self) -> None:
-        """Close every socket; send nothing."""
+    def stop_listening(self) -> None:
+        """Close the listening sockets; the clients that are there stay."""
         for listener in (*self._listeners.values(), *self._paused_listeners):
             hang_up(listener)
+        self._listeners.clear()
+        self._paused_listeners.clear()
+
+    def close(self) -> None:
+        """Close every socket; send nothing."""
+        self.stop_listening()
         for link in self._links.values():
             try:
                 link.connection.receive_eof()

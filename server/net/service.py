@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -24,6 +24,9 @@ from ..logger import logger
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """A function that answers a four-letter word, piece by piece. Its arguments: the word, the service, the
@@ -48,6 +51,11 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
+    :cvar connection_type: what a client gets.
+    :cvar server_id: the number of the server, as operators are told.
+    :cvar words: by word, what answers it instead of the single server's function.
+    :cvar commands: the same for commands of the admin server.
+    :ivar storage: keeps the data in files; None: it is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -56,6 +64,7 @@ class Service:
     :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
+    :ivar asked_at: when each admin command with a limited rate was asked for last (seconds, monotonic).
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.
     :ivar unread: the output that transports hold for clients that do not read.
     :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
@@ -63,6 +72,12 @@ class Service:
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
+
+    connection_type: ClassVar[type[Connection]] = Connection
+    storage: Storage | None = None
+    server_id = 0
+    words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = {}
+    commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = {}
 
     def __init__(
         self,
@@ -80,12 +95,13 @@ class Service:
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = Engine(settings, now=self.now_ms, epoch=milliseconds(epoch), random_bytes=random_bytes)
+        self.engine = self.new_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = _TRACE_MASK
+        self.asked_at: dict[str, float] = {}
         self.gate: Gate | None = None
         self.refusing = False
         self.serves_http = False
@@ -100,6 +116,13 @@ class Service:
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine without clients.
+
+        :param epoch: the time of ``now_ms`` in ms since the epoch.
+        """
+        return Engine(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
 
     def accept(
         self,
@@ -130,7 +153,7 @@ class Service:
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
         self._refusals.discard(host)
-        connection = Connection(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
+        connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
         if secure:
@@ -191,6 +214,24 @@ class Service:
     def wall_clock(self, now: float) -> float:
         """Return a time (seconds, monotonic) as seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
+
+    @property
+    def mode(self) -> str:
+        """The server's role, as operators are told."""
+        return "standalone"
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients are served; otherwise most questions of operators are not answered either."""
+        return True
+
+    def totals_of_role(self) -> Iterator[str]:
+        """Yield the last lines of ``srvr`` and ``stat``."""
+        return iter(())
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        """Yield the gauges that only this role has."""
+        return iter(())
 
     def outstanding(self) -> int:
         """Count the requests that have arrived on all connections and wait for their turn."""

@@ -1,8 +1,9 @@
 """The server inside a test suite.
 
 :class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
-trio run. Both have the same controls: sessions expire on the server, time jumps, requests fail as they are
-told to. Names are imported when they are used: the pytest plugin must cost nothing until then.
+trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
+All have the same controls: sessions expire on the server, time jumps, requests fail as they are told to.
+Names are imported when they are used: the pytest plugin must cost nothing until then.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .contents import Node
     from .controls import Controls
     from .embedded import EmbeddedServer, ServerDied, ServerStopped
+    from .ensemble import (
+        EmbeddedEnsemble,
+        EnsembleControls,
+        EnsembleError,
+        LocalEnsemble,
+        Timing,
+        open_ensemble,
+    )
     from .faults import Fault, FaultNeverFired
     from .history import Entry
     from .holding import HeldMessage
@@ -23,12 +33,18 @@ if TYPE_CHECKING:
     from .snapshots import Snapshot
 
 _HOMES = {
+    "Chaos": "chaos",
     "Controls": "controls",
+    "EmbeddedEnsemble": "ensemble",
     "EmbeddedServer": "embedded",
+    "EnsembleControls": "ensemble",
+    "EnsembleError": "ensemble",
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
     "HeldMessage": "holding",
+    "Injected": "chaos",
+    "LocalEnsemble": "ensemble",
     "LocalServer": "host",
     "Node": "contents",
     "ServerClock": "clock",
@@ -36,17 +52,25 @@ _HOMES = {
     "ServerStopped": "embedded",
     "SessionInfo": "sessions",
     "Snapshot": "snapshots",
+    "Timing": "ensemble",
     "UnknownSessionError": "sessions",
+    "open_ensemble": "ensemble",
     "open_server": "host",
 }
 
 __all__ = [
+    "Chaos",
     "Controls",
+    "EmbeddedEnsemble",
     "EmbeddedServer",
+    "EnsembleControls",
+    "EnsembleError",
     "Entry",
     "Fault",
     "FaultNeverFired",
     "HeldMessage",
+    "Injected",
+    "LocalEnsemble",
     "LocalServer",
     "Node",
     "ServerClock",
@@ -54,7 +78,9 @@ __all__ = [
     "ServerStopped",
     "SessionInfo",
     "Snapshot",
+    "Timing",
     "UnknownSessionError",
+    "open_ensemble",
     "open_server",
 ]
 

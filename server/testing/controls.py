@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from ..core.engine import Engine
 from ..core.sessions import Session
 from ..net.connection import Connection
 from . import contents
@@ -20,19 +23,23 @@ from .clock import ServerClock
 from .contents import Node
 from .describe import some
 from .faults import Action, ErrorSpec, Fault, When
-from .history import ENTRY_KINDS, Entry, EntryKind
+from .history import Entry, EntryKind, select
 from .holding import MESSAGE_KINDS, HeldMessage, MessageKind
-from .operations import Selection, glob, operation_name
+from .operations import Selection
 from .running import Running
 from .sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from .snapshots import Snapshot
 from .timeline import format_timeline
 
+if TYPE_CHECKING:
+    from .chaos import Chaos
+    from .ensemble import EnsembleControls
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_FURTHEST = 1_000_000_000
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
@@ -60,6 +67,11 @@ class Controls(ABC):
     :ivar clock: the server's time.
     """
 
+    @property
+    def ensemble(self) -> EnsembleControls | None:
+        """The controls of all servers, if this is one of an ensemble."""
+        return None
+
     def __init__(self) -> None:
         self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)
 
@@ -77,8 +89,7 @@ class Controls(ABC):
     @property
     def host(self) -> str:
         """The address for clients on this machine."""
-        host = self.running.server.address[0]
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return self.running.server.host
 
     @property
     def port(self) -> int:
@@ -88,7 +99,7 @@ class Controls(ABC):
     @property
     def hosts(self) -> str:
         """The connect string."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self.running.server.hosts
 
     @property
     def url(self) -> str | None:
@@ -216,8 +227,8 @@ class Controls(ABC):
 
     @_control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         running = self.running
         running.enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         server, engine, clock = running.server, running.engine, running.clock
@@ -273,7 +284,7 @@ class Controls(ABC):
         :param action: ``"disconnect"``: the connection is cut without a reply. ``"drop_reply"``: no reply,
             and the connection stays open but hears and says nothing any more. ``"error"``: answered with
             ``error``. ``"delay"``: for ``seconds`` nothing on this connection is handled (before) or sent
-            (after).
+            (after). ``"expire"``: the session ends, without a reply.
         :param error: a class of :mod:`pyzk.protocol.errors`, or a code.
         :param seconds: on the server's clock.
         :param required: whether leaving the ``with`` raises :class:`.faults.FaultNeverFired` where it never
@@ -295,6 +306,74 @@ class Controls(ABC):
             required=required,
             run=self.run,
         )
+
+    @_control
+    def chaos(
+        self,
+        seed: int,
+        *,
+        disconnect: float = 0.0,
+        lose_reply: float = 0.0,
+        silence: float = 0.0,
+        delay_request: float = 0.0,
+        delay_reply: float = 0.0,
+        expire: float = 0.0,
+        delay_event: float = 0.0,
+        refuse: float = 0.0,
+        lose_session: float = 0.0,
+        longest: float = 0.1,
+        op: str | Iterable[str] | None = None,
+        path: str | None = None,
+        session: SessionRef | None = None,
+    ) -> Chaos:
+        """Spoil messages by chance from now on, until ``end()`` of the result, which is a context manager,
+        too. The same seed and the same requests give the same faults; :mod:`.chaos` has the rules.
+
+        :param seed: from which all is drawn.
+        :param disconnect: the probability that a request is lost, and its connection cut.
+        :param lose_reply: that it is applied, and the connection cut before its reply.
+        :param silence: that it is applied, and its connection hears and says nothing from then on.
+        :param delay_request: that it is handled later, and what comes behind it.
+        :param delay_reply: that it is answered later.
+        :param expire: that it is lost, and its session ends.
+        :param delay_event: the probability that a watch event is sent later, and what comes behind it.
+        :param refuse: that a handshake is lost, and its connection cut.
+        :param lose_session: that a session is granted, or resumed, and the connection cut before the answer.
+        :param longest: seconds on the server's clock that a delay takes at most.
+        :param op: only requests of these operations, as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`: only requests and events with such a path, no handshakes.
+        :param session: only messages of this session.
+        :raises ValueError: for a probability that is not from 0 to 1, if there is none above 0, or for an
+            unknown operation.
+        :raises UnknownSessionError: if there is no such session.
+        """
+        from .chaos import Chaos
+
+        running = self.running
+        probabilities = {
+            "disconnect": disconnect,
+            "lose_reply": lose_reply,
+            "silence": silence,
+            "delay_request": delay_request,
+            "delay_reply": delay_reply,
+            "expire": expire,
+            "delay_event": delay_event,
+            "refuse": refuse,
+            "lose_session": lose_session,
+        }
+        chaos = Chaos(
+            seed,
+            probabilities,
+            longest=longest,
+            selection=Selection.of(op, path, None if session is None else self._find(session).id),
+            names=running.names,
+            sessions=[each.id for each in running.engine.sessions],
+            gate=running.gate,
+            run=self.run,
+        )
+        running.enter(f"chaos {seed}: {', '.join(f'{n}={p:g}' for n, p in chaos.probabilities.items())}")
+        running.gate.add_spoiler(chaos)
+        return chaos
 
     # --- holding messages --------------------------------------------------------------------------------
 
@@ -472,7 +551,11 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self.running.engine, flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
+
+    def writer(self) -> Engine:
+        """Return the engine that takes writes."""
+        return self.running.engine
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -523,6 +606,18 @@ class Controls(ABC):
         return contents.format_tree(self._nodes())
 
     @_control
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write tree and sessions into a data directory that holds no data yet, as a snapshot of Apache
+        ZooKeeper: a real server starts from it, and so does ours with ``data=``.
+
+        :returns: the snapshot.
+        :raises StorageError: if that is impossible.
+        """
+        from ..storage.snapshots import export
+
+        return export(self.running.engine, path)
+
+    @_control
     def snapshot(self) -> Snapshot:
         """Take a copy of the whole tree."""
         return Snapshot.of(self.running.engine)
@@ -535,7 +630,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self.running.engine)
+        snapshot.restore(self.writer())
 
     # --- the history ----
 
@@ -558,24 +653,9 @@ class Controls(ABC):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
-        kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
-        if not kinds <= set(ENTRY_KINDS):
-            raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
-        wanted_op = None if op is None else operation_name(op)
-        wanted_session = None if session is None else session_id_of(session)
-        pattern = None if path is None else glob(path)
-
-        def wanted(entry: Entry) -> bool:
-            return (
-                entry.kind in kinds
-                and wanted_op in (None, entry.op)
-                and wanted_session in (None, entry.session)
-                and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
-                and entry.time >= since
-            )
-
         recorder = self.running.recorder
-        return [] if recorder is None else [entry for entry in recorder.entries() if wanted(entry)]
+        entries = () if recorder is None else recorder.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_control
     def note(self, text: str) -> None:

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import os
-import threading
-import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self, TypeVar
-
-import trio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from .clock import ClockMode
 from .controls import Controls
-from .host import HISTORY_LIMIT, Launch
+from .host import HISTORY_LIMIT, Launch, LocalServer
+from .in_thread import InThread, ServerDied, ServerStopped
 from .running import Running
 
-T = TypeVar("T")
+__all__ = ["EmbeddedServer", "ServerDied", "ServerStopped"]
 
 
-class ServerStopped(RuntimeError):
-    """The server is not running: it was not started yet, or it was stopped."""
-
-
-class ServerDied(RuntimeError):
-    """The server's thread has ended with an error, which is this one's cause."""
-
-
-class EmbeddedServer(Controls):
+class EmbeddedServer(InThread[LocalServer], Controls):
     """A server in a daemon thread, listening on a port of the kernel's choosing.
 
     Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
@@ -41,6 +28,9 @@ class EmbeddedServer(Controls):
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -53,169 +43,20 @@ class EmbeddedServer(Controls):
         clock: ClockMode = "running",
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
+        data: str | os.PathLike[str] | None = None,
+        hostile: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings)
-        self._process = 0  # where it was started
-        self._thread: threading.Thread | None = None
-        self._parts: Running | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
-        self._scope: trio.CancelScope | None = None
-        self._ident = 0  # of the server's thread
-        self._error: BaseException | None = None
-        self._ending = False
-        self._lock = threading.Lock()
-        self._waiting: set[Future[Any]] = set()
+        self._launch = Launch(clock, record, history_limit, settings, hostile, data)
 
     def __repr__(self) -> str:
-        where = self.hosts if self._parts is not None else "not running"
+        where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedServer {where}>"
 
-    # --- its life ----------------------------------------------------------------------------------------
-
-    def start(self) -> Self:
-        """Start the server; returns when clients can connect.
-
-        A server that was stopped starts empty, and with a port of the kernel's choosing again.
-
-        :raises RuntimeError: if it runs.
-        :raises OSError: if the address cannot be bound.
-        """
-        if self._thread is not None and not self._is_forked:
-            raise RuntimeError("the server runs already")
-        self._process, self._lock, self._waiting = os.getpid(), threading.Lock(), set()
-        self._error, self._ending = None, False
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._serve, args=(ready,), name="pyzk-server", daemon=True)
-        self._thread.start()
-        try:
-            ready.result()
-        except BaseException:
-            self._thread.join()
-            self._thread = self._error = None
-            raise
-        return self
-
-    def stop(self) -> None:
-        """Stop the server: close every connection and end its thread.
-
-        Does nothing if it does not run, nor in a fork of the process in which it runs.
-
-        :raises ServerDied: if it had died.
-        """
-        thread, scope, token = self._thread, self._scope, self._token
-        if thread is None or self._is_forked:
-            return
-        if scope is not None and token is not None:
-            with suppress(trio.RunFinishedError):
-                token.run_sync_soon(scope.cancel)
-        thread.join()
-        self._thread = None
-        if self._error is not None:
-            raise self._why()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.stop()
-        except ServerDied:
-            if error is None:
-                raise
-
-    def _serve(self, ready: Future[None]) -> None:
-        try:
-            trio.run(self._main, ready)
-        except BaseException as error:
-            self._error = error
-        with self._lock:
-            self._parts = self._token = self._scope = None
-            waiting, self._waiting = self._waiting, set()
-        for future in (ready, *waiting):
-            if not future.done():
-                future.set_exception(self._error if future is ready and self._error else self._why())
-
-    async def _main(self, ready: Future[None]) -> None:
-        with trio.CancelScope() as scope:
-            async with self._launch.open(self._ended) as server:
-                self._ident = threading.get_ident()
-                self._token = trio.lowlevel.current_trio_token()
-                self._scope = scope
-                self._parts = server.running
-                ready.set_result(None)
-                await trio.sleep_forever()
-
-    def _ended(self) -> None:
-        self._ending = True
-        self._parts = None
-
-    # --- calls from other threads ------------------------------------------------------------------------
-
-    def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in the server's thread, and return its result.
-
-        :raises ServerStopped: the server does not run, or runs in another process.
-        :raises ServerDied: the server has died.
-        """
-
-        if self._is_forked:
-            raise ServerStopped(
-                f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
-                "there, or start another server here"
-            )
-        future: Future[T] = Future()
-
-        def run() -> None:
-            if self._parts is None:
-                return  # it has ended meanwhile, and its thread will say why
-            try:
-                result = function(*arguments)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        if self._parts is not None and threading.get_ident() == self._ident:
-            return function(*arguments)
-        with self._lock:
-            token = self._token
-            if token is not None:
-                self._waiting.add(future)
-                with suppress(trio.RunFinishedError):  # likewise
-                    token.run_sync_soon(run)
-        if token is None:
-            raise self._why()
-        try:
-            return future.result()
-        finally:
-            with self._lock:
-                self._waiting.discard(future)
-
-    @property
-    def _is_forked(self) -> bool:
-        """True if this process is a fork of the one in which the server runs."""
-        return self._process not in (0, os.getpid())
+    def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalServer]:
+        return self._launch.open(ended)
 
     @property
     def running(self) -> Running:
-        parts = self._parts
-        if parts is None:
-            raise self._why()
-        return parts
-
-    def _why(self) -> ServerStopped | ServerDied:
-        """Explain why the server does not run."""
-        thread = self._thread
-        if self._ending and thread is not None and thread is not threading.current_thread():
-            thread.join()  # only its end tells
-        error = self._error
-        if error is None:
-            return ServerStopped("the server is not running: start() it, or use it inside its `with`")
-        trace = "".join(traceback.format_exception(error))
-        death = ServerDied(f"the server's thread has died:\n{trace}")
-        death.__cause__ = error
-        return death
+        return self._local.running

@@ -6,6 +6,7 @@
     quick_client = factories.zk_client("quick_server", timeout=1.0)
     second_client = factories.zk_client()           # another session on the same zk_server
     shared_server = factories.zk_server(scope="module")
+    five_servers = factories.zk_ensemble(5, clock="frozen")
 
 A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and
 closes its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
@@ -24,11 +25,12 @@ import pytest
 
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
+    from .ensemble import EmbeddedEnsemble
     from .process import ProcessServer
 
 Scope: TypeAlias = Literal["session", "package", "module", "class", "function"]
 
-SERVERS = pytest.StashKey[dict[str, "EmbeddedServer"]]()
+SERVERS = pytest.StashKey[dict[str, "EmbeddedServer | EmbeddedEnsemble"]]()
 """On a collection node: the servers that its fixtures have started, by fixture name."""
 _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
 
@@ -50,16 +52,16 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     :param check_leaks: whether sessions that are left at its end are an error; by default what
         ``--zk-check-leaks`` says.
-    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` is by default what ``--zk-tick-time``
-        says.
+    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` and ``hostile`` are by default what
+        ``--zk-tick-time`` and ``--zk-hostile`` say.
     """
 
     @pytest.fixture(scope=scope)
     def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
         from .embedded import EmbeddedServer
 
-        tick = option(request.config, "tick_time")
-        given = {"tick_time": int(tick), **settings} if tick else settings
+        numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
+        given = {name: int(number) for name, number in numbers.items() if number} | settings
         with EmbeddedServer(**given) as server:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"
@@ -71,6 +73,28 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
                 _check_leaks(server)
 
     return zk_server
+
+
+def zk_ensemble(
+    participants: int = 3, observers: int = 0, *, scope: Scope = "function", **settings: Any
+) -> Any:
+    """Make a fixture that is a fresh, empty :class:`.EmbeddedEnsemble`.
+
+    :param settings: as for :class:`.EmbeddedEnsemble`.
+    """
+
+    @pytest.fixture(scope=scope)
+    def zk_ensemble(request: pytest.FixtureRequest) -> Iterator[EmbeddedEnsemble]:
+        from .ensemble import EmbeddedEnsemble
+
+        with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
+            servers = request.node.stash.setdefault(SERVERS, {})
+            name = request.fixturename or "zk_ensemble"
+            servers[name] = ensemble
+            yield ensemble
+            del servers[name]
+
+    return zk_ensemble
 
 
 def _check_leaks(server: EmbeddedServer) -> None:
@@ -219,4 +243,4 @@ def _own_chroot(hosts: str, timeout: float) -> Iterator[str]:
             admin.delete(name, recursive=True)
 
 
-__all__ = ["RunningServer", "zk_client", "zk_noproc", "zk_proc", "zk_server"]
+__all__ = ["RunningServer", "zk_client", "zk_ensemble", "zk_noproc", "zk_proc", "zk_server"]

@@ -2,6 +2,9 @@
 
 A fault stands before the engine and acts on the requests that it matches. The engine itself is never told a
 lie: "applied, reply lost" is a request that was applied, on a connection that then ended.
+
+A :class:`Spoiler` decides which messages go wrong, and a :class:`Harm` is what happens to one of them. A
+:class:`Fault` is the spoiler that a test plans; :mod:`.chaos` is the one that goes by chance.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+import attrs
+
 from ...protocol.errors import ZooKeeperError
 from ...protocol.operations import PING
 from .describe import error_name
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
     from .gate import MessageGate
 
 When: TypeAlias = Literal["before", "after"]
-Action: TypeAlias = Literal["disconnect", "drop_reply", "error", "delay"]
+Action: TypeAlias = Literal["disconnect", "drop_reply", "error", "delay", "expire"]
 ErrorSpec: TypeAlias = type[ZooKeeperError] | ZooKeeperError | int
 Run: TypeAlias = Callable[..., Any]
 """Calls a function in the server's own thread."""
@@ -31,10 +36,12 @@ _WORDS: dict[tuple[str, str], str] = {
     ("before", "drop_reply"): "NOT APPLIED: the request is lost, the connection silent from now on",
     ("before", "error"): "NOT APPLIED: answered {error}",
     ("before", "delay"): "delayed: it will be applied and answered in {seconds:g} s",
+    ("before", "expire"): "NOT APPLIED: the request is lost, the session ends",
     ("after", "disconnect"): "APPLIED{result}, REPLY LOST: the connection is cut",
     ("after", "drop_reply"): "APPLIED{result}, REPLY LOST: the connection is silent from now on",
     ("after", "error"): "APPLIED{result}, but answered {error}",
     ("after", "delay"): "APPLIED{result}, the reply comes in {seconds:g} s",
+    ("after", "expire"): "APPLIED{result}, REPLY LOST: the session ends",
 }
 _SEEN = 8  # other requests that are listed when a fault never fired
 
@@ -43,11 +50,65 @@ class FaultNeverFired(AssertionError):
     """A fault was planned, and no request matched it: the test did not test what it meant to."""
 
 
-class Fault:
+@attrs.frozen(eq=False)
+class Harm:
+    """What happens to one message.
+
+    :ivar code: of the error that is answered, for the action ``error``.
+    :ivar seconds: on the server's clock, for the action ``delay``.
+    :ivar cause: who does it, for the timeline; empty for a fault that the test has planned.
+    """
+
+    when: When
+    action: Action
+    code: int = 0
+    seconds: float = 0.0
+    cause: str = ""
+
+    def describe(self, result: str = "") -> str:
+        """Describe what it does to a request.
+
+        :param result: what the request was, or would have been, answered.
+        """
+        words = _WORDS[self.when, self.action].format(
+            error=error_name(self.code), seconds=self.seconds, result=f" ({result})" if result else ""
+        )
+        return self.say(words)
+
+    def say(self, words: str) -> str:
+        """Put the cause before some words."""
+        return f"{self.cause}: {words}" if self.cause else words
+
+
+class Spoiler:
+    """Decides which messages go wrong: none but those of which subclasses say so.
+
+    Each method is called once for each message, whether another spoiler has its turn or not.
+    """
+
+    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
+        """Return what happens to a request of this session."""
+
+    def has_fired(self) -> None:
+        """Note that the last request was spoiled as :meth:`request` has said."""
+
+    def event(self, session: int, path: str) -> Harm | None:
+        """Return how a watch event, and what comes behind it on its connection, is delayed."""
+
+    def handshake(self, session: int) -> Harm | None:
+        """Return how a handshake goes wrong that asks for this session; 0 is a new one."""
+
+    def attached(self, session: int, resumed: bool) -> Harm | None:
+        """Return how the answer to a handshake goes wrong."""
+
+
+class Fault(Spoiler):
     """One planned fault: a context manager, in force inside its ``with``.
 
+    :ivar words: the requests that it is for.
     :ivar seen: how many requests have matched, spoiled or not.
     :ivar fired: how many were spoiled.
+    :ivar harm: what happens to these.
     """
 
     def __init__(
@@ -69,7 +130,7 @@ class Fault:
         if (when, action) not in _WORDS:
             raise ValueError(
                 f"when={when!r}, action={action!r}: when is 'before' or 'after', "
-                "action is 'disconnect', 'drop_reply', 'error' or 'delay'"
+                "action is 'disconnect', 'drop_reply', 'error', 'delay' or 'expire'"
             )
         if nth < 1 or (times is not None and times < 1):
             raise ValueError(f"nth and times count from 1, not {nth} and {times}")
@@ -81,10 +142,7 @@ class Fault:
             raise ValueError(f"seconds must be a number of at least 0, not {seconds}")
         self.seen = 0
         self.fired = 0
-        self.when = when
-        self.action = action
-        self.code = 0 if error is None else _code_of(error)
-        self.seconds = seconds or 0.0
+        self.harm = Harm(when, action, 0 if error is None else _code_of(error), seconds or 0.0)
         self._selection = Selection.of(op, path, session)
         self._first, self._times = nth, times
         self._required = required
@@ -95,20 +153,21 @@ class Fault:
         self._others: Counter[str] = Counter()
         what = "any request" if op is None else op if isinstance(op, str) else " or ".join(op)
         whose = "" if session is None else f" of session 0x{session:x}"
-        self._words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
+        self.words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
 
     def __repr__(self) -> str:
-        return f"<Fault {self.when} {self._words}: {self.action}, fired {self.fired} of {self.seen}>"
+        when, action = self.harm.when, self.harm.action
+        return f"<Fault {when} {self.words}: {action}, fired {self.fired} of {self.seen}>"
 
     def __enter__(self) -> Self:
-        self._run(self._gate.add_fault, self)
+        self._run(self._gate.add_spoiler, self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._run(self._gate.remove_fault, self)
+            self._run(self._gate.remove_spoiler, self)
         except RuntimeError:  # the server is gone: the body's own error, if any, says more
             if error is None and not self.fired:
                 raise
@@ -126,17 +185,8 @@ class Fault:
         if not self._happened.wait(timeout):
             raise TimeoutError(self._explain())
 
-    def describe(self, result: str = "") -> str:
-        """Describe what it does to a request.
-
-        :param result: what the request was, or would have been, answered.
-        """
-        return _WORDS[self.when, self.action].format(
-            error=error_name(self.code), seconds=self.seconds, result=f" ({result})" if result else ""
-        )
-
     def _explain(self) -> str:
-        text = f"the fault for {self._words} never fired"
+        text = f"the fault for {self.words} never fired"
         if self.seen:
             return f"{text}: {self.seen} such requests came, but it waits for number {self._first}"
         if not self._others:
@@ -147,14 +197,14 @@ class Fault:
 
     # --- in the server's thread --------------------------------------------------------------------------
 
-    def count(self, session: int, op: int, frame: bytes) -> bool:
-        """Count a request of this session; True if it is to be spoiled."""
+    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
         if not self._selection.has_request(session, op, frame):
             if op != PING:
                 self._others[" ".join([name_of(op), *paths_in(op, frame)[:1]])] += 1
-            return False
+            return None
         self.seen += 1
-        return self.seen >= self._first and (self._times is None or self.fired < self._times)
+        due = self.seen >= self._first and (self._times is None or self.fired < self._times)
+        return self.harm if due else None
 
     def has_fired(self) -> None:
         self.fired += 1

@@ -8,19 +8,19 @@ The gate stands in the way only while something needs it, see ``needed``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ...protocol.operations import CLOSE_SESSION, WRITES
 from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
-from ..core.txn import Refused
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
 from ..net.service import Service
-from .describe import describe_reply
-from .faults import Fault
+from .describe import describe_event, describe_reply
+from .faults import Harm, Spoiler
 from .history import FAULT, Kept, Result
 from .holding import HEADER, HoldingGate
 from .observers import Observer
@@ -49,12 +49,12 @@ class MessageGate(HoldingGate):
     ) -> None:
         super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
-        self._faults: list[Fault] = []
+        self._spoilers: list[Spoiler] = []
         self.update()
 
     @property
     def needed(self) -> object:
-        return self.recorder or self._faults or self.observers or super().needed
+        return self.recorder or self._spoilers or self.observers or super().needed
 
     # --- what passes -------------------------------------------------------------------------------------
 
@@ -66,13 +66,23 @@ class MessageGate(HoldingGate):
     def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
         if self.recorder is not None:
             self.recorder.spoke(connection)
-        return super().handshake(connection, request)
+        if not super().handshake(connection, request):
+            return False
+        for spoiler in self._spoilers:
+            harm = spoiler.handshake(request.sessionId)
+            if harm is not None:
+                self._cut(harm, connection, "a handshake is lost, the connection cut")
+        return not connection.close_expected
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         if self.recorder is not None:
             self.recorder.attached(connection, resumed)
         for observer in self.observers:
             observer.attached(connection, resumed)
+        for spoiler in self._spoilers:
+            harm = spoiler.attached(connection.session_id, resumed)
+            if harm is not None:
+                self._cut(harm, connection, "the session is granted, the answer lost: the connection is cut")
         self.happened()
 
     def happened(self) -> None:
@@ -89,15 +99,17 @@ class MessageGate(HoldingGate):
         if self.observers and (released is None or not released.spoiled):
             for observer in self.observers:
                 observer.request(connection, op, frame)
-        if self._faults and (released is None or not released.spoiled):
-            # Each fault counts the request; the first that is due spoils it
-            due = [fault for fault in self._faults if fault.count(connection.session_id, op, frame)]
+        if self._spoilers and (released is None or not released.spoiled):
+            # Each spoiler counts the request; the first that is due spoils it
+            session = connection.session_id
+            due = [(each, harm) for each in self._spoilers if (harm := each.request(session, op, frame))]
             if due:
+                spoiler, harm = due[0]
                 self.settle(connection)
                 try:
-                    return self._spoil(due[0], connection, op, frame, now)
+                    return self._spoil(harm, connection, op, frame, now)
                 finally:
-                    due[0].has_fired()
+                    spoiler.has_fired()
         recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         try:
@@ -106,14 +118,36 @@ class MessageGate(HoldingGate):
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
             raise
+        self._may_reply(connection, op, frame, kept, now, result)
+        return result
+
+    def answered(self, connection: Connection, op: int, frame: bytes, result: Result, now: float) -> None:
+        kept = self.recorder.kept(op, frame) if self.recorder is not None else b""
+        with suppress(Withheld):
+            self._may_reply(connection, op, frame, kept, now, result)
+            connection.reply(op, frame, result)
+
+    def _may_reply(
+        self, connection: Connection, op: int, frame: bytes, kept: Kept, now: float, result: Result
+    ) -> None:
+        """Record a reply that is sent now.
+
+        :raises Withheld: if it is held instead.
+        """
         if self._holds or self._held:
             self._hold_reply(connection, op, frame, kept, result)
-        if recorder is not None:
-            recorder.reply(connection, op, kept, now, result)
-        return result
+        if self.recorder is not None:
+            self.recorder.reply(connection, op, kept, now, result)
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         events = super().events(connection, events)
+        for spoiler in self._spoilers:
+            for event in events:
+                harm = spoiler.event(connection.session_id, event.path)
+                if harm is not None:
+                    what = f"{describe_event(event.type)} {event.path}"
+                    self._record(harm, connection, f"the event comes in {harm.seconds:g} s: {what}")
+                    self._wait(harm, connection, self._now(), lambda until: None)
         if self.recorder is not None:
             for event in events:
                 self.recorder.event(connection, event)
@@ -126,54 +160,69 @@ class MessageGate(HoldingGate):
 
     # --- faults ------------------------------------------------------------------------------------------
 
-    def add_fault(self, fault: Fault) -> None:
-        self._faults.append(fault)
+    def add_spoiler(self, spoiler: Spoiler) -> None:
+        self._spoilers = [*self._spoilers, spoiler]  # not while it is gone through
         self.update()
 
-    def remove_fault(self, fault: Fault) -> None:
-        if fault in self._faults:
-            self._faults.remove(fault)
+    def remove_spoiler(self, spoiler: Spoiler) -> None:
+        self._spoilers = [each for each in self._spoilers if each is not spoiler]
         self.update()
 
-    def _spoil(self, fault: Fault, connection: Connection, op: int, frame: bytes, now: float) -> Result:
+    def _cut(self, harm: Harm, connection: Connection, words: str) -> None:
+        """Cut a connection during its handshake."""
+        if not connection.close_expected:
+            self._record(harm, connection, words)
+            connection.abort(FAULT)
+
+    def _record(self, harm: Harm, connection: Connection, words: str) -> None:
+        """Enter what happens to a message that is no request."""
+        if self.recorder is not None:
+            self.recorder.held(connection, harm.say(words), kind="fault")
+
+    def _spoil(self, harm: Harm, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         """Do to a request what a fault says; returns its reply.
 
         :raises Withheld: if there is none, or not yet.
         """
-        if fault.when == "before" and fault.action == "delay":
-            self._note(fault, connection, op, frame)
-            self._wait(fault, connection, now, partial(self._put_back, connection, frame, spoiled=True))
+        if harm.when == "before" and harm.action == "delay":
+            self._note(harm, connection, op, frame)
+            self._wait(harm, connection, now, partial(self._put_back, connection, frame, spoiled=True))
             raise Withheld
-        if fault.when == "after" and fault.action in ("drop_reply", "delay"):
-            self.freeze(connection, fault)  # now, so that the request's own events are held back too
+        if harm.when == "after" and harm.action in ("drop_reply", "delay"):
+            self.freeze(connection, harm)  # now, so that the request's own events are held back too
         recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
-        if fault.when == "after":
+        if harm.when == "after":
             result = engine.handle(connection, op, frame, self._service.at(now))
-            self._note(fault, connection, op, frame, result)
-            if fault.action == "delay":
-                self._reply_late(fault, connection, op, frame, kept, now, result)
+            self._note(harm, connection, op, frame, result)
+            if harm.action == "delay":
+                self._reply_late(harm, connection, op, frame, kept, now, result)
         else:
-            self._note(fault, connection, op, frame)
-        if fault.action == "disconnect":
+            self._note(harm, connection, op, frame)
+        if harm.action == "disconnect":
             connection.abort(FAULT)
             raise Withheld
-        if fault.action == "drop_reply":
-            self.freeze(connection, fault)
+        if harm.action == "drop_reply":
+            self.freeze(connection, harm)
+            raise Withheld
+        if harm.action == "expire":
+            session = connection.session
+            if session is not None and not session.closed:  # it may have closed itself
+                engine.expire(session, self._service.at(now))
+            connection.abort(FAULT)
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
-        if fault.when == "before" and op in WRITES:
-            engine.zxid += 1
-            engine.record(Refused(fault.code), connection.session_id)
-        result = engine.zxid, fault.code, b""
+        if harm.when == "before" and op in WRITES:
+            engine.refuse(harm.code, connection.session_id)
+        result = engine.zxid, harm.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)
         return result
 
     def _reply_late(
         self,
-        fault: Fault,
+        harm: Harm,
         connection: Connection,
         op: int,
         frame: bytes,
@@ -191,35 +240,35 @@ class MessageGate(HoldingGate):
             if self.recorder is not None:
                 self.recorder.reply(connection, op, kept, until, result)
             if op == CLOSE_SESSION:
-                self.thaw(connection, fault, until)
+                self.thaw(connection, harm, until)
                 connection.end_session()
 
-        self._wait(fault, connection, now, tell)
+        self._wait(harm, connection, now, tell)
         raise Withheld
 
-    def _wait(self, fault: Fault, connection: Connection, now: float, then: Callable[[float], None]) -> None:
+    def _wait(self, harm: Harm, connection: Connection, now: float, then: Callable[[float], None]) -> None:
         """Freeze a connection for the seconds of a fault."""
-        until = now + fault.seconds
+        until = now + harm.seconds
 
         def go_on() -> None:
             if not connection.close_expected:
                 then(until)
-                self.thaw(connection, fault, until)
+                self.thaw(connection, harm, until)
                 self._go_on()
 
-        self.freeze(connection, fault)
+        self.freeze(connection, harm)
         self._schedule(until, go_on)
 
     def _note(
-        self, fault: Fault, connection: Connection, op: int, frame: bytes, result: Result | None = None
+        self, harm: Harm, connection: Connection, op: int, frame: bytes, result: Result | None = None
     ) -> None:
         if self.recorder is not None:
             path = next(iter(paths_in(op, frame)), None)
             said = "" if result is None else describe_reply(op, path, *result[1:])
             zxid = 0 if result is None else result[0]
-            self.recorder.fault(connection, op, frame, fault.describe(said), zxid)
+            self.recorder.fault(connection, op, frame, harm.describe(said), zxid)
 
     def reset(self) -> None:
         """End every fault, hold and pause, once all connections are closed."""
-        self._faults.clear()
+        self._spoilers = []
         super().reset()

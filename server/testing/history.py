@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -25,10 +25,11 @@ from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.service import Service
 from .describe import Described, describe_event, describe_reply, describe_request
-from .operations import name_of
+from .operations import glob, name_of, operation_name
+from .sessions import SessionRef, session_id_of
 
 EntryKind: TypeAlias = Literal[
-    "request", "reply", "event", "session", "connection", "reaper", "fault", "hold", "control", "note"
+    "request", "reply", "event", "session", "connection", "reaper", "fault", "hold", "control", "note", "role"
 ]
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 Result: TypeAlias = tuple[int, int, bytes]
@@ -58,7 +59,8 @@ class Entry:
     :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
         or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
         (the server deleted a container or TTL znode), ``fault`` (one fired), ``hold`` (a message is held, or
-        lost), ``control`` (the test did something to the server), ``note`` (the test said something).
+        lost), ``control`` (the test did something to the server), ``note`` (the test said something),
+        ``role`` (a server of an ensemble has another role).
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
@@ -71,6 +73,7 @@ class Entry:
     :ivar client: address and port of the client; empty if there is none.
     :ivar paths: of a request or reply: all znodes concerned.
     :ivar reason: of a reply: why the request was refused, where its error does not say all. No digests.
+    :ivar server: the number of the server, in an ensemble; 0 if it concerns all.
     """
 
     kind: EntryKind
@@ -86,6 +89,7 @@ class Entry:
     client: str = ""
     paths: Sequence[str] = ()
     reason: str = ""
+    server: int = 0
 
 
 class Recorder:
@@ -127,10 +131,15 @@ class Recorder:
 
     # --- recording ---------------------------------------------------------------------------------------
 
+    @staticmethod
+    def kept(op: int, frame: bytes) -> Kept:
+        """Return what is kept of a request."""
+        return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        kept = frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
+        kept = self.kept(op, frame)
         self._reason = ""
-        self._append(("request", now, connection.session_id, self._client(connection), op, kept))
+        self.append(("request", now, connection.session_id, self._client(connection), op, kept))
         return kept
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
@@ -142,17 +151,18 @@ class Recorder:
             said = describe_reply(op, what.path, err, body)
         client = self._client(connection)
         reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
-        self._append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
+        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
         client = self._client(connection)
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        self._append(("fault", self._now(), connection.session_id, client, entry))
+        self.append(("fault", self._now(), connection.session_id, client, entry))
 
-    def held(self, connection: Connection, text: str) -> None:
-        self._add("hold", connection.session_id, self._client(connection), text)
+    def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
+        """Record what has become of a message that is not there to be described."""
+        self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         self._add(kind, session, _NOBODY, text)
@@ -170,7 +180,7 @@ class Recorder:
     def spoke(self, connection: Connection) -> None:
         """Record that a connection was opened, now that it is known to be no HTTP."""
         if connection in self._silent:
-            self._append(self._silent.pop(connection))
+            self.append(self._silent.pop(connection))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -186,7 +196,7 @@ class Recorder:
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
-        self._append(("event", self._now(), connection.session_id, client, notification))
+        self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
         if connection.speaks_http:  # requests for the server itself are no part of what clients do
@@ -213,14 +223,14 @@ class Recorder:
                 text += f", its ephemerals deleted: {', '.join(effect.paths)}"
         elif isinstance(effect, Delete) and not txn.session:
             entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
-            self._append(("reaper", self._now(), 0, _NOBODY, entry))
+            self.append(("reaper", self._now(), 0, _NOBODY, entry))
             return
         else:
             return
-        self._append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
+        self.append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str) -> None:
-        self._append((kind, self._now(), session, client, {"text": text}))
+        self.append((kind, self._now(), session, client, {"text": text}))
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -229,14 +239,14 @@ class Recorder:
         """Keep what an error says beyond its name, for the reply."""
         self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
-    def _append(self, entry: tuple[Any, ...]) -> None:
+    def append(self, entry: tuple[Any, ...]) -> None:
         entries = self._entries
         if len(entries) == entries.maxlen:
             self.dropped += 1
         entries.append(entry)
         for listener in self.listeners:
             try:
-                listener(self._in_words(*entry))
+                listener(self.in_words(*entry))
             except Exception:  # the request goes on
                 report("an entry of the history was not passed on")
 
@@ -245,14 +255,14 @@ class Recorder:
     def entries(self) -> Iterator[Entry]:
         """Yield everything that is kept, the oldest first."""
         for entry in self._entries:
-            yield self._in_words(*entry)
+            yield self.in_words(*entry)
 
     def last_entries(self, most: int) -> Iterator[Entry]:
         """Yield the last entries, the oldest first."""
         for entry in reversed(list(islice(reversed(self._entries), most))):
-            yield self._in_words(*entry)
+            yield self.in_words(*entry)
 
-    def _in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
+    def in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
         number, peer = client
         common: dict[str, Any] = {"kind": kind, "time": now - self._started, "session": session}
         common |= {"connection": number, "client": peer}
@@ -274,3 +284,33 @@ class Recorder:
         zxid, err, body, reason = rest[2:]
         text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
         return Entry(zxid=max(zxid, 0), err=err, text=text, reason=reason, **common)
+
+
+def select(
+    entries: Iterable[Entry],
+    *,
+    session: SessionRef | None = None,
+    kind: EntryKind | Iterable[EntryKind] | None = None,
+    op: str | None = None,
+    path: str | None = None,
+    since: float = 0.0,
+) -> list[Entry]:
+    """List the entries that meet all conditions; see :meth:`.Controls.history`.
+
+    :raises ValueError: for an unknown kind or operation.
+    """
+    kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
+    if not kinds <= set(ENTRY_KINDS):
+        raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
+    wanted_op = None if op is None else operation_name(op)
+    wanted_session = None if session is None else session_id_of(session)
+    pattern = None if path is None else glob(path)
+    return [
+        entry
+        for entry in entries
+        if entry.kind in kinds
+        and wanted_op in (None, entry.op)
+        and wanted_session in (None, entry.session)
+        and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
+        and entry.time >= since
+    ]

@@ -26,12 +26,11 @@ from typing import Literal, TypeAlias, get_args
 
 import attrs
 
-from ...protocol.operations import CLOSE_SESSION, PING
+from ...protocol.operations import PING
 from ...protocol.records import ConnectRequest
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Withheld
-from ..net.requests import reply_frame
 from ..net.service import Service
 from .describe import describe_event, describe_reply, describe_request
 from .freezing import FreezingGate
@@ -210,19 +209,15 @@ class HoldingGate(FreezingGate):
         hold = self._hold_of("reply", lambda hold: hold.selection.has_request(session, op, frame))
         if hold is None and (op == PING or not self._queues[connection, "reply"]):
             return
-        reply = reply_frame(HEADER(frame)[0], *result)
 
         def deliver(now: float) -> None:
             if self.recorder is not None:
                 self.recorder.reply(connection, op, kept, now, result)
-            connection.send(reply)
-            connection.wake()
-            if op == CLOSE_SESSION:
-                connection.end_session()
+            connection.reply(op, frame, result)
 
         path = describe_request(op, frame).path
         text = f"{name_of(op)} {path or ''}".rstrip() + f" -> {describe_reply(op, path, *result[1:])}"
-        self._keep(connection, hold, "reply", session, deliver, len(reply), op, path, text)
+        self._keep(connection, hold, "reply", session, deliver, len(result[2]), op, path, text)
         raise Withheld
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
 
 from ..config.settings import Settings
 from ..net.clock import Clock
-from ..serve import Server
+from ..serve import Server, service_of
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
-from .memory import MemoryStream
 from .running import Running
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
-
-
-_MEMORY_HOST = "127.0.0.1"
-"""The address that clients without a socket are said to come from; their ports count from 1."""
 
 
 class LocalServer(Controls):
@@ -33,7 +32,6 @@ class LocalServer(Controls):
     def __init__(self, running: Running) -> None:
         super().__init__()
         self._running = running
-        self._memory_ports = 0
 
     @property
     def running(self) -> Running:
@@ -44,17 +42,16 @@ class LocalServer(Controls):
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket; returns the client's end."""
-        self._memory_ports += 1
-        running = self._running
-        peer = (_MEMORY_HOST, self._memory_ports)
-        stream = MemoryStream(running.service, peer, running.clock.now, running.server.flush)
-        running.streams.add(stream)
-        return stream
+        return self.running.open_stream()
 
 
-def take_over(server: Server) -> LocalServer:
-    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that."""
-    return LocalServer(Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT))
+def take_over(server: Server, hostile: int | None = None) -> LocalServer:
+    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that.
+
+    :param hostile: as for :func:`open_server`.
+    """
+    running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT, hostile=hostile)
+    return LocalServer(running)
 
 
 def open_server(
@@ -62,6 +59,8 @@ def open_server(
     clock: ClockMode = "running",
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
+    data: str | os.PathLike[str] | None = None,
+    hostile: int | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
@@ -72,16 +71,23 @@ def open_server(
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be bound.
+    :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings).open()
+    return Launch(clock, record, history_limit, settings, hostile, data).open()
 
 
 def _as_settings(given: Mapping[str, Any]) -> Settings:
     return Settings(**{"port": 0, **given})
+
+
+_OPTIONAL_INT = attrs.validators.optional(attrs.validators.instance_of(int))
 
 
 @attrs.frozen
@@ -92,6 +98,23 @@ class Launch:
     record: bool
     history_limit: int = attrs.field(validator=attrs.validators.ge(1))
     settings: Settings = attrs.field(converter=_as_settings)
+    hostile: int | None = attrs.field(default=None, validator=_OPTIONAL_INT)
+    data: str | os.PathLike[str] | None = None
+
+    def _storage(self, stack: ExitStack) -> Storage | None:
+        """Read the data that the server starts with.
+
+        :param stack: closes them at its end.
+        :raises StorageError: if that is impossible.
+        """
+        if self.data is None:
+            return None
+        from ..storage.storage import Storage
+
+        storage = Storage(self.data, self.settings)
+        storage.load()
+        stack.callback(storage.close)
+        return storage
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
@@ -100,32 +123,53 @@ class Launch:
         :param ended: called at once when the server has closed its sockets, for any reason.
         """
 
-        async def run(server: Server, *, task_status: trio.TaskStatus[Server]) -> None:
-            try:
-                await server.run(task_status=task_status)
-            finally:
-                ended()
-
-        failure: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                clock = Clock(frozen=self.clock == "frozen")
-                server = Server(self.settings, clock)
-                await nursery.start(run, server)
-                running = Running(server, clock, record=self.record, history_limit=self.history_limit)
+        clock = Clock(frozen=self.clock == "frozen")
+        with ExitStack() as stack:
+            server = Server(self.settings, clock, service_of(self._storage(stack)))
+            async with hosted(server.run, ended):
+                running = Running(
+                    server,
+                    clock,
+                    record=self.record,
+                    history_limit=self.history_limit,
+                    hostile=self.hostile,
+                )
                 server.controls = LocalServer(running)
-                try:
-                    yield server.controls
-                except BaseException as error:
-                    if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
-                        raise
-                    failure = error  # the body's own is not to come out as a group
-                nursery.cancel_scope.cancel()
-        except* OSError as group:
-            # the address cannot be bound: nothing else here raises it, and the body's is put aside
-            if failure is None and len(group.exceptions) == 1:
-                failure = group.exceptions[0]
-            else:
-                raise
-        if failure is not None:
-            raise failure
+                yield server.controls
+
+
+@asynccontextmanager
+async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None]) -> AsyncIterator[None]:
+    """Run what serves, from its start on, inside the ``async with``.
+
+    :param serve: takes a ``task_status``.
+    :param ended: called at once when it ends, for any reason.
+    """
+
+    async def run(*, task_status: trio.TaskStatus[Any]) -> None:
+        try:
+            await serve(task_status=task_status)
+        finally:
+            ended()
+
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            try:
+                yield
+            except BaseException as error:
+                if nursery.cancel_scope.cancel_called or isinstance(error, trio.Cancelled):
+                    raise
+                failure = error  # the body's own is not to come out as a group
+            nursery.cancel_scope.cancel()
+    except* OSError as group:
+        # an address cannot be bound: nothing else here raises it, and the body's is put aside
+        found: BaseException = group
+        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+            found = found.exceptions[0]
+        if failure is not None or isinstance(found, BaseExceptionGroup):
+            raise
+        failure = found
+    if failure is not None:
+        raise failure

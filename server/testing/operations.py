@@ -13,7 +13,7 @@ from ...protocol.operations import CLIENTS, PING, OpCode
 
 _FAMILIES: dict[str, list[int]] = {}  # clients choose among these by themselves: a test need not know which
 for _op in sorted(CLIENTS):
-    _FAMILIES.setdefault(re.sub("2$|_container$|_ttl$", "", OpCode(_op).name.lower()), []).append(_op)
+    _FAMILIES.setdefault(OpCode(_op).word, []).append(_op)
 _ALIASES = {"get": "get_data", "set": "set_data", "close": "close_session"}
 _NAMES = {op: name for name, ops in _FAMILIES.items() for op in ops}
 _BY_WORD = {name.replace("_", ""): name for name in _FAMILIES} | _ALIASES

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_proc`` and ``zk_noproc``; :mod:`.factories` makes
-  others.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
+  :mod:`.factories` makes others.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started.
 * With ``--zk-hold-on-failure`` these servers are kept until somebody presses Enter, to be looked at in a
@@ -20,6 +20,7 @@ from . import factories
 
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
+    from .ensemble import EmbeddedEnsemble
 
 _LINES = 200  # of the timeline
 
@@ -29,6 +30,7 @@ _OPTIONS = {
     "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
+    "hostile": ("SEED", "zk_server shows behaviour that is legal but rare, all the time"),
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
@@ -36,6 +38,7 @@ zk_server = factories.zk_server()
 zk_client = factories.zk_client()
 zk_proc = factories.zk_proc()
 zk_noproc = factories.zk_noproc()
+zk_ensemble = factories.zk_ensemble()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,11 +71,14 @@ def pytest_runtest_makereport(
 def _hold(item: pytest.Item) -> None:
     """Wait for Enter while the servers of a test still run. Without a terminal or a pipe nobody can press it:
     then return at once."""
+    from .controls import Controls
+
     servers = [
-        f"{name} at {server.url}"
+        f"{name} at {one.url}"
         for node in item.listchain()
         for name, server in node.stash.get(factories.SERVERS, {}).items()
-        if server.url is not None
+        for one in ([server] if isinstance(server, Controls) else server)
+        if one.url is not None
     ]
     capture = item.config.pluginmanager.getplugin("capturemanager")
     if not servers or capture is None:
@@ -87,7 +93,7 @@ def _hold(item: pytest.Item) -> None:
         capture.resume()
 
 
-def _sections(name: str, server: EmbeddedServer) -> list[tuple[str, str]]:
+def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tuple[str, str]]:
     from .embedded import ServerDied, ServerStopped
 
     try:

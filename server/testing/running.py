@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from weakref import WeakSet
 
 from ..core.engine import Engine
@@ -14,12 +15,16 @@ from .history import EntryKind, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
+_MEMORY_HOST = "127.0.0.1"
+"""The address that clients without a socket are said to come from; their ports count from 1."""
+
 
 class Running:
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
     :param record: whether the history is recorded; None: from :meth:`begin_history` on.
     :param history_limit: how many entries are kept.
+    :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
     :ivar started: the server's clock at the start, in seconds.
     :ivar records: whether the history is recorded now.
     :ivar recorder: None if nobody wants to know what happens.
@@ -27,20 +32,28 @@ class Running:
     :ivar names: of sessions.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, record: bool | None, history_limit: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        record: bool | None,
+        history_limit: int,
+        hostile: int | None = None,
+    ) -> None:
         self.server = server
         self.service = server.service
         self.clock = clock
         self.started = server.started
         self._frozen_at_start = clock.frozen
-        self._restarts = 0
+        self._restarts = self._memory_ports = 0
         self.names = SessionNames()
         self._may_record = record is not False
         self._history_limit = history_limit
         self.records = False
         self.recorder: Recorder | None = None
         self.streams: WeakSet[MemoryStream] = WeakSet()
-        self.gate = MessageGate(
+        self.gate = self._make_gate(hostile)(
             self.service,
             clock.now,
             self.started,
@@ -51,9 +64,24 @@ class Running:
         if record:
             self.begin_history()
 
+    def _make_gate(self, hostile: int | None) -> Callable[..., MessageGate]:
+        if hostile is None:
+            return MessageGate
+        from .hostile import HostileGate
+
+        return partial(HostileGate, seed=hostile, frozen=lambda: self.clock.frozen, names=self.names)
+
     @property
     def engine(self) -> Engine:
         return self.service.engine
+
+    def open_stream(self) -> MemoryStream:
+        """Connect without a socket; returns the client's end."""
+        self._memory_ports += 1
+        peer = (_MEMORY_HOST, self._memory_ports)
+        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
+        self.streams.add(stream)
+        return stream
 
     # --- who wants to know what happens ------------------------------------------------------------------
 
@@ -102,7 +130,7 @@ class Running:
         # Session ids are made of the time, which may not have moved since the last start.
         at = self.service.at(now)
         epoch = before.wall_clock(at) + 1000 * self._restarts
-        engine = Engine(self.service.settings, now=at, epoch=epoch)
+        engine = self.service.new_engine(epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 
-from ...protocol.paths import name, parent
-from ..core.engine import Change, Engine
-from ..core.txn import Create, Delete, Replace, SetData
+from ..core.engine import Engine
+from ..core.txn import Replace
 from ..core.znode import Znode, copy_tree
 
 
@@ -34,29 +31,6 @@ class Snapshot:
 
         It takes one zxid, and watches fire for what differs.
         """
-        tree = engine.tree
-        watched = bool(engine.watches.watchers)
-        before = dict(tree.items_below("/")) if watched else {}
         gone = {owner for owner in self._owners if engine.sessions.get(owner) is None}
         # no client may ever see a zxid that is smaller than one it has seen
-        engine.replace_tree(Replace(self._root, frozenset(gone)), max(engine.zxid, self.zxid) + 1)
-        if watched:
-            after = dict(tree.items_below("/"))
-            before["/"] = after["/"] = tree.nodes["/"]
-            engine.fire(_changes(before, after))
-
-
-def _changes(before: dict[str, Znode], after: dict[str, Znode]) -> Iterator[Change]:
-    """Yield the changes that lead from one tree to the other, each with the znode concerned and its
-    parent."""
-
-    for path in sorted(before.keys() - after.keys(), reverse=True):  # children before parents
-        yield Delete(path, name(path)), before[path], before[parent(path)]
-    for path in sorted(after.keys() - before.keys()):
-        node = after[path]
-        effect = Create(path, name(path), node.data, node.acl, node.owner)
-        yield effect, node, after[parent(path)]
-    for path, node in after.items():
-        old = before.get(path, node)
-        if old.mzxid != node.mzxid or old.data != node.data:
-            yield SetData(path, node.data, node.version), node, node
+        engine.replace_tree(Replace(self._root, frozenset(gone)), self.zxid)

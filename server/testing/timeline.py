@@ -6,8 +6,10 @@
   The zxid stands at changes only.
 * Sessions are called A, B, C ...; the head says their ids. Entries that belong to no session (the reaper, the
   test's own notes and controls) take the whole width.
+* Of an ensemble each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the fifth
+  transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
-  note.
+  note, ``**`` another role of a server.
 """
 
 from __future__ import annotations
@@ -55,9 +57,11 @@ def format_timeline(
     pings: bool = False,
     width: int = 120,
     limit: int | None = None,
+    by_epoch: bool = False,
 ) -> str:
     """Draw entries of a history.
 
+    :param by_epoch: whether zxids are shown as epoch and counter.
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
     :param named: names of sessions; those without get letters.
     :param sessions: the ids of the sessions that get a column; all by default.
@@ -76,7 +80,9 @@ def format_timeline(
     names = _names(columns, named)
 
     head = [title]
-    if zxid_base:
+    if by_epoch:
+        head.append(f"epochs are counted from 0x{zxid_base >> 32:x}")
+    elif zxid_base:
         head.append(f"zxids are counted from 0x{zxid_base:x}")
     if left_out:
         head.append(f"{left_out} pings and pongs are left out")
@@ -94,9 +100,15 @@ def format_timeline(
         text.append(f"  .. {len(lines) - limit} earlier lines")
         lines = lines[-limit:]
     last = ""
+
+    def zxid(number: int) -> str:
+        if by_epoch:
+            return f"{(number >> 32) - (zxid_base >> 32)}:{number & 0xFFFFFFFF}" if number else ""
+        return str(number - zxid_base) if number > zxid_base else ""
+
     for line in lines:
         stamp = f"{line.time:10.3f}"
-        for row in _draw(line, stamp if stamp != last else "", columns, column, zxid_base):
+        for row in _draw(line, stamp if stamp != last else "", columns, column, zxid(line.zxid)):
             text.append(row.rstrip())
         last = stamp
     return "\n".join(text)
@@ -141,8 +153,10 @@ def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
                 text = after.text
                 merged.add(id(after))
         text = _MARKS.get(entry.kind, "") + _shorten(text, names)
+        if entry.server:
+            text = f"[{entry.server}] {text}"
         column = entry.session if entry.session in names else None
-        if entry.kind in ("control", "reaper", "note"):
+        if entry.kind in ("control", "reaper", "note", "role"):
             column = None
         yield _Line(entry.time, zxid, column, text)
 
@@ -155,28 +169,36 @@ def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
 
 
 _IMPLIED = ("opened from", "disconnected: its session", f"disconnected: {FAULT}")
-_MARKS = {"event": "<< ", "fault": "!! ", "hold": "|| ", "control": "== ", "reaper": "-- ", "note": "## "}
+_MARKS = {
+    "event": "<< ",
+    "fault": "!! ",
+    "hold": "|| ",
+    "control": "== ",
+    "reaper": "-- ",
+    "note": "## ",
+    "role": "** ",
+}
 _WRITES = frozenset(map(name_of, WRITES))
 
 
 def _answers(entries: Sequence[Entry]) -> dict[int, Entry]:
     """Find the replies that can be shown beside their requests, by the id() of the request."""
     answers: dict[int, Entry] = {}
-    waiting: dict[int, Entry] = {}
+    waiting: dict[tuple[int, int], Entry] = {}
     for entry in entries:
+        connection = entry.server, entry.connection
         if entry.kind == "request":
-            waiting[entry.connection] = entry
+            waiting[connection] = entry
         elif entry.kind == "fault":
-            waiting.pop(entry.connection, None)
+            waiting.pop(connection, None)
         elif entry.kind == "reply":
-            request = waiting.pop(entry.connection, None)
+            request = waiting.pop(connection, None)
             if request is not None and request.xid == entry.xid and request.time == entry.time:
                 answers[id(request)] = entry
     return answers
 
 
-def _draw(line: _Line, stamp: str, columns: list[int], column: int, base: int) -> Iterator[str]:
-    zxid = str(line.zxid - base) if line.zxid > base else ""
+def _draw(line: _Line, stamp: str, columns: list[int], column: int, zxid: str) -> Iterator[str]:
     left = f"{stamp:>10} {zxid:>7} "
     if line.session is None:
         room = max(len(columns), 1) * (column + 3)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..logger import escape
+from ...protocol.text import printable
 from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
@@ -107,7 +107,7 @@ class Traced:
         if entry.reason:
             words.append(f" ({entry.reason})")
         where = f"{entry.client or '-':<21} {f'0x{entry.session:x}' if entry.session else '-':<18}"
-        said = escape(" ".join(words))
+        said = printable(" ".join(words))
         if not colours:
             return f"{stamp} {where} {said}"
         colour = _COLOURS["fault"] if entry.err else _COLOURS.get(entry.kind, "0")
@@ -219,7 +219,8 @@ class Trace:
 
     def attach(self, server: Server) -> None:
         """Show what this server does from now on."""
-        server.controls = take_over(server)
+        if server.controls is None:
+            server.controls = take_over(server)
         Tracer(server.controls.running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,7 +123,13 @@ def test_a_short_soak(tmp_path: Path) -> None:
 
 def test_fairness_is_measured() -> None:
     printed = run("fairness", "--rounds", "1", "--seconds", "0.1", status=(0, 1))
-    assert "the same server" in printed
+    assert "the same server, by HTTP" in printed
+
+
+def test_the_cost_of_control_is_measured() -> None:
+    printed = run("control", "--rounds", "3")
+    for word in ("expire a session", "POST /servers", "once HTTP was used", "text", "json"):
+        assert word in printed
 
 
 def test_stalls_are_measured(tmp_path: Path) -> None:
@@ -141,6 +148,11 @@ def test_two_servers_are_measured_in_turns() -> None:
     other = f"{sys.executable} -m pyzk.server"
     printed = run("stalls", "--quick", "--only", "multi-check", "--compare", other, status=(0, 1))
     assert [line.split()[1] for line in printed.splitlines() if line.startswith("multi-check")] == ["A", "B"]
+
+
+def test_the_cost_of_files_is_measured() -> None:
+    printed = run("data", "--rounds", "1", "--seconds", "0.1", "--only", "set, one client", "--digest")
+    assert re.search(r"^set, one client +[\d,.]+ +[\d,.]+ +\d+\.\d\d$", printed, re.MULTILINE)
 
 
 def test_the_report_explains_itself() -> None:

@@ -322,6 +322,9 @@ def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureF
         (["pyzk", "get", "/ap"], ["/app", "/apple"]),
         (["pyzk", "get", "/app/"], ["/app/config"]),
         (["pyzk", "completion", ""], ["bash", "zsh", "fish"]),
+        (["pyzk", "fault", ""], ["set", "list", "rm"]),
+        (["pyzk", "fault", "set", "--acti"], ["--action"]),
+        (["pyzk", "exp"], ["expire"]),
     ],
 )
 def test_bash_completes(

@@ -75,3 +75,11 @@ def test_trees_go_from_ours_to_a_real_one_and_back(real_pyzk: Run, server: Embed
     assert server.dump("/back") == {f"/back{path[4:]}": data for path, data in server.dump("/app").items()}
     assert real_pyzk("rm", "-ry", "/app").status == 0
     assert real_pyzk("ls").lines == ["zookeeper"]
+
+
+@pytest.mark.parametrize("arguments", [["trace"], ["expire", "0x1"], ["reset"], ["fault", "list"]])
+def test_the_verbs_for_ours_alone_do_nothing_here(
+    pyzk: Run, ensemble: real.Ensemble, arguments: list[str]
+) -> None:
+    done = pyzk("--hosts", ensemble.hosts.partition(",")[0], *arguments)
+    assert (done.status, "is no pyzk-server (3." in done.err) == (Status.REFUSED, True), done.err

@@ -116,7 +116,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     (r"operations\[0\]: acl must be", lambda zk: zk.multi([Create("/m", acl=5)])),  # type: ignore[arg-type]
     (r"operations\[0\]: a path must start", lambda zk: zk.multi([Delete("n")])),
     ("acl must be a list of ACL", lambda zk: zk.submit(SetACL("/n", 5))),  # type: ignore[arg-type]
-    ("an Operation is what can be submitted", lambda zk: zk.submit("/n")),
+    ("only an operation can be submitted, such as", lambda zk: zk.submit("/n")),
     ("scheme must be a str, not None", lambda zk: zk.add_auth(None, "u:p")),
     ("credential must be bytes or a str, not this int", lambda zk: zk.add_auth("digest", 5)),
     ("credential must be bytes or a str", lambda zk: zk.add_auth("digest", "\ud800")),
@@ -183,10 +183,8 @@ GOOD = {"path": "/n", "data": b"", "acl": OPEN_ACL, "operations": []}
     "method",
     [
         name
-        for name, value in vars(ZooKeeper).items()
-        if not name.startswith("_")
-        and inspect.isroutine(value)
-        and name not in ("start_soon", "withdraw", "add_auth")
+        for name, value in inspect.getmembers(ZooKeeper, inspect.isroutine)
+        if not name.startswith("_") and name not in ("start_soon", "withdraw", "add_auth")
     ],
 )
 async def test_no_argument_whatever_does_harm(
@@ -239,6 +237,9 @@ async def test_no_argument_whatever_does_harm(
             ],
             "a list of",
         ),
+        ("read_only", [1, "yes", None], "True or False"),
+        ("follow_config", [1, "yes", None], "True or False"),
+        ("observer", [1, print], "an Observer or None"),
         ("on_expired", ["typo", None, "Cancel", []], "'cancel' or 'new_session'"),
         ("resume", [5, (1,), (1, "x"), (2**63, b""), ("1", b""), (1, b"", 3)], r"\(session id, password\)"),
         ("ssl_context", [True, "tls", object()], "an ssl.SSLContext or None"),

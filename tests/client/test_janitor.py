@@ -88,4 +88,4 @@ async def test_what_cannot_be_done_is_logged(
     with caplog.at_level(logging.WARNING, "pyzk.client"):
         zk.janitor.delete("/a")
         await zk.janitor.idle()
-    assert "has children: /a" in caplog.text
+    assert "has children (recursive=True deletes them, too): /a" in caplog.text

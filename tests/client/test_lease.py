@@ -188,7 +188,7 @@ class World:
     def hold(self) -> None:
         """As after a write that was just answered, which precedes everything that is held."""
         machine = self.script.machine
-        machine.data.lease.keep(lambda: None)
+        machine.data.lease.keep(lambda: None, self.now)
         write = self.script.write()
         write.on_settled(lambda _: self.granted())
 
@@ -330,7 +330,7 @@ def test_a_longer_timeout_of_another_server_does_not_count(lease: Lease) -> None
 
 def test_a_new_session_begins_without(lease: Lease) -> None:
     moves: list[float] = []
-    lease.keep(lambda: moves.append(lease.deadline))
+    lease.keep(lambda: moves.append(lease.deadline), 102)
     lease.ended()
     assert moves == [-math.inf] == [lease.deadline]
     lease.attached(200, 201, 2 * T)
@@ -344,7 +344,7 @@ def test_it_says_when_it_moves_while_it_is_kept(lease: Lease) -> None:
         moves.append(lease.deadline)
 
     assert not lease.kept
-    lease.keep(moved)
+    lease.keep(moved, 102)
     assert lease.kept
     lease.answered(105, 106)
     lease.prove(114)

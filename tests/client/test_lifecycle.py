@@ -142,6 +142,26 @@ async def test_closing_takes_no_longer_than_its_grace(autojump_clock: MockClock,
     assert trio.current_time() - started == pytest.approx(2.5)
 
 
+async def test_an_outage_may_take_as_long_as_it_likes(autojump_clock: MockClock, server: Controls) -> None:
+    """More rounds of attempts than a float has powers of 2."""
+    away = False
+
+    async def open_stream(host: str, port: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        if away:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return server.open_stream()
+
+    async with connect(SERVER, connector=open_stream, on_expired="new_session") as zk:
+        away = True
+        server.disconnect_all()
+        await trio.sleep(1500)
+        away = False
+        await zk.session.expired.wait()
+        await zk.session.wait_connected()
+        assert zk.session.generation == 2
+
+
 async def test_closing_while_suspended_still_ends_the_session(
     autojump_clock: MockClock, server: Controls
 ) -> None:

@@ -503,7 +503,7 @@ def answer_all(script: Script) -> list[int]:
 
 
 def test_a_lease_that_is_kept_is_kept_by_syncs_alone(script: Script) -> None:
-    script.machine.data.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None, script.now)
     sent = []
     for _ in range(90 * 10):
         script.sleep(0.1)
@@ -514,7 +514,7 @@ def test_a_lease_that_is_kept_is_kept_by_syncs_alone(script: Script) -> None:
 
 
 def test_writes_save_the_syncs(script: Script) -> None:
-    script.machine.data.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None, script.now)
     sent = []
     for _ in range(90):
         script.write()
@@ -524,7 +524,7 @@ def test_writes_save_the_syncs(script: Script) -> None:
 
 
 def test_a_server_that_does_not_reach_the_leader_is_left(script: Script) -> None:
-    script.machine.data.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None, script.now)
     script.sleep(9 / 5)
     assert [request.op for request in script.requests()] == [OpCode.SYNC]
     script.sleep(9 / 4 - 0.1)
@@ -540,7 +540,7 @@ def test_a_server_that_does_not_reach_the_leader_is_left(script: Script) -> None
 
 def test_a_server_with_much_to_answer_is_not_left(script: Script) -> None:
     """The sync waits behind what was sent before it."""
-    script.machine.data.lease.keep(lambda: None)
+    script.machine.data.lease.keep(lambda: None, script.now)
     for _ in range(8):
         script.read()
     *reads, sync = [request for _ in range(2) for request in (script.sleep(0.9), script.requests())[1]]
@@ -555,7 +555,7 @@ def test_nothing_is_asked_for_a_lease_that_nobody_keeps(script: Script) -> None:
     def moved() -> None:
         pass
 
-    script.machine.data.lease.keep(moved)
+    script.machine.data.lease.keep(moved, script.now)
     script.machine.data.lease.release(moved)
     script.sleep(3)
     assert [request.op for request in script.requests()] == [OpCode.PING]

@@ -12,10 +12,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import WatchedEvent
 
+from ..support.threads import WAIT
 from .servers import SUPER_CREDENTIALS, Server
-
-WAIT = 15.0
-"""Seconds that anything may take that has to come."""
 
 MakeKazoo = Callable[..., KazooClient]
 
@@ -48,36 +46,6 @@ def clean(admin: KazooClient, top: str) -> None:
 @pytest.fixture
 def kazoo(make_kazoo: MakeKazoo) -> KazooClient:
     return make_kazoo()
-
-
-def join(*threads: threading.Thread) -> None:
-    """Wait for threads, but not forever."""
-    for thread in threads:
-        thread.join(WAIT)
-        assert not thread.is_alive()
-
-
-class Worker(threading.Thread):
-    """A thread that keeps what its function returned or raised; ``result`` waits for it."""
-
-    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
-        super().__init__(daemon=True)
-        self._function, self._args = function, args
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._value = self._function(*self._args)
-        except BaseException as error:
-            self._error = error
-
-    def result(self) -> Any:
-        join(self)
-        if self._error is not None:
-            raise self._error
-        return self._value
 
 
 class Events:

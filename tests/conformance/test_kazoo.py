@@ -23,8 +23,9 @@ from kazoo.protocol.states import EventType
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from ..support.requests import digest_id
+from ..support.threads import WAIT
 from ..support.wire import WireClient
-from .kazoo_fixtures import WAIT, Events, MakeKazoo, States, kazoo, make_kazoo
+from .kazoo_fixtures import Events, MakeKazoo, States, kazoo, make_kazoo
 from .servers import Server
 
 __all__ = ["kazoo", "make_kazoo"]  # fixtures

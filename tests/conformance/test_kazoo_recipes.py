@@ -10,28 +10,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.recipe.cache import TreeCache, TreeEvent
 
+from ..support.threads import WAIT, Inside, Worker
 from ..support.waiting import wait_until
-from .kazoo_fixtures import WAIT, MakeKazoo, Worker, kazoo, make_kazoo
+from .kazoo_fixtures import MakeKazoo, kazoo, make_kazoo
 
 __all__ = ["kazoo", "make_kazoo"]  # fixtures
-
-
-class Inside:
-    """Counts who is in a critical section, and how many ever were at the same time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._now = self.most = self.total = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._now += 1
-            self.total += 1
-            self.most = max(self.most, self._now)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._now -= 1
 
 
 # --- locks -------------------------------------------------------------------------------------------------

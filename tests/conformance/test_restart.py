@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from ..support.threads import WAIT
 from ..support.wire import WireClient
 from . import ours
-from .kazoo_fixtures import WAIT, States
+from .kazoo_fixtures import States
 from .servers import CONFIG, Server
 
 

@@ -32,7 +32,7 @@ CODES = {
     -115: "AuthFailedError",
     -116: "ClosingError",
     -118: "SessionMovedError",
-    -119: "NotReadOnlyCallError",
+    -119: "NotReadOnlyError",
     -120: "EphemeralOnLocalSessionError",
     -121: "NoWatcherError",
     -122: "RequestTimeoutError",

@@ -191,6 +191,21 @@ async def test_it_begins_again_where_that_is_wanted(
     assert await counter.add(1) == (1, 2)
 
 
+async def test_a_read_that_is_older_than_the_first_value(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """A task that has found no znode goes on after another task of the same counter has created it."""
+    counter = Counter(zk, PATH)
+    number = lab.server.hold("reply", op="get_data", path=PATH, times=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(counter.add, 1)
+        await trio.sleep(1)
+        counter._seen = True  # as the other task does
+        lab.server.stop_holding(number)
+        lab.server.release()
+    assert await counter.get() == 1
+
+
 @pytest.mark.row("F11")
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_server_that_has_lost_everything(
@@ -451,6 +466,35 @@ async def test_a_counter_that_lives_long_looks_for_old_markers_again(
         await trio.sleep(AGE / 4)
     assert marker not in lab.server.dump()
     assert lab.requests(zk)["get_children"] == lists + 2
+
+
+async def test_a_marker_of_a_value_that_nobody_writes_any_more_is_deleted_by_readers(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None
+) -> None:
+    counter = Counter(zk, PATH, exactly_once=True)
+    marker = await add_and_be_killed(lab)
+    writes = lab.requests(zk)["multi"]
+    for _ in range(20):
+        assert await counter.get() == 1
+        await trio.sleep(AGE / 5)
+    assert marker in lab.server.dump(), "whoever has made it may still ask for it"
+    for _ in range(5):
+        assert await counter.get() == 1
+        await trio.sleep(AGE / 5)
+    assert marker not in lab.server.dump()
+    assert lab.requests(zk)["multi"] == writes + 1
+    assert lab.requests(zk)["get_children"] == 2
+
+
+async def test_more_markers_than_one_transaction_takes_are_deleted(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, short_hour: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyzk.recipes.markers._AT_ONCE", 2)
+    markers = [await add_and_be_killed(lab) for _ in range(5)]
+    await trio.sleep(1.1 * AGE)
+    await Counter(zk, PATH, exactly_once=True).add(1)
+    await trio.sleep(1)
+    assert not lab.server.dump().keys() & set(markers)
 
 
 @pytest.mark.parametrize("swept", [False, True])

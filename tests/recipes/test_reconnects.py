@@ -122,6 +122,28 @@ async def test_a_reconnect_costs_those_who_wait_no_request(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_reconnect_of_two_hundred_waiters_costs_the_handshake_and_one_request_for_their_watches(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    other = await lab.client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hold, Lock(other, PATH))
+        await trio.sleep(1)
+        lock = Lock(zk, PATH)
+        for _ in range(200):
+            nursery.start_soon(hold, lock)
+        await trio.sleep(5)
+        assert lock.statistics().waiting == 200
+        armed = lab.watch_count
+        stats = lab.server.running.engine.stats
+        packets = stats.packets_received
+        assert await requests_of_a_reconnect(lab, zk) == {}
+        assert lab.watch_count == armed, "all of them watch again"
+        # A handshake, the watches, and some pings; the holder keeps its lease with a few requests.
+        assert stats.packets_received - packets <= 10
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("wait", [*WAITS, *OTHERS])
 async def test_a_reconnect_costs_those_who_hold_or_follow_no_request(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wait: str

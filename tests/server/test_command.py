@@ -144,6 +144,25 @@ def test_without_expiry_a_silent_client_keeps_its_session_while_it_is_connected(
         assert other.exists("/e").err == -101
 
 
+def test_a_hostile_server(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{n}" for n in range(8)]
+    with command("--hostile", "5", "--trace-op", "create") as (address, process):
+        with WireClient(address) as client:
+            client.connect()
+            for name in names:
+                client.create(f"/{name}")
+            orders = {tuple(client.children("/").record.children) for _ in range(5)}
+            assert len(orders) > 1
+            assert {tuple(sorted(order)) for order in orders} == {(*names, "zookeeper")}
+        process.terminate()
+        assert process.wait(10) == 0
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "create /7" in process.stdout.read()
+        assert "hostile, seed 5" in process.stderr.read()
+    assert "--hostile: invalid int value" in refusal(capsys, "--hostile", "x")
+
+
 # --- the tree in a file -----------------------------------------------------------------------------------
 
 
@@ -212,6 +231,38 @@ def test_a_place_where_nothing_can_be_saved(tmp_path: Path, capsys: pytest.Captu
     for path in (tmp_path, tmp_path / "nowhere" / "tree"):
         message = refusal(capsys, "--port", "0", "--save", str(path))
         assert message.startswith(f"pyzk-server: --save: cannot write {path}")
+
+
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def test_the_server_ends_with_its_standard_input(tmp_path: Path) -> None:
+    file = tmp_path / "tree"
+    argv = [sys.executable, "-m", "pyzk.server", "--port", "0", "--end-with-stdin", "--save", str(file)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"pyzk-server is ready")
+            process.stdin.write(b"what it reads has no effect\n")
+            process.stdin.flush()
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.1)
+            process.stdin.close()
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+    assert file.exists(), "it has ended in order"
+
+
+def test_a_server_that_ends_with_its_standard_input_ends_by_a_signal_too() -> None:
+    with command("--end-with-stdin", stdin=subprocess.PIPE):
+        pass
+
+
+def test_a_server_without_standard_input_ends_at_once() -> None:
+    argv = [sys.executable, "-m", "pyzk.server", "--port", "0", "--end-with-stdin"]
+    subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=10, check=True)
 
 
 # --- TLS --------------------------------------------------------------------------------------------------

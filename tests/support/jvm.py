@@ -14,7 +14,19 @@ ZOOKEEPER = ("zookeeper.jar", "slf4j-simple.jar")
 """Without a log binding slf4j is silent but for a warning; slf4j-simple writes to standard error."""
 CURATOR = ("curator-recipes.jar", "slf4j-simple.jar")
 """The manifest of the first names the others."""
-_PACKAGES = {ZOOKEEPER: "zookeeper", CURATOR: "libcurator-recipes-java"}
+CURATOR_TEST = ("curator-test.jar",)
+JUNIT = (
+    "junit-platform-console-standalone.jar",
+    "junit-jupiter-api.jar",
+    "opentest4j.jar",
+    "apiguardian-api.jar",
+)
+_PACKAGES = {
+    ZOOKEEPER: "zookeeper",
+    CURATOR: "libcurator-recipes-java",
+    CURATOR_TEST: "libcurator-test-java",
+    JUNIT: "junit5",
+}
 
 
 @functools.cache

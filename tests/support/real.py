@@ -43,11 +43,20 @@ class Node:
     """
 
     def __init__(
-        self, number: int, folder: Path, port: int, servers: list[str], *, tick: int, sync_limit: int
+        self,
+        number: int,
+        folder: Path,
+        port: int,
+        servers: list[str],
+        *,
+        tick: int,
+        sync_limit: int,
+        read_only: bool = False,
     ) -> None:
         self.number = number
         self.port = port
         self._folder = folder
+        self._read_only = read_only
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
@@ -67,6 +76,8 @@ class Node:
             "forceSync": "no",
             "preAllocSize": 64,
         }
+        if read_only:
+            settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -80,6 +91,8 @@ class Node:
         options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
         # Else empty containers are removed each minute, while a test looks into one perhaps.
         options += ["-Dznode.container.checkIntervalMs=86400000"]
+        if self._read_only:
+            options.append("-Dreadonlymode.enabled=true")
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
@@ -127,13 +140,23 @@ class Ensemble:
 
     :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
     :param tick: in ms.
+    :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
 
-    def __init__(self, size: int, *, sync_limit: int = 10, tick: int = TICK, linked: bool = False) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        sync_limit: int = 10,
+        tick: int = TICK,
+        linked: bool = False,
+        read_only: bool = False,
+    ) -> None:
         self.size = size
+        self._read_only = read_only
         self._linked = linked
         self.links: dict[tuple[int, int], Link] = {}
         self._sync_limit = sync_limit
@@ -213,6 +236,7 @@ class Ensemble:
                 self._servers(number, triples),
                 tick=self._tick,
                 sync_limit=self._sync_limit,
+                read_only=self._read_only,
             )
             for number, triple in enumerate(triples, 1)
         ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ....protocol import errors
+from ...testing.faults import Action
 from ...testing.holding import MESSAGE_KINDS
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, look_up
@@ -24,7 +25,7 @@ def _faults(control: Control, ask: Ask) -> Any:
 def _new_fault(control: Control, ask: Ask) -> Any:
     if len(control.faults) >= _MAX_FAULTS:
         raise ApiError(409, f"there are {_MAX_FAULTS} faults already; delete some")
-    given = _with_session(control, ask)
+    given = with_session(control, ask)
     if "error" in given:
         given["error"] = _error(given["error"])
     fault = control.controls.fault(**given, required=False)
@@ -62,7 +63,7 @@ def _held(control: Control, ask: Ask) -> Any:
 def _hold(control: Control, ask: Ask) -> Any:
     if len(control.controls.holds()) >= _MAX_HOLDS:
         raise ApiError(409, f"there are {_MAX_HOLDS} holds already; delete some")
-    return {"hold": control.controls.hold(**_with_session(control, ask))}
+    return {"hold": control.controls.hold(**with_session(control, ask))}
 
 
 def _holds(control: Control, ask: Ask) -> Any:
@@ -92,7 +93,7 @@ def _lose(control: Control, ask: Ask) -> Any:
     return _held(control, ask)
 
 
-def _with_session(control: Control, ask: Ask) -> dict[str, Any]:
+def with_session(control: Control, ask: Ask) -> dict[str, Any]:
     """The values of a request, its session as an id."""
     given = dict(ask.values)
     if "session" in given:
@@ -100,8 +101,8 @@ def _with_session(control: Control, ask: Ask) -> dict[str, Any]:
     return given
 
 
-_OP: Final = Field("string|array", "such as create, get_data, multi; or several", items="string")
-_GLOB: Final = Field("string", "a glob; * is any text without a slash, ** any text")
+OP: Final = Field("string|array", "such as create, get_data, multi; or several", items="string")
+GLOB: Final = Field("string", "a glob; * is any text without a slash, ** any text")
 _SESSION: Final = Field("string", "only requests of this session")
 
 ROUTES: Final = (
@@ -112,15 +113,13 @@ ROUTES: Final = (
         _new_fault,
         "Plan what goes wrong with certain requests.",
         {
-            "op": _OP,
-            "path": _GLOB,
+            "op": OP,
+            "path": GLOB,
             "session": _SESSION,
             "nth": Field("integer", "the first matching request to spoil, from 1"),
             "times": Field("integer|null", "how many from there on; null is all"),
             "when": Field("string", "before the request is applied, or after", choices=("before", "after")),
-            "action": Field(
-                "string", "what goes wrong", choices=("disconnect", "drop_reply", "error", "delay")
-            ),
+            "action": Field("string", "what goes wrong", choices=get_args(Action)),
             "error": Field("string|integer", "with action error: such as NoNode, or -101"),
             "seconds": Field("number", "with action delay, on the server's clock"),
         },
@@ -135,8 +134,8 @@ ROUTES: Final = (
         "Hold messages back from now on, as a slow network does.",
         {
             "kind": Field("string", "request if it is not given", choices=MESSAGE_KINDS),
-            "op": _OP,
-            "path": _GLOB,
+            "op": OP,
+            "path": GLOB,
             "session": Field("string", "only messages of this session"),
             "times": Field("integer|null", "how many messages at most; null is all"),
             "seconds": Field("number|null", "for how long each, on the server's clock; null: until released"),

@@ -35,8 +35,8 @@ def _diff(control: Control, ask: Ask) -> Any:
     try:
         control.controls.assert_tree(expected, ask.values.get("path", "/"))
     except AssertionError as error:
-        head, *lines = str(error).splitlines()
-        return {"equal": False, "message": head, "differences": [line.strip() for line in lines]}
+        _, *lines = str(error).splitlines()
+        return {"equal": False, "message": str(error), "differences": [line.strip() for line in lines]}
     return {"equal": True, "message": "", "differences": []}
 
 

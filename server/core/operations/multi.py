@@ -23,13 +23,13 @@ from ....protocol.jute import JuteError
 from ....protocol.multi import READ_OPS, RESULT_TYPES, TERMINATOR, TRANSACTION_OPS, decode_fields
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
-from ..txn import Create, Multi, Refused
+from ..txn import Change, Create, Multi, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
 from .writes import RESOLVERS
 
 if TYPE_CHECKING:
-    from ..engine import Change, Client, Engine
+    from ..engine import Client, Engine
 
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}

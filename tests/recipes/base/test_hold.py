@@ -9,7 +9,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import ConnectionLossError, SessionExpiredError, ZooKeeper, repeat
+from pyzk.client import (
+    Check,
+    ConnectionLossError,
+    NoNodeError,
+    SessionExpiredError,
+    SetData,
+    ZooKeeper,
+    repeat,
+)
 from pyzk.recipes.base.bound import Bound
 from pyzk.recipes.base.hold import Hold
 from pyzk.recipes.errors import LockLost, LossReason
@@ -237,6 +245,68 @@ async def test_a_call_that_fails_because_the_session_has_expired_tells_of_the_lo
     assert caught.value.reason is LossReason.SESSION_EXPIRED
     cause = caught.value.__cause__
     assert isinstance(cause, BaseExceptionGroup if grouped else SessionExpiredError)
+    await hold.end()
+
+
+async def test_a_fence_that_fails_tells_of_the_loss(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """Even of a hold whose znode nobody watches."""
+    hold = await hold_of(zk, guard=False)
+    hold.guard()
+    other = await lab.client()
+    await zk.create("/guarded")
+    with pytest.raises(LockLost) as caught, hold.scope():
+        await other.delete("/mine")
+        await zk.multi([Check("/mine"), SetData("/guarded", b"...")])
+    assert caught.value.reason is LossReason.NODE_DELETED
+    assert isinstance(caught.value.__cause__, NoNodeError)
+    assert hold.lost.is_set()
+    await hold.end()
+
+
+async def test_a_missing_znode_of_another_is_no_loss(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    with pytest.raises(NoNodeError, match="/theirs"), hold.scope():
+        await zk.get("/theirs")
+    hold.check()
+    await hold.end()
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_body_that_writes_after_the_loss_raises_the_same_as_one_that_does_not(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, writes: bool, grouped: bool
+) -> None:
+    hold = await hold_of(zk)
+    lab.cut_off(zk)
+
+    async def work() -> None:
+        with trio.CancelScope(shield=True):
+            await hold.lost.wait()
+            if writes:
+                await zk.set("/mine", b"")
+
+    with pytest.raises(LockLost) as caught, hold.scope():
+        if grouped:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work)
+        else:
+            await work()
+    assert caught.value.reason is LossReason.LEASE_EXPIRED
+    assert (caught.value.__cause__ is not None) is writes
+    await hold.end()
+
+
+async def test_a_connection_that_is_lost_before_the_hold_comes_out_as_it_is(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    hold = await hold_of(zk)
+    with lab.server.fault(op="set_data", when="after"), pytest.raises(ConnectionLossError), hold.scope():
+        await zk.set("/mine", b"")
+    hold.check()
     await hold.end()
 
 

@@ -303,13 +303,23 @@ async def test_a_holder_can_be_asked_for_it(autojump_clock: MockClock, lab: Lab,
 async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     lock = Lock(zk, "/lock", on_revoke="cancel")
-    with pytest.raises(LockRevoked):
+    with pytest.raises(LockRevoked) as caught:
         async with lock:
             [contender] = await Lock(other, "/lock").contenders()
             await revoke(other, contender)
             await trio.sleep_forever()
+    assert isinstance(caught.value, LockLost), "one error to catch"
+    assert caught.value.reason is LossReason.REVOKED
     await revoke(other, contender)
     assert not await lock.locked()
+
+
+async def test_a_grant_says_what_it_is(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    grant = await Lock(zk, "/lock").acquire()
+    name = f"Grant {grant.path}, token {grant.token}"
+    assert repr(grant) == f"<{name}, held by 0x{zk.session.id:x}>"
+    await grant.release()
+    assert repr(grant) == f"<{name}, released by 0x{grant.session_id:x}>"
 
 
 async def test_what_an_on_revoke_function_raises_comes_out_of_the_block(

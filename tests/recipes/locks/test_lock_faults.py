@@ -22,7 +22,7 @@ from pyzk.client import (
     SetData,
     ZooKeeper,
 )
-from pyzk.protocol.errors import NotReadOnlyCallError
+from pyzk.protocol.errors import NotReadOnlyError
 from pyzk.recipes import Grant, Lock, LockLost, LossReason, RWLock, SequenceExhausted, WouldBlock
 from pyzk.recipes.locks.role import LockLayout
 
@@ -415,8 +415,8 @@ async def test_a_read_only_server_grants_nothing(autojump_clock: MockClock, lab:
     as a write all the same is said at once."""
     await zk.create("/lock")
     with (
-        lab.server.fault(op="create", action="error", error=NotReadOnlyCallError, times=None),
-        pytest.raises(NotReadOnlyCallError),
+        lab.server.fault(op="create", action="error", error=NotReadOnlyError, times=None),
+        pytest.raises(NotReadOnlyError),
     ):
         await Lock(zk, "/lock").acquire()
     await free(lab, zk)

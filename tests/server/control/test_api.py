@@ -119,6 +119,32 @@ async def test_a_fault_answers_an_error_once(api: Api) -> None:
     assert await api.get("/faults") == {"faults": []}
 
 
+async def test_chaos_is_begun_looked_at_and_ended(api: Api) -> None:
+    client = await api.client()
+    begun = await api.post("/chaos", seed=7, lose_reply=1, op="create", path="/a")
+    assert (begun["seed"], begun["probabilities"], begun["counts"]) == (7, {"lose_reply": 1}, {})
+    with pytest.raises(ClosedError):
+        await client.create("/a")
+    found = await api.get(f"/chaos/{begun['chaos']}")
+    assert found["counts"] == {"lose_reply": 1}
+    assert found["injected"] == [
+        {
+            "fault": "lose_reply",
+            "who": "1",
+            "number": 1,
+            "session": f"0x{client.session_id:016x}",
+            "op": "create",
+            "path": "/a",
+        }
+    ]
+    assert [each["chaos"] for each in (await api.get("/chaos"))["chaos"]] == [begun["chaos"]]
+    assert (await api.ask("DELETE", f"/chaos/{begun['chaos']}"))[0] == 200
+    assert await api.get("/chaos") == {"chaos": []}
+    assert (await (await api.client()).create("/a")).err == -110
+    assert (await api.refused("POST", "/chaos", seed=7))[0] == 400
+    assert (await api.refused("POST", "/chaos", disconnect=1))[1] == "missing seed"
+
+
 async def test_the_tree_is_loaded_and_read_back(api: Api) -> None:
     znodes = {
         "/app/name": "text",
@@ -145,6 +171,9 @@ async def test_the_tree_is_compared(api: Api) -> None:
     answer = await api.post("/tree/diff", znodes={"/a": "1", "/c": "3"})
     assert not answer["equal"]
     assert [line[0] for line in answer["differences"]] == ["+", "-"]
+    head, *lines = answer["message"].splitlines()
+    assert head.startswith("the tree is not as expected")
+    assert [line.strip() for line in lines] == answer["differences"]
 
 
 async def test_a_tree_is_put_aside_and_brought_back(api: Api) -> None:
@@ -260,6 +289,9 @@ NEEDED: dict[str, Any] = {
     "messages": [],
     "text": "x",
     "name": "x",
+    "seed": 1,
+    "server": 1,
+    "groups": [[1]],
     "path": "/x",
     "data": "x",
 }
@@ -300,8 +332,16 @@ async def test_a_body_is_a_json_object(api: Api, kind: str, body: bytes, status:
     assert response.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"null"])
+async def test_a_body_without_fields(api: Api, body: bytes) -> None:
+    """In some languages an empty map is null."""
+    request = Request("POST", f"{PREFIX}/server/pause", {"content-type": "application/json"}, body)
+    assert (await api.control.answer(request)).status == 200
+
+
 def test_every_call_of_the_embedded_server_has_a_route() -> None:
-    of_python = {"start", "stop", "run", "running"}  # of the process that holds it
+    # of the process that holds it, and its files: over HTTP the admin command snapshot has them
+    of_python = {"start", "stop", "run", "running", "export", "writer"}
     calls = {name for name in dir(EmbeddedServer) if not name.startswith("_")} | {"clock"}
     assert calls - of_python == {name for route in ROUTES for name in route.serves}
 
@@ -316,4 +356,7 @@ def test_the_document_lists_every_route() -> None:
     assert found == {(route.method, route.path) for route in ROUTES}
     names = [found["operationId"] for path in document["paths"].values() for found in path.values()]
     assert len(names) == len(set(names))
+    trace = document["paths"][f"{PREFIX}/trace"]["get"]
+    assert [field["name"] for field in trace["parameters"]] == ["op", "path", "session", "past", "format"]
+    assert "text/event-stream" in trace["responses"]["200"]["description"]
     json.dumps(document)

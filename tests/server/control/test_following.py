@@ -235,6 +235,15 @@ async def test_a_head_request_begins_nothing(server: LocalServer) -> None:
     await stream.aclose()
 
 
+async def test_what_a_follower_says_meanwhile_is_dropped(server: LocalServer) -> None:
+    a = await connect(server)
+    async with follower(server.port, "?op=create") as trace:
+        await trace.stream.send_all(b"DELETE /api/v1/holds HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+        await a.create("/a")
+        assert (await trace.said()).startswith("-> create /a")
+        assert (await ask(server, "GET", "/api/v1/holds"))[0] == 200
+
+
 async def test_it_goes_on_over_what_a_test_does_to_the_server(server: LocalServer) -> None:
     async with follower(server.port, "?op=create") as trace:
         for target in ("/server/pause", "/server/resume", "/connections/disconnect", "/reset"):

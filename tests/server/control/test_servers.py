@@ -76,6 +76,16 @@ async def test_bad_servers_are_refused(api: Api, fields: dict[str, Any], words: 
     assert await api.get("/servers") == {"servers": []}
 
 
+async def test_a_hostile_server(api: Api) -> None:
+    """Its children come in any order; seed 5 keeps the first connection for 100 requests."""
+    server = await api.post("/servers", hostile=5)
+    client = await client_of(server)
+    for n in range(8):
+        await client.create(f"/{n}")
+    assert len({tuple((await client.children("/")).record.children) for _ in range(5)}) > 1
+    await client.stream.aclose()
+
+
 async def test_a_port_that_is_taken(api: Api) -> None:
     taken = (await api.post("/servers"))["port"]
     status, detail = await api.refused("POST", "/servers", config={"clientPort": taken})

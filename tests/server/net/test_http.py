@@ -187,6 +187,35 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
     assert len(served) == 1
 
 
+async def test_other_tasks_run_between_the_requests_of_many_clients() -> None:
+    rounds, seen = 0, []
+
+    def answer(request: Request) -> Response:
+        seen.append(rounds)
+        return Response(200)
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(answering(answer, timeout=30))
+        clients = [
+            await stack.enter_async_context(said_at_once(address, b"GET / HTTP/1.1\r\n" + CLOSE))
+            for _ in range(10)
+        ]
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(count_rounds)
+        for client in clients:
+            assert (await client.receive_some()).startswith(b"HTTP/1.1 200")
+        nursery.cancel_scope.cancel()
+    assert len(seen) == 10
+    # in each round one answer, before or after the counter: two of them may have the same number
+    assert max(seen.count(number) for number in seen) <= 2
+
+
 async def test_other_tasks_run_while_a_long_answer_is_made() -> None:
     rounds = 0
 

@@ -12,7 +12,8 @@ from pyzk.protocol.constants import EventType
 from pyzk.protocol.errors import BadArgumentsError, NoChildrenForEphemeralsError, UnimplementedError
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
-from pyzk.server.testing import Node, snapshots
+from pyzk.server.core import tree as trees
+from pyzk.server.testing import Node
 
 from ...support.wire import Event, StreamClient
 
@@ -204,13 +205,13 @@ async def test_a_restore_looks_for_changes_only_where_somebody_watches(
     async with open_server() as server:
         a = await StreamClient(server.open_stream()).connect()
         compared: list[int] = []
-        changes = snapshots._changes
+        differences = trees.differences
 
         def count(before: Any, after: Any) -> Any:
-            compared.append(len(after))
-            return changes(before, after)
+            yield from differences(before, after)
+            compared.append(len(after.children))
 
-        monkeypatch.setattr(snapshots, "_changes", count)
+        monkeypatch.setattr(trees, "differences", count)
         server.restore(server.snapshot())
         assert compared == []
         await a.exists("/x", watch=True)

@@ -11,7 +11,7 @@ import trio
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AUTH_XID, PING_XID, EventType
+from pyzk.protocol.constants import AUTH_XID, PING_XID, CreateMode, EventType
 from pyzk.protocol.errors import NoNodeError, OperationTimeoutError, QuotaExceededError
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import CLIENTS, WRITES, OpCode
@@ -268,6 +268,21 @@ async def test_closing_a_session() -> None:
         with server.fault("close", action="drop_reply"):
             await b.send(OpCode.CLOSE_SESSION)
         assert len(server.sessions()) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_the_session_ends_with_a_request(when: Any) -> None:
+    async with world() as (server, a):
+        other = await connect(server)
+        await a.create("/own", flags=CreateMode.EPHEMERAL)
+        with server.fault("create", when=when, action="expire"), pytest.raises(ClosedError):
+            await a.create("/a")
+        assert set(server.dump()) == ({"/a"} if when == "after" else set())
+        assert [session.id for session in server.sessions()] == [other.session_id]
+        assert "the session ends" in server.format_timeline(width=400)
+        with server.fault("close", when="after", action="expire"), pytest.raises(ClosedError):
+            await other.request(OpCode.CLOSE_SESSION)
+        assert server.sessions() == []
 
 
 async def test_a_fault_that_never_fired_fails_the_test() -> None:

@@ -65,6 +65,28 @@ def test_a_failure_shows_timeline_and_tree(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_an_ensemble_shows_its_timeline(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(zk_ensemble):
+            zk_ensemble.load({"/a": "found"})
+            zk_ensemble.kill(3)
+            assert zk_ensemble.leader() == 3
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- zk_ensemble: timeline -*",
+            "*== kill server 3",
+            "*3* is down",
+            "*- zk_ensemble: tree -*",
+            "/a  'found'",
+        ]
+    )
+
+
 def test_works_with_xdist(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     pytester.makepyfile(
@@ -113,6 +135,26 @@ def test_factories(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(passed=4, failed=1)
     result.stdout.fnmatch_lines(["*- shared: timeline -*", "*- quick: timeline -*"])
+
+
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_a_hostile_server_for_all_tests(pytester: pytest.Pytester, how: str) -> None:
+    pytester.makepyfile(
+        """
+        from pyzk.server.testing import factories
+
+        friendly = factories.zk_server(hostile=None)
+
+        def test_hostile(zk_server):
+            assert type(zk_server.running.gate).__name__ == "HostileGate"
+
+        def test_friendly(friendly):
+            assert type(friendly.running.gate).__name__ == "MessageGate"
+        """
+    )
+    if how == "ini":
+        pytester.makeini("[pytest]\nzk_hostile = 0\n")
+    pytester.runpytest(*(["--zk-hostile", "0"] if how == "option" else [])).assert_outcomes(passed=2)
 
 
 LEAKING = """

@@ -1,0 +1,385 @@
+"""How a task of asyncio waits for the client.
+
+The rules:
+
+* When a block that a task is in was cancelled by the client (a lost lock), the task is cancelled, as
+  ``asyncio.timeout`` cancels it; and when the task leaves that block, the block raises its error in place of
+  the CancelledError. A task that was cancelled from elsewhere as well stays cancelled: the counts of
+  ``Task.cancel()`` and ``Task.uncancel()`` tell.
+* A task that is cancelled while it waits cancels the call, and waits until the call has ended and has left
+  nothing behind. If the call has succeeded all the same (a queue has given an item), its result is returned,
+  and the task is cancelled at its next wait.
+* Functions of the user are called in the event loop of the call that they were given to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Literal
+from weakref import WeakKeyDictionary, ref
+
+import trio
+
+from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, enter
+from ..bridge.faces import Faces
+from ..bridge.loop import Loop, Mailbox
+
+HEAD = """A ZooKeeper client and recipes for asyncio::
+
+from pyzk.aio import connect, Lock
+
+async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
+    async with Lock(zk, "/locks/printer") as grant:
+        ...
+"""
+
+_mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = WeakKeyDictionary()
+_callers: WeakKeyDictionary[asyncio.Task[Any], Caller] = WeakKeyDictionary()
+
+
+def _current_task() -> asyncio.Task[Any]:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None:
+        raise RuntimeError(
+            "pyzk.aio works in tasks of asyncio only. With trio, import from pyzk.client and pyzk.recipes; "
+            "without an event loop, from pyzk.blocking"
+        )
+    return task
+
+
+def _mailbox(loop: asyncio.AbstractEventLoop) -> Mailbox:
+    mailbox = _mailboxes.get(loop)
+    if mailbox is None:
+        mailbox = _mailboxes[loop] = Mailbox(loop.call_soon_threadsafe)
+    return mailbox
+
+
+class Caller:
+    """A task of asyncio that is in blocks.
+
+    :ivar cancelled: whether it was cancelled because of a block; ``counted``: by ``Task.cancel()``.
+    :ivar leaving: whether it waits for the end of a block.
+    """
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = ref(task)  # the task is the key of this object
+        self.cancelled = False
+        self.counted = False
+        self.leaving = False
+
+    @staticmethod
+    def of(task: asyncio.Task[Any]) -> Caller:
+        """Return the one of a task."""
+        caller = _callers.get(task)
+        if caller is None:
+            caller = _callers[task] = Caller(task)
+        return caller
+
+    def interrupt(self) -> None:
+        """Cancel the task: a block was cancelled. A task that leaves a block learns of it there."""
+        task = self._task()
+        if task is not None and not self.cancelled and not self.leaving:
+            self.cancelled = self.counted = task.cancel()
+
+    def recover(self) -> int:
+        """Note that the reason was raised. Returns how many times the task is still cancelled."""
+        task = self._task()
+        if task is None:
+            return 0
+        counted, self.counted, self.cancelled = self.counted, False, False
+        return task.uncancel() if counted else task.cancelling()
+
+
+class Question:
+    """An answer that a task waits for.
+
+    :ivar cancelled: whether the task was cancelled meanwhile.
+    """
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.cancelled = False
+        self._task = task
+        self._loop = task.get_loop()
+        self._mailbox = _mailbox(self._loop)
+        self._answered = False
+        self._future: asyncio.Future[None] | None = None
+        self._caller = _callers.get(task)
+
+    def answer(self, value: Any, error: BaseException | None) -> None:
+        """Take the answer; called in the client's loop."""
+        self._value, self._error = value, error
+        self.post(self._arrive)
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have the event loop call a function. Nothing happens when it was closed."""
+        with suppress(RuntimeError):
+            self._mailbox.post(function, *args)
+
+    def _arrive(self) -> None:
+        self._answered = True
+        if self._caller is not None:
+            self._caller.leaving = False
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, cancel: Callable[[], object]) -> Any:
+        """Wait for the answer.
+
+        :param cancel: called when the task is cancelled meanwhile.
+        """
+        while not self._answered:
+            self._future = self._loop.create_future()
+            try:
+                await self._future
+            except asyncio.CancelledError:
+                if not self.cancelled:
+                    self.cancelled = True
+                    cancel()
+        error = self._error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del self._error, error  # they refer to themselves by the traceback
+        return self._value
+
+    def cancel_later(self) -> None:
+        """Cancel the task at its next wait, if it still is to be cancelled then: its call has succeeded."""
+        self._loop.call_soon(_cancel_again, self._task)
+
+
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    if task.cancelling() and not task.done():
+        task.uncancel()
+        task.cancel()
+
+
+class Tasks:
+    """The side of asyncio."""
+
+    name = "aio"
+    head = HEAD
+    waits = True
+    words: Sequence[tuple[str, str]] = (
+        (r"``trio.current_time\(\)``", "``loop.time()``"),
+        (r"\bwith trio.fail_after\b", "async with asyncio.timeout"),
+        (r"\bwith (\w+\.scope\(\))", r"async with \1"),
+    )
+
+    def __init__(self) -> None:
+        self.extras: dict[str, Any] = {}
+        self.faces = Faces(self)
+
+    def holder(self) -> object:
+        return _current_task()
+
+    async def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        task = _current_task()
+        question = Question(task)
+        call = Call(task, function, args, kwargs, question.answer)
+        loop.ask(call)
+        try:
+            value = await question.wait(lambda: loop.post(call.scope.cancel))
+        except Interrupted:
+            self._note_cancelled(task, question)
+            raise asyncio.CancelledError from None
+        except BaseException:
+            if question.cancelled:
+                question.cancel_later()
+            raise
+        if question.cancelled:
+            question.cancel_later()
+        return self.faces.wrap(value, loop)
+
+    async def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do what :meth:`call` does, for a function that calls back."""
+        task = _current_task()
+        caller, count = Caller.of(task), task.cancelling()
+        question = Question(task)
+        call = Call(task, function, args, kwargs, question.answer, lambda: question.post(caller.interrupt))
+        ask: Call | Leave = call
+        cancelled = False
+        while True:
+            caller.leaving = isinstance(ask, Leave)
+            loop.ask(ask)
+            try:
+                answer = await question.wait(lambda: loop.post(call.scope.cancel))
+            except Interrupted:
+                self._note_cancelled(task, question)
+                raise asyncio.CancelledError from None
+            finally:
+                cancelled = cancelled or question.cancelled
+                if isinstance(ask, Leave) and not ask.interrupted:
+                    cancelled = caller.recover() > count
+            if type(answer) is not Body:
+                if cancelled:
+                    question.cancel_later()
+                return self.faces.wrap(answer, loop)
+            value: Any = None
+            sent: BaseException | None = None
+            try:
+                if cancelled:
+                    raise asyncio.CancelledError
+                assert answer.function is not None
+                value = await answer.function(*self.faces.wrap(answer.value, loop))  # type: ignore[misc]
+            except asyncio.CancelledError:
+                sent = Interrupted()
+            except BaseException as error:
+                sent = error
+            question = Question(task)
+            ask = Leave(answer, value, sent, question.answer)
+
+    def _note_cancelled(self, task: asyncio.Task[Any], question: Question) -> None:
+        """Note that a call ends with CancelledError because of a block, if the task was not cancelled."""
+        caller = _callers.get(task)
+        if caller is not None and not question.cancelled:
+            caller.cancelled = True
+
+    def block(self, loop: Loop | None, block: AnyBlock) -> Block:
+        return Block(self, loop, block)
+
+    def event(self, loop: Loop, event: trio.Event) -> Event:
+        return Event(self, loop, event)
+
+    def notice(self, function: Callable[..., object]) -> Callable[..., None]:
+        event_loop = _current_task().get_loop()
+
+        def notice(*args: Any, failed: Callable[[BaseException], object] | None) -> None:
+            def run() -> None:
+                try:
+                    function(*args)
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    args[0]._loop.post(failed, error)
+
+            with suppress(RuntimeError):  # the event loop is closed
+                event_loop.call_soon_threadsafe(run)
+
+        return notice
+
+
+class Block:
+    """An ``async with`` block.
+
+    :param loop: None for the block of a client, which attaches itself to the loop.
+    """
+
+    def __init__(self, side: Tasks, loop: Loop | None, block: AnyBlock) -> None:
+        self._side = side
+        self._loop = loop
+        self._attaches = loop is None
+        self._block = block
+        self._body: Body | None = None
+        self._count = 0
+
+    async def __aenter__(self) -> Any:
+        task = _current_task()
+        caller, self._count = Caller.of(task), task.cancelling()
+        loop = self._loop = self._loop or Loop.attach()
+        question = Question(task)
+        call = Call(task, enter, (self._block,), {}, question.answer, lambda: question.post(caller.interrupt))
+        loop.ask(call)
+        try:
+            body = self._body = await question.wait(lambda: loop.post(call.scope.cancel))
+        except BaseException as error:
+            if self._attaches:
+                loop.detach()
+            if isinstance(error, Interrupted):
+                self._side._note_cancelled(task, question)
+                raise asyncio.CancelledError from None
+            if question.cancelled:
+                question.cancel_later()
+            raise
+        if question.cancelled:  # entered all the same
+            cancelled = asyncio.CancelledError()
+            await self.__aexit__(asyncio.CancelledError, cancelled, None)
+            raise cancelled
+        return self._side.faces.wrap(body.value, loop)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        body, loop, task = self._body, self._loop, _current_task()
+        assert body is not None
+        assert loop is not None
+        caller = Caller.of(task)
+        interrupted = isinstance(error, asyncio.CancelledError)
+        sent = Interrupted() if interrupted else error
+        if isinstance(error, StopIteration | StopAsyncIteration):
+            sent = RuntimeError(type(error).__name__)
+        question = Question(task)
+        caller.leaving = True
+        leave = Leave(body, None, sent, question.answer)
+        try:
+            loop.ask(leave)
+            swallowed: bool = await question.wait(lambda: loop.post(leave.scope.cancel))
+        except Interrupted:
+            self._ended(caller, leave)
+            if interrupted:
+                return False
+            self._side._note_cancelled(task, question)
+            raise asyncio.CancelledError from None
+        except BaseException as failure:
+            cancelled = self._ended(caller, leave)
+            if failure is sent:
+                if error is not None:
+                    error.__traceback__ = tb
+                if question.cancelled:
+                    question.cancel_later()
+                return False
+            if interrupted and cancelled:  # from elsewhere, too
+                assert error is not None
+                error.add_note(f"meanwhile: {failure!r}")
+                return False
+            if question.cancelled:
+                question.cancel_later()
+            raise
+        finally:
+            caller.leaving = False
+        self._ended(caller, leave)
+        if question.cancelled:
+            question.cancel_later()
+        return swallowed
+
+    def _ended(self, caller: Caller, leave: Leave) -> bool:
+        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
+        if self._attaches:
+            assert self._loop is not None
+            self._loop.detach()
+        return not leave.interrupted and caller.recover() > self._count
+
+
+class Event(asyncio.Event):
+    """An event of the client. It cannot be set or cleared by others."""
+
+    def __init__(self, side: Tasks, loop: Loop, event: trio.Event) -> None:
+        super().__init__()
+        self._side = side
+        self._client_loop = loop
+        self._event = event
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        return self._event.is_set()
+
+    async def wait(self) -> Literal[True]:
+        """Wait until it is set."""
+        if not self._event.is_set():
+            await self._side.call(self._client_loop, self._event.wait, (), {})
+        return True
+
+    def set(self) -> None:
+        raise RuntimeError("the client sets this event")
+
+    def clear(self) -> None:
+        raise RuntimeError("the client sets this event")
+
+
+TASKS = Tasks()

@@ -1,0 +1,322 @@
+"""How a thread waits for the client.
+
+The rules:
+
+* A thread cannot be cancelled. When a block that it is in was cancelled (a lost lock, a timeout), the call
+  that it waits in, or its next call, raises: :class:`LockLost` where a lock, a lease, a claim or a term was
+  lost, else :class:`Interrupted`; and so does each later call in the block. Leaving the block raises the
+  error itself.
+* An exception that reaches a thread while it waits, such as KeyboardInterrupt, cancels the call. The thread
+  waits until the call has ended and has left nothing behind; a second exception ends that wait, too.
+* Functions of the user are called in threads of their own, so that they may wait and use the client.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
+from ..bridge.faces import Faces
+from ..bridge.loop import Loop, Waiter
+from ..recipes import Grant, Grants, LockLost
+
+HEAD = """A ZooKeeper client and recipes for threads::
+
+from pyzk.blocking import connect, Lock
+
+with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
+    with Lock(zk, "/locks/printer") as grant:
+        ...
+"""
+
+
+_IN_TRIO = (
+    "pyzk.blocking would stop the loop of trio that runs in this thread: import from pyzk.client and "
+    "pyzk.recipes"
+)
+_OWN_THREAD = (
+    "this function is called by the client's own thread, which must not wait for the client: have a thread "
+    "of yours do that"
+)
+
+
+class _Bodies(threading.local):
+    """The blocks that a thread is in."""
+
+    def __init__(self) -> None:
+        self.open: list[Body] = []
+
+
+_bodies = _Bodies()
+
+
+class Threads:
+    """The side of threads."""
+
+    name = "blocking"
+    head = HEAD
+    waits = False
+    words: Sequence[tuple[str, str]] = (
+        (r"\bawait ", ""),
+        (r"\basync (with|for)\b", r"\1"),
+        (r"\basync iterator\b", "iterator"),
+        (r"``trio.current_time\(\)``", "``time.monotonic()``"),
+        (r"\btrio.fail_after\b", "timeout"),
+        (r"\b([Tt])asks\b", r"\1hreads"),
+        (r"\b([Tt])ask\b", r"\1hread"),
+    )
+
+    def __init__(self) -> None:
+        self.extras: dict[str, Any] = {"Interrupted": Interrupted, "timeout": timeout}
+        self.faces = Faces(self)
+
+    def holder(self) -> object:
+        return threading.current_thread()
+
+    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
+        return self.faces.wrap(self.converse(loop, call), loop)
+
+    def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
+        value = self.converse(loop, call)
+        while type(value) is Body:
+            value = self._run(loop, value)
+        return self.faces.wrap(value, loop)
+
+    def block(self, loop: Loop | None, block: AnyBlock) -> Block:
+        return Block(self, loop, block)
+
+    def event(self, loop: Loop, event: trio.Event) -> Event:
+        return Event(self, loop, event)
+
+    def notice(self, function: Callable[..., object]) -> Callable[..., None]:
+        def notice(*args: Any, failed: Callable[[BaseException], object] | None) -> None:
+            def run() -> None:
+                try:
+                    function(*args)
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    loop = args[0]._loop
+                    loop.post(failed, error)
+
+            threading.Thread(target=run, name="pyzk notice", daemon=True).start()
+
+        return notice
+
+    def converse(self, loop: Loop, ask: Ask) -> Any:
+        """Ask, and wait for the answer."""
+        if trio.lowlevel.in_trio_run():
+            raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
+        waiter: Waiter[Any] = Waiter()
+        ask.reply = waiter.answer
+        try:
+            loop.ask(ask)
+            waiter.pause()
+        except BaseException as interruption:
+            try:
+                loop.post(_cancel, ask)
+            except Exception:  # so it was not asked: the client is closed
+                raise interruption from None
+            waiter.pause()
+            self._undo(loop, waiter, interruption)
+            raise
+        try:
+            return waiter.result()
+        except Interrupted:
+            for body in reversed(_bodies.open):
+                loop.look(_check, body.value)
+            raise
+
+    def _undo(self, loop: Loop, waiter: Waiter[Any], interruption: BaseException) -> None:
+        """Give back what an interrupted call has got all the same."""
+        try:
+            value = waiter.result()
+            if isinstance(value, Body):
+                self.converse(loop, Leave(value, None, Interrupted(), _unanswered))
+            elif isinstance(value, Grant | Grants):
+                self.call(loop, value.end, (), {})
+            elif value is not None:
+                interruption.add_note(f"the call that this has interrupted had returned {value!r:.500}")
+        except Interrupted:
+            pass
+        except Exception as error:
+            interruption.add_note(f"meanwhile: {error!r}")
+
+    def _run(self, loop: Loop, body: Body) -> Any:
+        """Run a callback. Returns the next answer."""
+        value, failure = None, None
+        assert body.function is not None
+        _bodies.open.append(body)
+        try:
+            value = body.function(*self.faces.wrap(body.value, loop))
+        except BaseException as error:
+            failure = error
+        finally:
+            _bodies.open.remove(body)
+        try:
+            return self.converse(loop, Leave(body, value, failure, _unanswered))
+        finally:
+            del failure
+
+
+def _cancel(ask: Ask) -> None:
+    ask.scope.cancel()
+    if not ask.taken:  # the interruption came before it was posted
+        ask.reply(None, Interrupted())
+
+
+def _unanswered(value: Any, error: BaseException | None) -> None:
+    raise AssertionError("converse() sets the reply")
+
+
+def _check(value: Any) -> None:
+    """Check every grant among the values of a block.
+
+    :raises LockLost: one is lost.
+    """
+    if isinstance(value, Grant):
+        value.hold.check()
+    elif isinstance(value, tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check(each)
+
+
+class Block:
+    """A ``with`` block.
+
+    :param loop: None for the block of a client, which attaches itself to the loop.
+    """
+
+    def __init__(self, side: Threads, loop: Loop | None, block: AnyBlock) -> None:
+        self._side = side
+        self._loop = loop
+        self._attaches = loop is None
+        self._block = block
+        self._body: Body | None = None
+
+    def __enter__(self) -> Any:
+        loop = self._loop = self._loop or Loop.attach()
+        call = Call(threading.current_thread(), enter, (self._block,), {}, _unanswered)
+        try:
+            body = self._body = self._side.converse(loop, call)
+        except BaseException:
+            if self._attaches:
+                loop.detach()
+            raise
+        _bodies.open.append(body)
+        return self._side.faces.wrap(body.value, loop)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        body, loop = self._body, self._loop
+        assert body is not None
+        assert loop is not None
+        sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+        try:
+            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered))
+        except BaseException as failure:
+            self._ended()
+            if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):
+                if error is not None:
+                    error.__traceback__ = tb
+                return False
+            raise
+        self._ended()
+        return swallowed
+
+    def _ended(self) -> None:
+        if self._body in _bodies.open:
+            _bodies.open.remove(self._body)
+        if self._attaches:
+            assert self._loop is not None
+            self._loop.detach()
+
+
+class timeout(Block):
+    """A limit for all calls in a block: a call that is under way, or comes, after the end of the time raises
+    :class:`Interrupted`, and the block raises ``TimeoutError``. It is no limit for other code of the block.
+
+        with timeout(5) as limit:
+            with Lock(zk, "/locks/printer"):  # waits 5 seconds at most
+                limit.reschedule(None)        # the work may take any time
+
+    :param seconds: from the beginning of the block; None for any time.
+    :raises TimeoutError: the time is over.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(THREADS, None, _limit(seconds))
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def reschedule(self, seconds: float | None) -> None:
+        """Set another limit.
+
+        :param seconds: from now; None for any time.
+        """
+        assert self._loop is not None
+        assert self._body is not None
+        self._loop.look(_set_deadline, self._body.value, seconds)
+
+
+@contextmanager
+def _limit(seconds: float | None) -> Iterator[trio.CancelScope]:
+    with trio.CancelScope() as scope:
+        _set_deadline(scope, seconds)
+        yield scope
+    if scope.cancelled_caught:
+        raise TimeoutError(f"the calls took more than {seconds} s")
+
+
+def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:
+    scope.deadline = math.inf if seconds is None else trio.current_time() + seconds
+
+
+class Event(threading.Event):
+    """An event of the client. It cannot be set or cleared by others."""
+
+    def __init__(self, side: Threads, loop: Loop, event: trio.Event) -> None:
+        super().__init__()
+        self._side = side
+        self._loop = loop
+        self._event = event
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most ``timeout`` seconds. Returns whether it is set."""
+        try:
+            if not self._event.is_set():
+                self._side.call(self._loop, _wait, (self._event, timeout), {})
+        except (Interrupted, LockLost):
+            if not self._event.is_set():  # else it says what the thread waits for
+                raise
+        return self._event.is_set()
+
+    def set(self) -> None:
+        raise RuntimeError("the client sets this event")
+
+    def clear(self) -> None:
+        raise RuntimeError("the client sets this event")
+
+
+async def _wait(event: trio.Event, timeout: float | None) -> None:
+    with trio.move_on_after(math.inf if timeout is None else timeout):
+        await event.wait()
+
+
+THREADS = Threads()

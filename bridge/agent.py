@@ -1,0 +1,374 @@
+"""What callers ask, and the tasks of trio that do it.
+
+The rules:
+
+* A caller asks one thing at a time and waits for the answer. It asks for a call (:class:`Call`), or says that
+  it has ended what it had to do in between (:class:`Leave`).
+* To enter a block is a call, too: of a function that enters the block, and then has the caller run its body
+  (:class:`Body`) before it leaves the block. So is a call that calls back, as ``election.run(lead)`` does.
+* The answer to an ask is its result, its error, or a body to run. Between the body's beginning and its
+  :class:`Leave` the agent does what the caller asks inside of the block.
+* When trio cancels a block around the agent, the call that is under way ends as :class:`Interrupted`, and so
+  does each later one. A caller that is in its own code is told, if it can be (``Call.interrupt``). The block
+  itself stays until the caller leaves it: a thread cannot be stopped, and others must not have its lock
+  while it still works.
+* A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
+  finds the reason, and raises its error.
+* A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
+  between the entering of a block and its body, and then nobody leaves it.
+
+::
+
+    asks:     Call(enter)    Call   Call          Leave
+    caller    |              |      |             |
+    ---------'|==============|======|=============|----------------> the caller's own code: =
+              | ^ Body       | ^    | ^           | ^
+              v |            v |    v |           v |
+    agent     enter..........get....multi.........leave             all of it inside the block
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import ContextVar
+from typing import Any
+
+import trio
+
+from ..client import ClosingError
+from ..recipes.base.holder import on_behalf
+
+Reply = Callable[[Any, BaseException | None], None]
+"""Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
+
+AnyBlock = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
+
+_IDLE_AGENTS = 100
+"""Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
+costs some 20 us."""
+
+
+_LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
+
+
+class Interrupted(BaseException):
+    """The call was cancelled: by its caller, or because a block around it was."""
+
+
+class Call:
+    """Something to call in the loop.
+
+    :ivar holder: the caller: a thread or a task of asyncio.
+    :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
+    :ivar scope: to cancel it.
+    :ivar taken: whether it has come to an agent.
+    """
+
+    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope", "taken")
+
+    def __init__(
+        self,
+        holder: object,
+        function: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        reply: Reply,
+        interrupt: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.holder = holder
+        self.interrupt = interrupt
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.reply = reply
+        self.scope = trio.CancelScope()
+        self.taken = False
+
+
+class Body:
+    """Something that the caller does in its own thread, while its agent waits for the end of it.
+
+    :ivar value: what the block gives to its body; the arguments of a callback.
+    :ivar function: the callback; None for the body of a block.
+    """
+
+    __slots__ = ("agent", "call", "function", "value")
+
+    def __init__(
+        self, agent: Agent, call: Call, value: Any, function: Callable[..., object] | None = None
+    ) -> None:
+        self.agent = agent
+        self.call = call
+        self.value = value
+        self.function = function
+
+
+class Leave:
+    """The end of a body.
+
+    :ivar value: what a callback has returned.
+    :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
+    :ivar interrupted: with the answer: whether a block that is further out is cancelled.
+    """
+
+    __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
+
+    def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
+        self.body = body
+        self.value = value
+        self.error = error
+        self.reply = reply
+        self.interrupted = False
+        self.taken = False
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """What to cancel while the block is being left."""
+        return self.body.call.scope
+
+    async def carry_out(self) -> Any:
+        """End the body in trio as it has ended at the caller."""
+        if isinstance(self.error, Interrupted):
+            await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
+            self.scope.cancel()  # the caller itself was
+            await trio.lowlevel.checkpoint()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+Ask = Call | Leave
+
+
+class Agent:
+    """A task of trio that works for one caller at a time.
+
+    :ivar holder: the caller; None while there is none.
+    """
+
+    def __init__(self, agents: Agents) -> None:
+        self.holder: object = None
+        self._agents = agents
+        self._asks: deque[Ask] = deque()
+        self._task: trio.lowlevel.Task | None = None
+        self._sleeping = False
+        self._shield: trio.CancelScope | None = None
+        self._bodies: list[Body] = []
+        self._call: Call | None = None
+        self._asked: Ask | None = None  # what the agent owes an answer to
+
+    def give(self, ask: Ask) -> None:
+        """Take an ask; called in the loop."""
+        self._asks.append(ask)
+        if self._sleeping:
+            self._sleeping = False
+            assert self._task is not None
+            trio.lowlevel.reschedule(self._task)
+
+    def retire(self) -> None:
+        """Leave all blocks: the loop ends."""
+        if self._shield is not None:
+            self._shield.shield = False
+
+    def finish(self) -> None:
+        """End a call that is in no block: the clients are closed, and it may wait for ever."""
+        if not self._bodies and self._call is not None:
+            self._call.scope.cancel()
+            self._answer(None, _closed())
+
+    async def run(self) -> None:
+        """Do what callers ask, until the loop ends."""
+        self._task = trio.lowlevel.current_task()
+        _working.set(self)
+        try:
+            while True:
+                ask = await self._next()
+                if isinstance(ask, Leave):
+                    ask.reply(None, RuntimeError(_LEFT))
+                    continue
+                if self._agents.finishing:
+                    ask.reply(None, _closed())
+                else:
+                    await self._carry_out(ask)
+                if not self._agents.rest(self):
+                    return
+        finally:
+            self._answer(None, _closed())
+            for ask in self._asks:
+                ask.reply(None, _closed())
+
+    async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
+        """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
+        assert self._call is not None
+        call = self._call
+        body = Body(self, call, value, function)
+        self._bodies.append(body)
+        self._answer(body, None)
+        try:
+            while True:
+                ask = await self._next_in(body)
+                if isinstance(ask, Call):
+                    await self._carry_out(ask)
+                elif ask.body is body:
+                    self._asked = ask
+                    break
+                elif ask.body in self._bodies:
+                    self._asks.appendleft(ask)
+                    call.scope.cancel()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    ask.reply(None, RuntimeError(_LEFT))
+            return await ask.carry_out()
+        finally:
+            self._bodies.pop()
+            self._call = call
+
+    def _answer(self, value: Any, error: BaseException | None) -> None:
+        asked, self._asked = self._asked, None
+        if isinstance(asked, Leave):
+            asked.interrupted = trio.current_effective_deadline() == -math.inf
+        if asked is not None:
+            asked.reply(value, error)
+
+    async def _carry_out(self, call: Call) -> None:
+        self._call = self._asked = call
+        on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
+        value: Any = None
+        failure: BaseException | None = None
+        try:
+            with call.scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                value = await call.function(*call.args, **call.kwargs)
+            if call.scope.cancelled_caught:
+                failure = Interrupted()
+        except trio.Cancelled:
+            failure = Interrupted()
+        except BaseException as error:
+            failure = error
+        self._answer(value, failure)
+        del failure  # it refers to itself by its traceback
+
+    async def _next(self) -> Ask:
+        while not self._asks:
+            self._sleeping = True
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        return self._asks.popleft()
+
+    async def _next_in(self, body: Body) -> Ask:
+        try:
+            return await self._next()
+        except trio.Cancelled:
+            if self._agents.closed:
+                raise
+        body.call.interrupt()
+        with trio.CancelScope(shield=True) as self._shield:
+            ask = await self._next()
+        return ask  # noqa: RET504 (a return inside of a scope is no return to mypy)
+
+    def _abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        self._sleeping = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+_working: ContextVar[Agent] = ContextVar("working")
+
+
+async def enter(block: AnyBlock) -> bool:
+    """Enter a block for the caller of this agent, and leave it when the caller does. Returns whether the
+    block has swallowed the error of its body."""
+    agent = _working.get()
+    if isinstance(block, AbstractAsyncContextManager):
+        async with block as value:
+            await agent.body(value)
+            return False
+    else:
+        with block as value:
+            await agent.body(value)
+            return False
+    return True  # type: ignore[unreachable]
+
+
+def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]:
+    """Make a function of trio of a callback that the waiting caller is to run."""
+
+    async def call(*args: Any) -> Any:
+        return await _working.get().body(args, function)
+
+    return call
+
+
+def _closed() -> ClosingError:
+    return ClosingError(message="the client was closed")
+
+
+class Agents:
+    """The agents of a loop.
+
+    :ivar closed: whether the loop is ending.
+    :ivar finishing: whether all clients are closed; ``finished`` is set when no caller is in a block any
+        more.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.finished = trio.Event()
+        self.finishing = False
+        self._nursery: trio.Nursery | None = None
+        self._busy: dict[object, Agent] = {}  # by their callers
+        self._idle: list[Agent] = []
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Begin: agents are tasks of this nursery."""
+        self._nursery = nursery
+
+    def finish(self) -> bool:
+        """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
+        self.finishing = True
+        for agent in self._busy.values():
+            agent.finish()
+        if not self._busy:
+            self.finished.set()
+        return not self._busy
+
+    def close(self) -> None:
+        """Leave all blocks, and end."""
+        assert self._nursery is not None
+        self.closed = True
+        for agent in self._busy.values():
+            agent.retire()
+        self._nursery.cancel_scope.cancel()
+
+    def dispatch(self, ask: Ask) -> None:
+        """Give an ask to the agent of its caller."""
+        ask.taken = True
+        if isinstance(ask, Leave):
+            ask.body.agent.give(ask)
+            return
+        agent = self._busy.get(ask.holder)
+        if agent is None:
+            if self.finishing or self.closed:
+                ask.reply(None, _closed())
+                return
+            agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
+            agent.holder = ask.holder
+        agent.give(ask)
+
+    def _hire(self) -> Agent:
+        assert self._nursery is not None
+        agent = Agent(self)
+        self._nursery.start_soon(agent.run)
+        return agent
+
+    def rest(self, agent: Agent) -> bool:
+        """Note that an agent has done what its caller asked. Returns whether it is still needed."""
+        del self._busy[agent.holder]
+        agent.holder = None
+        if self.finishing and not self._busy:
+            self.finished.set()
+        if self.closed or len(self._idle) >= _IDLE_AGENTS:
+            return False
+        self._idle.append(agent)
+        return True

@@ -1,0 +1,260 @@
+"""The trio loop that all clients of a process share.
+
+The rules:
+
+* The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
+* Whoever wants something from the loop posts it into its :class:`Mailbox`. A post costs a wake-up only if no
+  other post is waiting.
+* The interpreter closes what is left open when it exits: sessions are closed as if their blocks had ended.
+* A process that was forked has the objects of its parent, but not the thread. Each use of them raises an
+  error there; new clients get a loop of their own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+import trio
+
+from ..client import ClosingError
+from .agent import Agents, Ask
+
+T = TypeVar("T")
+
+_EXIT_PATIENCE = 10.0
+"""Seconds for which the exit of the interpreter waits for sessions to be closed: far more than the default
+``close_grace``, and short enough for a process that was told to end."""
+
+_FORKED = (
+    "this client belongs to the process {parent}, and this is a fork of it. Connect again in this process, "
+    "in the hook of your server or worker that runs after the fork"
+)
+_GEVENT = (
+    "gevent has patched this process, and pyzk does not support gevent. Run this program with threads, or "
+    "use kazoo with its SequentialGeventHandler"
+)
+
+
+class Mailbox:
+    """Functions that another thread is to call, in order.
+
+    :param wake: has that thread call a function; called once for all posts that wait.
+    """
+
+    def __init__(self, wake: Callable[[Callable[[], None]], object]) -> None:
+        self._wake = wake
+        self._posts: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._woken = False
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have ``function(*args)`` called; it must not raise."""
+        self._posts.append((function, args))
+        if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
+            try:
+                self._woken = True
+                self._wake(self._open)
+            except BaseException:
+                self._woken = False
+                raise
+
+    def _open(self) -> None:
+        self._woken = False  # before the posts are taken: a later one wakes again
+        posts = self._posts
+        while posts:
+            function, args = posts.popleft()
+            function(*args)
+
+
+class Waiter(Generic[T]):
+    """An answer that a thread waits for."""
+
+    __slots__ = ("_answered", "_error", "_lock", "_value")
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def answer(self, value: T, error: BaseException | None) -> None:
+        """Give the answer; called once."""
+        self._value, self._error = value, error
+        self._answered = True
+        self._lock.release()
+
+    def pause(self) -> None:
+        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
+        if not self._answered:  # an exception may have come just after the lock
+            self._lock.acquire()
+
+    def result(self) -> T:
+        """Return the answer, after :meth:`pause`."""
+        error = self._error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del self._error, error  # they refer to themselves by the traceback
+        return self._value
+
+    def wait(self) -> T:
+        """Wait for the answer, and return it."""
+        self.pause()
+        return self.result()
+
+
+class _Clock(trio.abc.Clock):
+    """The clock of ``time.monotonic()``, so that deadlines are times of threads and of asyncio."""
+
+    def start_clock(self) -> None:
+        """Nothing to start."""
+
+    def current_time(self) -> float:
+        return time.monotonic()
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return deadline - time.monotonic()
+
+
+class Loop:
+    """A trio loop in a daemon thread.
+
+    :ivar parent: the id of the process that has started it.
+    """
+
+    def __init__(self) -> None:
+        self.parent = os.getpid()
+        self.forked = False
+        self._users = 0
+        self._agents = Agents()
+        started: Waiter[trio.lowlevel.TrioToken] = Waiter()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="pyzk", daemon=True)
+        self._thread.start()
+        self._mailbox = Mailbox(started.wait().run_sync_soon)
+        _loops.add(self)
+
+    # --- who uses it -------------------------------------------------------------------------------------
+
+    @staticmethod
+    def attach() -> Loop:
+        """Return the loop of this process, for one client more.
+
+        :raises RuntimeError: gevent has patched this process.
+        """
+        global _shared
+        monkey = sys.modules.get("gevent.monkey")
+        if monkey is not None and monkey.is_module_patched("threading"):
+            raise RuntimeError(_GEVENT)
+        with _lock:
+            if _shared is None:
+                _shared = Loop()
+            _shared._users += 1
+            return _shared
+
+    def detach(self) -> None:
+        """Note that a client has closed. With the last one the loop ends, after the callers that are still in
+        blocks have left them."""
+        global _shared
+        if self.forked:
+            return
+        with _lock:
+            self._users -= 1
+            if self._users:
+                return
+            if _shared is self:
+                _shared = None
+        with suppress(ClosingError):
+            if self.look(self._agents.finish):
+                self._thread.join()
+
+    def stop(self, patience: float) -> None:
+        """End the loop as it is, and wait for that.
+
+        :param patience: seconds to wait at most.
+        """
+        with suppress(trio.RunFinishedError):
+            self._mailbox.post(self._agents.finished.set)
+        self._thread.join(patience)
+
+    # --- what it does ------------------------------------------------------------------------------------
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have the loop call ``function(*args)``, which must not raise.
+
+        :raises RuntimeError: this process is a fork of the one that the loop belongs to.
+        :raises ClosingError: the loop has ended: the clients were closed.
+        """
+        if self.forked:
+            raise RuntimeError(_FORKED.format(parent=self.parent))
+        try:
+            self._mailbox.post(function, *args)
+        except trio.RunFinishedError:
+            raise ClosingError(message="the client was closed") from None
+
+    def ask(self, ask: Ask) -> None:
+        """Have an agent do what a caller asks. It raises the errors of :meth:`post`."""
+        self.post(self._agents.dispatch, ask)
+
+    def look(self, function: Callable[..., T], *args: Any) -> T:
+        """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
+        wait. It raises the errors of :meth:`post`."""
+        waiter: Waiter[T | None] = Waiter()
+
+        def call() -> None:
+            value, failure = None, None
+            try:
+                value = function(*args)
+            except BaseException as error:
+                failure = error
+            waiter.answer(value, failure)
+
+        if threading.current_thread() is self._thread:
+            return function(*args)
+        self.post(call)
+        return waiter.wait()  # type: ignore[return-value]
+
+    @property
+    def is_current(self) -> bool:
+        """True in the thread of the loop, which must never wait for the loop."""
+        return threading.current_thread() is self._thread
+
+    def _run(self, started: Waiter[trio.lowlevel.TrioToken]) -> None:
+        trio.run(self._main, started, clock=_Clock())
+
+    async def _main(self, started: Waiter[trio.lowlevel.TrioToken]) -> None:
+        async with trio.open_nursery() as nursery:
+            self._agents.open(nursery)
+            started.answer(trio.lowlevel.current_trio_token(), None)
+            await self._agents.finished.wait()
+            self._agents.close()
+
+
+_lock = threading.Lock()
+_loops: WeakSet[Loop] = WeakSet()
+_shared: Loop | None = None
+
+
+def _after_fork() -> None:
+    global _lock, _shared
+    _lock = threading.Lock()  # a thread of the parent may hold the other one
+    _shared = None
+    for loop in list(_loops):
+        loop.forked = True
+
+
+def _at_exit() -> None:
+    for loop in list(_loops):
+        if not loop.forked:
+            loop.stop(_EXIT_PATIENCE)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,180 @@
+"""The control API of a pyzk-server, asked over HTTP on the port of clients (docs/http.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import h11
+import trio
+
+from ..client import Host
+from ..protocol.version import __version__
+from . import words
+from .arguments import wrong
+from .context import Context, hosts_of
+from .parser import PROG
+from .status import Failure, Status
+from .streams import ERRORS, LONGEST, reason, stream_to
+
+_PREFIX = "/api/v1"
+_PATIENCE = 60.0
+"""Seconds for an answer: time that jumps may have much to do."""
+_RECEIVE = 64 * 1024  # bytes
+_STATUSES: Mapping[int, Status] = {
+    400: Status.USAGE,
+    401: Status.FORBIDDEN,
+    403: Status.FORBIDDEN,
+    404: Status.NO,
+}
+"""What a refusal means for the exit status, where it is not that the server refuses."""
+
+
+class Api:
+    """One connection to the control API."""
+
+    def __init__(self, context: Context, host: Host, stream: trio.abc.Stream) -> None:
+        self._context, self._host, self._stream = context, host, stream
+        self._http = h11.Connection(h11.CLIENT)
+        self._headers = {"host": str(Host(host.name, host.port)), "user-agent": f"{PROG}/{__version__}"}
+        token = context.options.token or os.environ.get("PYZK_TOKEN")
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+
+    async def ask(self, method: str, *path: str, **fields: Any) -> Any:
+        """Make a request, and return the JSON of its answer.
+
+        :param path: the segments behind ``/api/v1``.
+        :param fields: of the body, or with GET of the query, where those that are None are left out.
+        :raises Failure: if the server refuses, or does not answer.
+        """
+        await self._send(method, path, fields)
+        await self._begin()
+        answer = await self._rest()
+        self._http.start_next_cycle()
+        return json.loads(answer)
+
+    async def follow(self, *path: str, **fields: Any) -> AsyncGenerator[str, None]:
+        """Make a request whose answer does not end; yields the lines of the answer.
+
+        :raises Failure: if the server refuses, or when it has gone.
+        """
+        await self._send("GET", path, fields)
+        await self._begin()
+        received = bytearray()
+        while data := await self._data(math.inf):
+            received += data
+            *lines, rest = received.split(b"\n")
+            for line in lines:
+                yield line.decode(errors="replace")
+            received = rest
+            self._check(received)
+
+    async def _send(self, method: str, path: tuple[str, ...], fields: Mapping[str, Any]) -> None:
+        target = "/".join([_PREFIX, *(quote(part, safe=":") for part in path)])
+        headers, body = dict(self._headers), b""
+        if method == "POST":
+            body = json.dumps(fields).encode()
+            headers |= {"content-type": "application/json", "content-length": str(len(body))}
+        elif query := {name: value for name, value in fields.items() if value is not None}:
+            target += f"?{urlencode(query)}"
+        events = (
+            h11.Request(method=method, target=target, headers=list(headers.items())),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        )
+        data = b"".join(self._http.send(event) or b"" for event in events)
+        async with _told(self._context, self._host, _PATIENCE):
+            await self._stream.send_all(data)
+
+    async def _begin(self) -> None:
+        """Read the head of an answer.
+
+        :raises Failure: if the server refuses.
+        """
+        head = await self._event(_PATIENCE)
+        assert isinstance(head, h11.Response)
+        if head.status_code == 200:
+            return
+        try:
+            detail = json.loads(await self._rest())["detail"]
+        except (ValueError, TypeError, KeyError):
+            detail = f"HTTP status {head.status_code}"
+        status = _STATUSES.get(head.status_code, Status.REFUSED)
+        hint = "; pyzk takes it from --token or PYZK_TOKEN" if status is Status.FORBIDDEN else ""
+        raise Failure(status, f"{detail}{hint}")
+
+    async def _rest(self) -> bytes:
+        """Return a whole body."""
+        answer = bytearray()
+        while data := await self._data(_PATIENCE):
+            answer += data
+            self._check(answer)
+        return bytes(answer)
+
+    async def _data(self, patience: float) -> bytes:
+        """Return a piece of a body; empty behind its end."""
+        event = await self._event(patience)
+        return bytes(event.data) if isinstance(event, h11.Data) else b""
+
+    async def _event(self, patience: float) -> Any:
+        async with _told(self._context, self._host, patience):
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                data = await self._stream.receive_some(_RECEIVE)
+                if not data and self._http.their_state is h11.SEND_RESPONSE:
+                    raise trio.BrokenResourceError("it has closed the connection")
+                self._http.receive_data(bytes(data))
+            return event
+
+    def _check(self, answer: bytearray) -> None:
+        if len(answer) > LONGEST:
+            raise Failure(Status.REFUSED, f"the answer has more than {LONGEST:,} bytes")
+
+
+@asynccontextmanager
+async def api(context: Context) -> AsyncIterator[Api]:
+    """The control API of the server of the arguments.
+
+    :raises Failure: if it is no pyzk-server, or its control is off; for every other error of the connection.
+    """
+    options, hosts = context.options, hosts_of(context.options)
+    if len(hosts) > 1:
+        raise wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
+    (host,) = hosts
+    async with AsyncExitStack() as stack:
+        async with _told(context, host, options.connect_timeout):
+            stream = await stack.enter_async_context(stream_to(host, context.ssl_context))
+        yield Api(context, host, stream)
+
+
+@asynccontextmanager
+async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[None]:
+    """Turn errors of a connection into failures that say what to do.
+
+    :param patience: the seconds after which the block is left.
+    """
+    try:
+        with trio.fail_after(patience):
+            yield
+    except (h11.RemoteProtocolError, trio.BrokenResourceError):
+        raise await _explained(host, context.ssl_context, context.options.verb) from None
+    except ERRORS as error:
+        text = f"{host} does not answer: {reason(error, patience)}; check --hosts or PYZK_HOSTS"
+        raise Failure(Status.UNAVAILABLE, text) from None
+
+
+async def _explained(host: Host, ssl_context: ssl.SSLContext | None, verb: str) -> Failure:
+    """Why a server has closed a connection on which HTTP was spoken."""
+    version = await words.version(host, ssl_context)
+    if words.OURS in version:
+        text = f"{host} has closed the connection: it has ended, or has httpOnClientPort=false"
+    else:
+        other = version.partition(",")[0] or "another server"
+        text = f"{host} is no pyzk-server ({other}): {verb} is for ours alone"
+    return Failure(Status.REFUSED, text)

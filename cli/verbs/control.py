@@ -1,0 +1,162 @@
+"""The verbs for a pyzk-server alone: what its control API does (docs/http.md)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from contextlib import aclosing
+from typing import Any
+
+from ...protocol.dump import session_text
+from ...protocol.text import printable
+from ..api import api
+from ..arguments import wrong
+from ..context import Context
+from ..parser import PROG
+from ..show import brief, table
+
+_WIDTH = 120
+"""Characters of a line of the timeline, where there is no terminal."""
+_COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
+
+
+# --- what happens, and has happened ------------------------------------------------------------------------
+
+
+async def trace(context: Context) -> int:
+    """Follow what happens on the server until interrupted."""
+    options = context.options
+    left = options.count
+    query = {"op": ",".join(options.op) or None, "path": options.glob, "session": options.session}
+    async with api(context) as server:
+        style = "json" if options.json else "text"
+        async with aclosing(server.follow("trace", format=style, **query)) as lines:
+            async for line in lines:
+                await context.out(printable(line), json.loads(line) if options.json else {})
+                await context.flush()
+                if left is not None and (left := left - 1) == 0:
+                    return 0
+    return 0
+
+
+async def timeline(context: Context) -> int:
+    """Show what has happened, a column for each session."""
+    options = context.options
+    async with api(context) as server:
+        if options.json:
+            given = {"session": options.session, "since": options.since}
+            entries = (await server.ask("GET", "history", **given))["entries"]
+            shown = [entry for entry in entries if options.pings or entry["op"] != "ping"]
+            for entry in shown[-options.limit :] if options.limit else shown:
+                await context.out("", entry)
+            return 0
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+        given = {"sessions": options.session, "since": options.since, "limit": options.limit}
+        pings = "true" if options.pings else None
+        found = await server.ask("GET", "timeline", format="json", width=width, pings=pings, **given)
+    for line in found["timeline"].splitlines():
+        await context.out(printable(line), {})
+    return 0
+
+
+# --- sessions ----------------------------------------------------------------------------------------------
+
+
+async def expire(context: Context) -> int:
+    """End a session as if its timeout had passed."""
+    async with api(context) as server:
+        found = await server.ask("POST", "sessions", context.options.session, "expire")
+    gone = brief(", ".join(found["ephemerals"]).encode()) or "no ephemerals"
+    await context.out(f"{_id(found)} has expired; deleted with it: {gone}", found)
+    return 0
+
+
+def _id(found: Any) -> str:
+    """The id of a session as all verbs write it."""
+    return session_text(int(found["id"], 16))
+
+
+async def pause(context: Context) -> int:
+    """Cut a client off, or the whole server."""
+    return await _cut(context, "pause", "hears and says nothing until pyzk resume")
+
+
+async def resume(context: Context) -> int:
+    """End every pause, or that of one client."""
+    return await _cut(context, "resume", "goes on")
+
+
+async def _cut(context: Context, what: str, text: str) -> int:
+    session = context.options.session
+    async with api(context) as server:
+        if session is None:
+            found = await server.ask("POST", "server", what)
+            await context.out(f"the server {text}", found)
+        else:
+            found = await server.ask("POST", "sessions", session, what)
+            await context.out(f"{_id(found)} {text}", found)
+    return 0
+
+
+# --- the server --------------------------------------------------------------------------------------------
+
+
+async def advance(context: Context) -> int:
+    """Let the server's time jump ahead."""
+    options = context.options
+    given = {"seconds": options.time, "keep_alive": options.keep_alive}
+    async with api(context) as server:
+        found = await server.ask("POST", "clock", "advance", **given)
+    state = "stands still" if found["frozen"] else "goes on"
+    await context.out(f"{found['seconds']:.3f} s since the start of the server; its time {state}", found)
+    return 0
+
+
+async def reset(context: Context) -> int:
+    """Make the server as a fresh one, at the same port."""
+    async with api(context) as server:
+        await context.out("the server is empty", await server.ask("POST", "reset"))
+    return 0
+
+
+# --- faults ------------------------------------------------------------------------------------------------
+
+
+async def fault(context: Context) -> int:
+    """Plan faults, list them, end them."""
+    options = context.options
+    if options.numbers and options.what != "rm":
+        raise wrong(f"{PROG} fault", f"{options.what} takes no number")
+    if not options.numbers and options.what == "rm":
+        raise wrong(f"{PROG} fault", "rm takes the numbers of faults, or all")
+    async with api(context) as server:
+        if options.what == "set":
+            found = [await server.ask("POST", "faults", **_fault(context))]
+        else:
+            found = (await server.ask("GET", "faults"))["faults"]
+        if options.what == "rm":
+            numbers = [str(each["fault"]) for each in found] if "all" in options.numbers else options.numbers
+            found = [await server.ask("DELETE", "faults", number) for number in numbers]
+    for each in found if options.json else ():
+        await context.out("", each)
+    if not options.json:
+        rows = [[str(each[name]) for name in _COLUMNS] for each in found]
+        await context.out(table([[name.upper() for name in _COLUMNS], *rows]), {})
+    return 0
+
+
+def _fault(context: Context) -> dict[str, Any]:
+    """The fields of a fault; what was not given is not there."""
+    options = context.options
+    given = {
+        "op": options.op or None,
+        "path": options.glob,
+        "session": options.session,
+        "nth": options.nth,
+        "when": options.when,
+        "action": options.action,
+        "error": options.error,
+        "seconds": options.seconds,
+    }
+    return {name: value for name, value in given.items() if value is not None} | {"times": options.times}

@@ -1,0 +1,148 @@
+"""What the client tells of itself: to the log, to an observer of the user, and to streams of state changes.
+
+The rules:
+
+* Each change of the state is told, in order; two changes never become one.
+* An observer is called in the client's own tasks, and must return at once. An exception that it raises is
+  logged, and the client goes on.
+* Without an observer no request is timed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from ..protocol.errors import ZooKeeperError
+from ..protocol.operations import OpCode
+from .hosts import Host
+from .machine import SessionMachine, SessionState
+from .request import Request
+
+if TYPE_CHECKING:
+    from .session import Session
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class StateChange:
+    """One change of the session's state.
+
+    :ivar state: the new state.
+    :ivar previous: the state before.
+    :ivar seconds: how long the state before has lasted.
+    :ivar at: the time of the change, by ``trio.current_time()``, in seconds.
+    :ivar session_id: 0 without a session.
+    :ivar generation: 1 for the first session, one more for each that replaced an expired one.
+    :ivar observer: that of the user; None if there is none, and requests need not be followed.
+    :ivar server: the server of the present connection, or of the last one.
+    :ivar reason: why the last connection, or the last attempt to open one, ended.
+    :ivar error: of CLOSED: why the client has given up; None if it was closed.
+    """
+
+    state: SessionState
+    previous: SessionState
+    seconds: float
+    at: float
+    session_id: int
+    generation: int
+    server: Host | None
+    reason: str
+    error: ZooKeeperError | None
+
+
+class Observer:
+    """The base of a hook for metrics: override what you need, and give ``connect`` an instance as
+    ``observer``. The methods are called in the client's own tasks, and must return at once."""
+
+    def state_changed(self, change: StateChange) -> None:
+        """Learn of a new state of the session."""
+
+    def server_failed(self, server: Host, reason: str) -> None:
+        """Learn that an attempt to be served by a server has failed. The client tries the next one."""
+
+    def lease_short(self, seconds: float) -> None:
+        """Learn that the lease ends in so many seconds, while something is held that depends on it."""
+
+    def request_settled(self, operation: str, seconds: float, error: Exception | None) -> None:
+        """Learn of the outcome of a request.
+
+        :param operation: a word such as ``create``, ``get_data`` or ``multi``.
+        :param seconds: from the call to the outcome; that includes the wait for a connection.
+        :param error: why the request has failed; None if it was carried out.
+        """
+
+
+class Reporter:
+    """Passes on what happens.
+
+    :param own: the observer of the client itself.
+    :param observer: that of the user, which is also told of requests.
+    :ivar observer: that of the user; None if there is none, and requests need not be followed.
+    :ivar server: the server of the present connection, or of the last one; None before there was any.
+    """
+
+    def __init__(
+        self, machine: SessionMachine, session: Session, own: Observer, observer: Observer | None
+    ) -> None:
+        self.server: Host | None = None
+        self._machine = machine
+        self._session = session
+        self.observer = observer
+        self._observers = [own] if observer is None else [own, observer]
+        self._state = machine.state
+        self._since = trio.current_time()
+        machine.on_state_change = self.state_changed
+        machine.on_lease_short = self.lease_short
+
+    def state_changed(self, state: SessionState) -> None:
+        """Pass on a new state."""
+        machine, now = self._machine, trio.current_time()
+        data = machine.data
+        change = StateChange(
+            state=state,
+            previous=self._state,
+            seconds=now - self._since,
+            at=now,
+            session_id=data.session_id,
+            generation=machine.generation,
+            server=self.server,
+            reason=machine.why,
+            error=machine.fatal,
+        )
+        if change.previous is SessionState.SUSPENDED:
+            data.metrics.suspended += change.seconds
+        self._state, self._since = state, now
+        self._session.note(change)
+        self._tell(lambda observer: observer.state_changed(change))
+
+    def server_failed(self, server: Host, reason: str) -> None:
+        """Pass on that an attempt has failed."""
+        self._tell(lambda observer: observer.server_failed(server, reason))
+
+    def lease_short(self) -> None:
+        """Pass on that the lease is nearly over."""
+        left = self._machine.data.lease.deadline - trio.current_time()
+        self._tell(lambda observer: observer.lease_short(left))
+
+    def follow(self, request: Request[Any], observer: Observer) -> None:
+        """Have the user's observer told of the outcome of a request that is submitted now."""
+        began = trio.current_time()
+
+        def settled(request: Request[Any]) -> None:
+            word, seconds = OpCode(request.opcode).word, trio.current_time() - began
+            observer.request_settled(word, seconds, request.error)
+
+        request.on_settled(settled)
+
+    def _tell(self, call: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
+            try:
+                call(observer)
+            except Exception:
+                logger.exception("The observer %r must not raise. Catch this in the observer.", observer)

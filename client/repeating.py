@@ -1,0 +1,213 @@
+"""Making calls again: without end, for calls that may be carried out twice; or by a policy.
+
+What an error says of the request that it belongs to:
+
+======================================================== ==================================================
+:class:`ConnectionLossError`, ``sent`` is False          not applied: the request never left the client
+:class:`NotReadOnlyError`, :class:`ThrottledOpError`     not applied: the server has refused it for now
+:class:`ConnectionLossError`, ``sent`` is True; other    maybe applied: the reply was lost, or the server does
+members of :data:`UNANSWERED`                            not know the outcome
+any other error of the protocol                          not applied, and it would fail again
+======================================================== ==================================================
+
+A call of several steps is more than its last request: what its earlier steps have written is applied. So
+:func:`retry` looks at all writes of the call, and tells the policy their :class:`Effect`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import trio
+
+from ..protocol.errors import (
+    ConnectionLossError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+    ThrottledOpError,
+)
+from .pending import Pending
+
+if TYPE_CHECKING:
+    from .zookeeper import ZooKeeper
+
+T = TypeVar("T")
+
+UNANSWERED = (ConnectionLossError, OperationTimeoutError, RequestTimeoutError, SessionMovedError)
+"""The errors that leave open whether a request was applied."""
+_REFUSED_FOR_NOW = (NotReadOnlyError, ThrottledOpError)
+
+_FIRST_PAUSE = 0.05
+"""Seconds. The first pause is a random part of this: a single lost reply is no reason to wait longer."""
+_LONGEST_PAUSE = 1.0
+"""Seconds. Pauses double up to this, so that a server in trouble gets about 2 calls a second from a task."""
+_MOST_DOUBLINGS = 60
+"""Any pause has reached its longest by then."""
+
+
+def maybe_applied(error: BaseException) -> bool:
+    """Return whether the write that has failed with this error may have been applied all the same."""
+    if isinstance(error, ConnectionLossError):
+        return error.sent
+    return isinstance(error, UNANSWERED)
+
+
+class Effect(enum.IntEnum):
+    """What the writes of a call have done, although the call has failed."""
+
+    NONE = 0
+    """No write was applied: the call can be made again as if nothing had happened."""
+    MAYBE = 1
+    """A write may have been applied; none was for certain."""
+    SOME = 2
+    """A write was applied."""
+
+
+@attrs.frozen
+class Failure:
+    """A failed attempt, for a policy to judge.
+
+    :ivar error: what the call has raised.
+    :ivar attempt: 1 for the first attempt.
+    :ivar seconds: since the first attempt began.
+    :ivar effect: what the writes of this attempt have done.
+    """
+
+    error: Exception
+    attempt: int
+    seconds: float
+    effect: Effect
+
+
+Policy = Callable[[Failure], float | None]
+"""Decides after a failed attempt: the seconds to wait before the next one, or None to give up."""
+
+
+@attrs.frozen
+class Backoff:
+    """The policy of :func:`retry`, unless you give another: repeat what has failed for lack of an answer,
+    after pauses of random length, as long as nothing was written.
+
+    :param tries: the most attempts.
+    :param within: seconds, from the first attempt on, in which the last one has to begin.
+    :param idempotent: whether the call may be made again even if some of it was applied, or may have been:
+        because it looks before it writes, or because it makes no difference.
+    :param also: further errors after which the call is made again, such as :class:`BadVersionError` for a
+        call that reads, and then writes what it has read.
+    :param first_pause: seconds; the longest possible first pause. It doubles with each attempt.
+    :param longest_pause: seconds.
+    :param rng: makes the pauses.
+    """
+
+    tries: float = math.inf
+    within: float = math.inf
+    idempotent: bool = False
+    also: tuple[type[Exception], ...] = ()
+    first_pause: float = _FIRST_PAUSE
+    longest_pause: float = _LONGEST_PAUSE
+    rng: random.Random = attrs.field(factory=random.Random, repr=False)
+
+    def __call__(self, failure: Failure) -> float | None:
+        """Decide: see :data:`Policy`."""
+        if not isinstance(failure.error, (*UNANSWERED, *_REFUSED_FOR_NOW, *self.also)):
+            return None
+        if failure.effect is not Effect.NONE and not self.idempotent:
+            return None
+        longest = math.ldexp(self.first_pause, min(failure.attempt - 1, _MOST_DOUBLINGS))
+        pause = self.rng.uniform(0, min(longest, self.longest_pause))
+        if failure.attempt >= self.tries or failure.seconds + pause > self.within:
+            return None
+        return pause
+
+
+_WITHOUT_END = Backoff(idempotent=True)
+
+
+class _Tracker:
+    """Looks at the writes of one attempt."""
+
+    def __init__(self) -> None:
+        self._effect = Effect.NONE
+        self._unsettled = 0
+
+    @property
+    def effect(self) -> Effect:
+        return max(self._effect, Effect.MAYBE) if self._unsettled else self._effect
+
+    def submitted(self, pending: Pending[Any]) -> None:
+        if not pending.retry:  # reads change nothing
+            self._unsettled += 1
+            pending.on_settled(self._settled)
+
+    def _settled(self, pending: Pending[Any]) -> None:
+        self._unsettled -= 1
+        if pending.error is None:
+            self._effect = Effect.SOME
+        elif maybe_applied(pending.error):
+            self._effect = max(self._effect, Effect.MAYBE)
+
+
+async def retry(
+    zk: ZooKeeper, call: Callable[[ZooKeeper], Awaitable[T]], *, policy: Policy | None = None
+) -> T:
+    """Make a call of one or several steps, and make it again from its beginning as the policy says::
+
+        async def increase(zk):
+            data, stat = await zk.get("/counter")
+            await zk.set("/counter", str(int(data) + 1).encode(), version=stat.version)
+
+        await retry(zk, increase, policy=Backoff(tries=5, within=30, also=(BadVersionError,)))
+
+    :param call: gets the client to use: that one keeps account of the writes of the attempt.
+    :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is
+        raised, because the counter may have been increased.
+    :raises Exception: what the last attempt has raised, with a note of the attempts and the effect.
+    """
+    decide, began, attempt = policy or Backoff(), trio.current_time(), 0
+    while True:
+        attempt += 1
+        tracker, tracked = _Tracker(), zk.view("/")
+        tracked.on_submit = tracker.submitted
+        try:
+            return await call(tracked)
+        except Exception as error:
+            seconds = trio.current_time() - began
+            pause = decide(Failure(error, attempt, seconds, tracker.effect))
+            if pause is None:
+                error.add_note(f"attempt {attempt}, after {seconds:.1f} s; writes: {tracker.effect.name}")
+                raise
+        await trio.sleep(pause)
+
+
+async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
+    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a
+    read-only server refuses waits for a full one.
+
+    :param generation: the session to which the call belongs, by ``session.generation``; the present one if
+        None. In another session nothing is repeated.
+    :raises SessionExpiredError: that session has ended.
+    :raises ClosingError: the client was closed.
+    :raises ZooKeeperError: what the call raises, except :data:`UNANSWERED`.
+    """
+    if generation is None:
+        generation = zk.session.generation
+    attempt = 0
+    while zk.session.generation == generation:
+        attempt += 1
+        try:
+            return await call()
+        except Exception as error:
+            pause = _WITHOUT_END(Failure(error, attempt, 0.0, Effect.NONE))
+            if pause is None:
+                raise
+        await trio.sleep(pause)
+        await zk.session.wait_connected()
+    raise SessionExpiredError

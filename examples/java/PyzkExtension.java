@@ -1,0 +1,61 @@
+package pyzk;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Map;
+import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
+import org.junit.jupiter.api.extension.ExtensionContext.Store.CloseableResource;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
+import org.junit.jupiter.api.extension.TestExecutionExceptionHandler;
+import org.opentest4j.TestAbortedException;
+
+/**
+ * For JUnit 5: a test with a parameter of type {@link PyzkServer} has a fresh one, and shows what that has
+ * seen when the test fails. A {@code @BeforeAll} method with such a parameter starts one for all tests of the
+ * class.
+ */
+public final class PyzkExtension implements ParameterResolver, TestExecutionExceptionHandler {
+    private static final Namespace NAMESPACE = Namespace.create(PyzkExtension.class);
+
+    /** What JUnit closes after the test, or after the tests of a class. */
+    private record Started(PyzkServer server) implements CloseableResource {
+        static Started fresh() {
+            try {
+                return new Started(new PyzkServer(Map.of()));
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+
+        @Override
+        public void close() {
+            server.close();
+        }
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext test) {
+        return parameter.getParameter().getType() == PyzkServer.class;
+    }
+
+    @Override
+    public PyzkServer resolveParameter(ParameterContext parameter, ExtensionContext test) {
+        Started started = test.getStore(NAMESPACE)
+            .getOrComputeIfAbsent("server", key -> Started.fresh(), Started.class);
+        return started.server();
+    }
+
+    @Override
+    public void handleTestExecutionException(ExtensionContext test, Throwable failure) throws Throwable {
+        Started started = test.getStore(NAMESPACE).get("server", Started.class);
+        boolean isSkipped = failure instanceof TestAbortedException;
+        throw started == null || isSkipped ? failure : explained(failure, started.server());
+    }
+
+    /** Returns a failure whose message ends with what the server has seen. */
+    public static AssertionError explained(Throwable failure, PyzkServer server) {
+        return new AssertionError(failure + "\n\n" + server.get("/timeline"), failure);
+    }
+}

@@ -1,0 +1,100 @@
+package pyzk;
+
+import static java.util.stream.Collectors.joining;
+
+import java.io.IOException;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+/**
+ * A fresh ZooKeeper server. All servers run in one process: the one at PYZK_URL, or a pyzk-server (from the
+ * PATH) that is started at first use and ends with this JVM. The calls: docs/http.md of pyzk-server.
+ */
+public final class PyzkServer implements AutoCloseable {
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+    private static Process process; // kept: the process ends when its standard input is closed
+    private static String main = System.getenv("PYZK_URL");
+
+    private final String created;
+
+    /** Starts a server with these keys of zoo.cfg, such as {@code Map.of("tickTime", 100)}. */
+    public PyzkServer(Map<String, ?> config) throws IOException {
+        launch();
+        created = send(main, "POST", "/servers", Map.of("config", config));
+    }
+
+    private static synchronized void launch() throws IOException {
+        if (main == null) {
+            process = new ProcessBuilder("pyzk-server", "--port=0", "--end-with-stdin", "--log-level=warning")
+                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            main = process.inputReader().lines().filter(line -> line.startsWith("HTTP at ")).findFirst()
+                .orElseThrow(() -> new IOException("pyzk-server has ended; standard error says why"))
+                .substring("HTTP at ".length());
+        }
+    }
+
+    @Override
+    public void close() {
+        send(main, "DELETE", "/servers/" + member(created, "server"), null);
+    }
+
+    public String getConnectString() {
+        return member(created, "hosts");
+    }
+
+    /** Ends a session as if by time: one with a name, an id, or an ephemeral znode ("owner-of:/leader"). */
+    public void expire(String session) {
+        post("/sessions/" + URLEncoder.encode(session, StandardCharsets.UTF_8) + "/expire", Map.of());
+    }
+
+    /** Lets time jump. Clients that are connected count as having sent their pings. */
+    public void advance(Duration time) {
+        post("/clock/advance", Map.of("seconds", time.toMillis() / 1000.0, "keep_alive", true));
+    }
+
+    /** Makes any call that changes something. */
+    public String post(String path, Map<String, ?> body) {
+        return send(member(created, "url"), "POST", path, body);
+    }
+
+    /** Makes any call that only asks. */
+    public String get(String path) {
+        return send(member(created, "url"), "GET", path, null);
+    }
+
+    private static String send(String url, String method, String path, Map<String, ?> body) {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(url).resolve("/api/v1" + path))
+            .header("content-type", "application/json")
+            .method(method, HttpRequest.BodyPublishers.ofString(body == null ? "" : json(body))).build();
+        HttpResponse<String> response = HTTP.sendAsync(request, HttpResponse.BodyHandlers.ofString()).join();
+        if (response.statusCode() != 200) {
+            throw new IllegalStateException(method + " " + path + ": " + response.body());
+        }
+        return response.body();
+    }
+
+    private static String json(Object value) {
+        if (value instanceof Map<?, ?> map) {
+            return map.entrySet().stream().map(entry -> json(entry.getKey()) + ":" + json(entry.getValue()))
+                .collect(joining(",", "{", "}"));
+        }
+        if (value instanceof String text) {
+            return '"' + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + '"';
+        }
+        return String.valueOf(value); // a number, true, false, null, or a list of numbers
+    }
+
+    /** Returns a member of an answer: a number, true, false, or text (as it is written in JSON). */
+    public static String member(String answer, String name) {
+        Pattern pattern = Pattern.compile('"' + name + "\": (?:\"((?:[^\"\\\\]|\\\\.)*)\"|([^,}]+))");
+        return pattern.matcher(answer).results()
+            .map(found -> found.group(found.group(1) == null ? 2 : 1)).findFirst().orElseThrow();
+    }
+}

@@ -1,0 +1,140 @@
+package pyzk;
+
+import java.io.Closeable;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.apache.curator.test.InstanceSpec; // drop this, and the constructor, if you have no curator-test
+
+/**
+ * Curator's {@code org.apache.curator.test.TestingServer}, but for the import: the same constructors and
+ * methods, and up in milliseconds. The data, which survives {@link #restart()}, is in memory alone.
+ */
+public class TestingServer implements Closeable {
+    private enum State { LATENT, STARTED, STOPPED, CLOSED }
+
+    private final PyzkServer server;
+    private final File directory;
+    private final boolean deletesDirectory;
+    private State state = State.LATENT;
+
+    public TestingServer() throws Exception {
+        this(true);
+    }
+
+    public TestingServer(boolean start) throws Exception {
+        this(-1, null, start);
+    }
+
+    public TestingServer(int port) throws Exception {
+        this(port, true);
+    }
+
+    public TestingServer(int port, boolean start) throws Exception {
+        this(port, null, start);
+    }
+
+    public TestingServer(int port, File tempDirectory) throws Exception {
+        this(port, tempDirectory, true);
+    }
+
+    public TestingServer(int port, File tempDirectory, boolean start) throws Exception {
+        this(tempDirectory, true, port < 0 ? Map.of() : Map.of("clientPort", port), start);
+    }
+
+    public TestingServer(InstanceSpec spec, boolean start) throws Exception {
+        this(spec.getDataDirectory(), spec.deleteDataDirectoryOnClose(), config(spec), start);
+    }
+
+    private TestingServer(File directory, boolean deletesDirectory, Map<String, ?> config, boolean start)
+            throws IOException {
+        this.directory = directory != null ? directory : Files.createTempDirectory("zookeeper").toFile();
+        this.deletesDirectory = deletesDirectory;
+        server = new PyzkServer(config); // now, as its port must be known
+        if (start) {
+            state = State.STARTED;
+        } else {
+            shut();
+        }
+    }
+
+    private static Map<String, ?> config(InstanceSpec spec) {
+        Map<String, Object> config = new HashMap<>(spec.getCustomProperties());
+        config.put("clientPort", spec.getPort());
+        if (spec.getTickTime() > 0) {
+            config.put("tickTime", spec.getTickTime());
+        }
+        if (spec.getMaxClientCnxns() >= 0) {
+            config.put("maxClientCnxns", spec.getMaxClientCnxns());
+        }
+        return config;
+    }
+
+    public int getPort() {
+        return Integer.parseInt(getConnectString().split(":")[1]);
+    }
+
+    public String getConnectString() {
+        return server.getConnectString();
+    }
+
+    public File getTempDirectory() {
+        return directory;
+    }
+
+    /** Starts the server for the first time. It has no effect later: see {@link #restart()}. */
+    public void start() throws Exception {
+        if (state == State.LATENT) {
+            open();
+        }
+    }
+
+    /** Stops the server: no client can connect, and no session ends. */
+    public void stop() throws IOException {
+        if (state == State.STARTED) {
+            shut();
+            state = State.STOPPED;
+        }
+    }
+
+    /** Stops the server, if it runs, and starts it with the znodes and sessions that it had. */
+    public void restart() throws Exception {
+        if (state == State.CLOSED) {
+            throw new IllegalStateException("a closed server cannot be restarted");
+        }
+        stop();
+        open();
+    }
+
+    /** Ends the server for good, and deletes the directory. */
+    @Override
+    public void close() throws IOException {
+        if (state == State.CLOSED) {
+            return;
+        }
+        state = State.CLOSED;
+        server.close();
+        if (deletesDirectory && directory.exists()) {
+            try (Stream<Path> files = Files.walk(directory.toPath())) {
+                files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+            }
+        }
+    }
+
+    private void open() {
+        server.post("/clock/unfreeze", Map.of());
+        server.post("/server/restart", Map.of("keep_data", true)); // accepts connections again
+        state = State.STARTED;
+    }
+
+    private void shut() {
+        server.post("/clock/freeze", Map.of());
+        server.post("/connections/refuse", Map.of());
+        server.post("/connections/disconnect", Map.of());
+    }
+}

@@ -1,0 +1,100 @@
+// A fresh ZooKeeper server for each test. All servers run in one process: the one at PYZK_URL, or a
+// pyzk-server (from the PATH) that is started at first use and ends with this process. Calls: docs/http.md.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+
+const COMMAND = ['pyzk-server', '--port', '0', '--end-with-stdin', '--log-level', 'warning'];
+let main; // a promise of the URL of the process
+
+async function launch() {
+  const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(child, 'spawn'); // rejects if there is no such command
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (!line.startsWith('HTTP at ')) continue;
+    for (const handle of [child, child.stdin, child.stdout]) handle.unref(); // the tests may end first
+    return line.slice('HTTP at '.length);
+  }
+  throw new Error('pyzk-server has ended; standard error says why');
+}
+
+async function ask(url, method, path, body) {
+  const response = await fetch(new URL(`api/v1${path}`, url), {
+    method,
+    headers: body && { 'content-type': 'application/json' },
+    body: body && JSON.stringify(body),
+  });
+  const text = await response.text();
+  const answer = /json/.test(response.headers.get('content-type')) ? JSON.parse(text) : text;
+  if (response.ok) return answer;
+  throw new Error([`${method} ${path}: ${answer.detail}`, answer.timeline].filter(Boolean).join('\n'));
+}
+
+export class PyzkServer {
+  /** Start a server: `{ config: { tickTime: 100 }, clock: 'frozen' }`, where config has keys of zoo.cfg. */
+  static async start(options = {}) {
+    main ??= process.env.PYZK_URL || launch();
+    const { server, hosts, url } = await ask(await main, 'POST', '/servers', options);
+    return Object.assign(new PyzkServer(), { number: server, hosts, url });
+  }
+
+  async stop() {
+    await ask(await main, 'DELETE', `/servers/${this.number}`);
+  }
+
+  // Any call of docs/http.md: `await server.post('/connections/refuse')`.
+  get(path) { return ask(this.url, 'GET', path); }
+  post(path, body = {}) { return ask(this.url, 'POST', path, body); }
+  delete(path) { return ask(this.url, 'DELETE', path); }
+
+  // Sessions: by name, by id, or by an ephemeral znode as in 'owner-of:/leader'.
+  nameNextSession(name) { return this.post('/names', { name }); }
+  expire(session) { return this.#session(session, 'expire'); }
+  disconnect(session) { return this.#session(session, 'disconnect'); }
+  pause(session) { return this.#session(session, 'pause'); }
+  resume(session) { return this.#session(session, 'resume'); }
+  #session(session, act) { return this.post(`/sessions/${encodeURIComponent(session)}/${act}`); }
+
+  restart({ keepData }) { return this.post('/server/restart', { keep_data: keepData }); }
+  /** Let time jump. Clients that are connected count as having sent their pings. */
+  advance(seconds) { return this.post('/clock/advance', { seconds, keep_alive: true }); }
+  /** Wait: `{ until: 'exists', path: '/a' }`. In vain: an error with the timeline. */
+  wait(what) { return this.post('/wait', what); }
+
+  // Faults: `{ op: 'create', path: '/jobs/*', when: 'after' }` loses a reply. Holds: `{ kind: 'event' }`.
+  async fault(what) { return (await this.post('/faults', what)).fault; }
+  async fired(fault) { return (await this.get(`/faults/${fault}`)).fired; }
+  async hold(what) { return (await this.post('/holds', what)).hold; }
+  release() { return this.delete('/holds'); }
+
+  // The tree: `{ '/app/config': 'debug=1' }`.
+  load(znodes) { return this.post('/tree', { znodes }); }
+  async assertTree(znodes) {
+    const { equal, message } = await this.post('/tree/diff', { znodes });
+    if (!equal) throw new Error(message);
+  }
+  async snapshot() { return (await this.post('/snapshots')).snapshot; }
+  restore(snapshot) { return this.post(`/snapshots/${snapshot}/restore`); }
+
+  note(text) { return this.post('/notes', { text }); }
+  timeline() { return this.get('/timeline'); }
+  /** Run a piece of a test; its error says what the server has seen. */
+  async explain(body) {
+    try {
+      return await body();
+    } catch (error) {
+      throw new Error(`${error.message}\n\n${await this.timeline()}`, { cause: error });
+    }
+  }
+}
+
+/** The body of a test with a server of its own: `test('name', withServer(async (server, t) => { ... }))`. */
+export const withServer = (body, options) => async (t) => {
+  const server = await PyzkServer.start(options);
+  try {
+    await server.explain(() => body(server, t));
+  } finally {
+    t.after(() => server.stop()); // after the hooks of the body, which close clients
+  }
+};

@@ -1,0 +1,15 @@
+"""The digest scheme of access control (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+
+def digest_id(credential: str, algorithm: str = "sha1") -> str:
+    """Return the identity that ``user:password`` stands for: ``user:hash``.
+
+    :param algorithm: hashlib's name of the hash, which the servers are configured with.
+    """
+    hashed = hashlib.new(algorithm, credential.encode()).digest()
+    return f"{credential.partition(':')[0]}:{base64.b64encode(hashed).decode()}"

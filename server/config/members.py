@@ -1,0 +1,108 @@
+"""The members of an ensemble, as ``zoo.cfg`` and ``/zookeeper/config`` write them (ensemble.md sections 9.3
+and 12).
+
+The addresses are read and shown. A pretend ensemble has no ports for quorum and election: nobody listens
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+_QUORUM, _ELECTION = 2887, 3887
+"""The ports that are shown for a server that is written nowhere: these, and its number added."""
+MOST = 127
+"""The greatest number of a server: it is the top byte of its session ids, which are positive here."""
+_ADDRESS = re.compile(r"(\[[^\]]+\]|[^:\[\]|]+):([0-9]+):([0-9]+)\s*(?::(.*))?")
+_ROLES = {"participant": True, "observer": False}
+
+
+class MemberError(ValueError):
+    """A member, or all of them together, that make no ensemble."""
+
+
+@attrs.frozen
+class Member:
+    """One ``server.N`` line.
+
+    :ivar host: where the server is said to run.
+    :ivar quorum: the port for the other servers, which is shown only; ``election`` likewise.
+    :ivar votes: False for an observer.
+    :ivar client: host and port for clients, if the line has them.
+    """
+
+    number: int
+    host: str
+    quorum: int
+    election: int
+    votes: bool
+    client: str = ""
+
+    @classmethod
+    def parse(cls, number: str, text: str) -> Member:
+        """
+        :param number: N.
+        :param text: ``host:quorum:election[:role][;[host:]port]``.
+        :raises MemberError: it has another form.
+        """
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= MOST:
+            raise MemberError(f"server.{number}: a server is numbered from 1 to {MOST}")
+        address, semicolon, client = (part.strip() for part in text.partition(";"))
+        if "|" in address:
+            raise MemberError("several addresses of one server are not supported: keep one")
+        match = _ADDRESS.fullmatch(address)
+        if match is None or (semicolon and not re.fullmatch(r"(.*:)?[0-9]+", client)):
+            raise MemberError(f"not host:quorum:election[:role][;[host:]port]: {text!r}")
+        host, quorum, election, role = match.groups()
+        votes = _ROLES.get((role or "participant").strip().lower())
+        if votes is None:
+            raise MemberError(f"a role is participant or observer, not {role!r}")
+        if quorum == election:
+            raise MemberError(f"the ports for quorum and election are both {quorum}; change one")
+        client = client if ":" in client or not client else f"0.0.0.0:{client}"
+        return cls(int(number), host.strip("[]"), int(quorum), int(election), votes, client)
+
+    @property
+    def client_port(self) -> int | None:
+        """The port for clients, if the line has one."""
+        return int(self.client.rpartition(":")[2]) if self.client else None
+
+    @property
+    def text(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        role = "participant" if self.votes else "observer"
+        line = f"server.{self.number}={host}:{self.quorum}:{self.election}:{role}"
+        return f"{line};{self.client}" if self.client else line
+
+
+def made_up(participants: int, observers: int = 0) -> list[Member]:
+    """Return the members of an ensemble that is written nowhere, numbered from 1, the observers last.
+
+    :raises MemberError: nobody votes, or they are too many.
+    """
+    if participants < 1 or observers < 0 or participants + observers > MOST:
+        raise MemberError(
+            f"an ensemble has 1 to {MOST} servers, of which at least 1 votes: "
+            f"not {participants} and {observers} observers"
+        )
+    return [
+        Member(number, "127.0.0.1", _QUORUM + number, _ELECTION + number, number <= participants)
+        for number in range(1, participants + observers + 1)
+    ]
+
+
+def check(members: Sequence[Member]) -> None:
+    """
+    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4).
+    """
+    voters = sum(member.votes for member in members)
+    if voters < 2 and len(members) > voters:
+        raise MemberError(f"observers need at least two servers that vote, and there are {voters}")
+
+
+def config_text(members: Iterable[Member], version: int) -> str:
+    """Return the data of ``/zookeeper/config``."""
+    return "\n".join([*sorted(member.text for member in members), f"version={version:x}"])

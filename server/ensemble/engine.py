@@ -1,0 +1,256 @@
+"""A server's part: it applies the log to its own tree, answers reads at once, and the rest when it has
+applied it.
+
+The rules (ensemble.md section 0, 3.2 and 2.13):
+
+* A read is answered from this server's tree, whatever other servers know already.
+* A write or sync is forwarded to the leader the moment it arrives, and answered when the log has brought it
+  back.
+* Requests of one session are answered in their order: a read or a ping behind a write that is still under way
+  waits for it. Other sessions do not wait. A connection that re-attaches here inherits what its session has
+  under way.
+* A transaction is applied, then its watches fire, then its request is answered.
+* At the leader each request is checked against the owner of its session; elsewhere only what is forwarded is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ..config.settings import Settings
+from ..core.engine import Client, Engine
+from ..core.operations import Unfinished
+from ..core.sessions import NEVER, Session, SessionTracker
+from ..core.txn import CloseSession, CreateSession
+from ..net.gate import Withheld
+from .log import Proposal, Result
+
+if TYPE_CHECKING:
+    from .member import Member
+    from .serving import MemberConnection
+
+MOVED = "its session moved to another server"
+SYNC = OpCode.SYNC.value
+_FORWARDED = WRITES | {SYNC}
+
+
+@attrs.define(eq=False)
+class Waiting:
+    """A request that waits for the log, or behind one that does.
+
+    :ivar may_be_answered: the log, or the leader, has answered it.
+    :ivar result: its reply; None if that is made when its turn comes, as for a read or a sync.
+    :ivar is_from_elsewhere: its session has moved to another server.
+    """
+
+    member: Member
+    connection: MemberConnection
+    op: int
+    frame: bytes
+    may_be_answered: bool = False
+    result: Result | None = None
+    is_from_elsewhere: bool = False
+
+    @property
+    def is_forwarded(self) -> bool:
+        return self.op in _FORWARDED
+
+    def applied(self, proposal: Proposal) -> None:
+        if proposal.is_swallowed:
+            self.connection.abort(MOVED)
+        self.answer(proposal.result)
+
+    def drop(self) -> None:
+        """It comes from a session that is over: there is no answer."""
+        self.connection.abort("its session is over")
+        self.answer((0, 0, b""))
+
+    def answer(self, result: Result | None = None) -> None:
+        self.result = result
+        self.may_be_answered = True
+        self.member.engine.answered(self)
+
+
+class MemberSessions(SessionTracker):
+    """The sessions that a server knows from the log. Their clocks are the leader's: a sign of life is
+    reported."""
+
+    def __init__(self, member: Member, tick: int) -> None:
+        super().__init__(tick, 0, bytes)
+        self._member = member
+
+    def learn(self, session_id: int, timeout: int) -> Session:
+        """Enter a session that the log has brought."""
+        session = Session(session_id, timeout, self._member.ensemble.password_of(session_id))
+        self._sessions[session_id] = session
+        return session
+
+    def touch(self, session: Session, now: int) -> None:
+        self._member.heard_of(session, now)
+
+
+class MemberEngine(Engine):
+    """
+    :ivar waiting: by session, the requests that are not answered yet.
+    :ivar outstanding: how many they are.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        settings: Settings,
+        *,
+        now: int,
+        epoch: int,
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> None:
+        super().__init__(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        self.member = member
+        self.zxid = member.ensemble.epoch << 32
+        self.tracker = MemberSessions(member, settings.tick_time)
+        self.sessions = self.tracker
+        self.waiting: dict[int, deque[Waiting]] = {}
+        self.outstanding = 0
+        self._forwarding: Waiting | None = None  # its turn at the connection is not over yet
+
+    def _next_due(self) -> int:
+        return NEVER  # sessions expire, and containers are deleted, by the leader alone
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
+        """Process a request as far as this server can.
+
+        :raises Withheld: it is answered later, or the connection is over.
+        """
+        connection = cast("MemberConnection", client)
+        member, session_id = self.member, connection.session_id
+        member.ensemble.now = now
+        if member.leads and op != CLOSE_SESSION and not member.owns(session_id):
+            connection.abort(MOVED)
+            raise Withheld
+        queue = self.waiting.get(session_id)
+        if op not in _FORWARDED and queue is None:
+            return super().handle(client, op, frame, now)
+        request = Waiting(member, connection, op, frame)
+        if queue is None:
+            queue = self.waiting[session_id] = deque()
+        queue.append(request)
+        self.outstanding += 1
+        if request.is_forwarded:
+            self._forwarding = request
+            try:
+                member.forward(lambda leader: leader.request(request))
+            finally:
+                self._forwarding = None
+            if request.may_be_answered and queue[0] is request:  # applied at once: the usual case
+                self._take(session_id, queue)
+                return request.result or self._read(request)
+        raise Withheld
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether a client of this server is being served right now: what is to be sent follows in its
+        turn."""
+        return self._forwarding is not None
+
+    def answered(self, request: Waiting) -> None:
+        """A request may be answered: send its reply, unless it still has its turn or waits behind another."""
+        if request is not self._forwarding:
+            self.drain(request.connection.session_id)
+
+    def drain(self, session_id: int) -> None:
+        """Send the replies that wait for nothing more."""
+        queue = self.waiting.get(session_id)
+        while queue and (queue[0].may_be_answered or not queue[0].is_forwarded):
+            request = self._take(session_id, queue)
+            connection = request.connection
+            if connection.close_expected:
+                continue
+            result = request.result or self._read(request)
+            now = self.member.ensemble.now / 1000
+            if connection.service.gate is not None:
+                connection.service.gate.answered(connection, request.op, request.frame, result, now)
+            else:
+                connection.reply(request.op, request.frame, result)
+            self.member.has_output = True
+
+    def _take(self, session_id: int, queue: deque[Waiting]) -> Waiting:
+        self.outstanding -= 1
+        request = queue.popleft()
+        if not queue:
+            self.waiting.pop(session_id, None)
+        return request
+
+    def _read(self, request: Waiting) -> Result:
+        """Answer a read or a sync whose turn has come, or a write that cannot be decoded."""
+        connection, op = request.connection, request.op
+        try:
+            return super().handle(connection, op, request.frame, self.member.ensemble.now)
+        except Unfinished as unfinished:
+            steps = unfinished.steps
+        while True:
+            try:
+                return self.resume(connection, op, steps)
+            except Unfinished as unfinished:
+                steps = unfinished.steps
+
+    def drop_requests(self) -> None:
+        """Forget all that waits: its clients are gone."""
+        self.waiting.clear()
+        self.outstanding = 0
+
+    # --- the log -----------------------------------------------------------------------------------------
+
+    def apply(self, proposal: Proposal) -> None:
+        """Apply an entry of the log, and tell everybody here whom it concerns."""
+        txn, effect = proposal.txn, proposal.txn.effect
+        self.zxid, self.time = txn.zxid, txn.time
+        changes, proposal.changes = proposal.changes, None
+        self.fire(self.tree.replay(txn) if changes is None else changes)
+        if self.watches.watchers:
+            self.member.has_output = True
+        if isinstance(effect, CreateSession):
+            self.tracker.learn(txn.session, effect.timeout)
+        if self.on_txn is not None:
+            self.on_txn(txn)
+        asker = proposal.asker
+        if isinstance(effect, CloseSession):
+            self._close_session(txn.session, asker, effect.expired)
+        if asker is not None and asker.member is self.member:
+            proposal.asker = None
+            asker.applied(proposal)
+
+    def _close_session(self, session_id: int, asker: object, expired: bool) -> None:
+        session = self.sessions.get(session_id)
+        if session is not None:
+            self.sessions.remove(session)
+        client = self._served.pop(session_id, None)
+        if client is None or (isinstance(asker, Waiting) and asker.connection is client):
+            return
+        how = "has expired" if expired else "was closed elsewhere"
+        client.abort(f"its session 0x{session_id:x} {how}")
+        self.disconnected(client)
+
+    # --- sessions ----------------------------------------------------------------------------------------
+
+    def bind(self, connection: MemberConnection, session: Session) -> None:
+        """Let a connection serve a session from now on; the one that did before is closed."""
+        before = self._served.get(session.id)
+        if before is not None:
+            before.abort("its session moved to another connection")
+            self.disconnected(before)
+        self._served[session.id] = connection
+        connection.session_id = session.id
+
+    def expire(self, session: Session, now: int) -> None:
+        self.member.ensemble.expire(session.id, now)
+
+    def refuse(self, code: int, session_id: int) -> int:
+        self.member.forward(lambda leader: leader.refuse(code, session_id))
+        return self.zxid

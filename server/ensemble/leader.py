@@ -1,0 +1,271 @@
+"""The leader's part: it turns each write into an entry of the log, and keeps the clocks of all sessions.
+
+A new leader is a new object: its epoch is higher, its clocks start afresh, its first check for containers
+comes one whole interval later (ensemble.md 2.10, 3.12, 5.4). The rules:
+
+* Writes are prepared one after the other, each against the state that all before it will have made, those
+  included that are only proposed. Refused ones take a zxid too.
+* An entry is committed once a quorum has it, in the order of the log, and then sent to every server that
+  follows.
+* While entries are committed and applied at once, they are prepared in the tree of the leader's own server:
+  there is no further tree. Otherwise (``hold_acks``, a server that lags ...) they are prepared in a copy:
+  what is only proposed is visible nowhere.
+* What the leader sends to a server (entries, and the answers to a sync or a re-attach) arrives in its order.
+* A sync is answered when all that was proposed at its arrival is committed; to a client of the leader's own
+  server at once (3.8).
+* A session that asks at another server than its owner's has its write swallowed; a closeSession is obeyed
+  (2.2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
+
+from ...protocol.errors import SessionMovedError
+from ...protocol.operations import CLOSE_SESSION, WRITES
+from ..core.engine import Client, Engine
+from ..core.sessions import Session
+from ..core.txn import Change, CreateSession, Replace, Txn
+from .engine import SYNC, Waiting
+from .log import Asker, Proposal, Result
+
+if TYPE_CHECKING:
+    from .ensemble import Ensemble
+    from .member import Member
+
+T = TypeVar("T")
+
+
+class Leader(Engine):
+    """
+    :param number: of the epoch.
+    :ivar member: the server that leads.
+    :ivar followers: all servers that follow, itself included, by number.
+    :ivar owners: by session, the server at which it was attached last.
+    :ivar outstanding: entries that are proposed and not committed, the oldest first.
+    :ivar began: when it began to lead, in ms.
+    :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
+        before the first.
+    :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
+    """
+
+    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
+        engine = member.engine
+        super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
+        self.ensemble = ensemble
+        self.member = member
+        self.number = number
+        self.zxid = number << 32
+        self.stats, self.access = engine.stats, engine.access
+        self._prepare_in(engine.tree)
+        self.followers: dict[int, Member] = {member.number: member}
+        self.owners: dict[int, Member] = {}
+        self.outstanding: deque[Proposal] = deque()
+        self.next_check: int | None = None
+        self.began = now
+        self.proposal_sizes = (-1, -1, -1)
+        self.on_txn = self._take_txn
+        self._txn: Txn | None = None  # made just now
+        self._changes: list[Iterable[Change]] = []  # what it has changed
+        for session in engine.sessions:
+            self.sessions.add(Session(session.id, session.timeout, session.password), now)
+
+    def __repr__(self) -> str:
+        return f"<Leader {self.member.number} of epoch {self.number}>"
+
+    # --- preparing ---------------------------------------------------------------------------------------
+
+    def _prepare_in(self, tree: object) -> None:
+        self.tree = self.reaper.tree = tree  # type: ignore[assignment]
+
+    def _arrange_tree(self) -> bool:
+        """Choose the tree in which the next write is prepared; True if that is the server's own."""
+        member, own = self.member, self.member.engine.tree
+        if not self.outstanding and not member.stream:
+            self._prepare_in(own)
+            if self.ensemble.holding is None and member.stands_at is None and self._has_quorum():
+                return True
+        if self.tree is own:
+            self._prepare_in(own.copy())
+        return False
+
+    def _prepare(self, act: Callable[[], T], asker: Asker | None = None) -> T:
+        """Make one transaction, and propose it.
+
+        :param act: returns its result.
+        """
+        in_place = self._arrange_tree()
+        self.epoch_offset = self.member.engine.epoch_offset
+        self._set_time(self.ensemble.now)
+        result = act()
+        txn, self._txn = self._txn, None
+        changes, self._changes = self._changes, []
+        if txn is not None:
+            reply = result if isinstance(result, tuple) else (txn.zxid, 0, b"")
+            proposal = Proposal(txn, reply, asker)
+            if isinstance(asker, Waiting):
+                proposal.is_swallowed = asker.is_from_elsewhere
+                self._count(len(asker.frame))
+            if in_place:
+                proposal.changes = chain.from_iterable(changes)
+                self._commit(proposal)
+            else:
+                self._propose(proposal)
+        return result
+
+    def _count(self, size: int) -> None:
+        _, least, most = self.proposal_sizes
+        self.proposal_sizes = (size, size if least < 0 else min(least, size), max(most, size))
+
+    def _take_txn(self, txn: Txn) -> None:
+        self._txn = txn
+
+    def fire(self, changes: Iterable[Change]) -> None:
+        """Keep what a transaction has changed: watches fire when the servers apply it."""
+        self._changes.append(changes)
+
+    # --- what the servers ask ----------------------------------------------------------------------------
+
+    def request(self, request: Waiting) -> None:
+        """Take a write or a sync of a client."""
+        member, connection, op = request.member, request.connection, request.op
+        session_id = connection.session_id
+        if op == SYNC:
+            self._sync(request)
+            return
+        if self.sessions.get(session_id) is None:  # the end of it is on its way
+            self._send_behind(member, request.drop)
+            return
+        request.is_from_elsewhere = op != CLOSE_SESSION and not self.is_owner(member, session_id)
+        self.on_refusal = member.engine.on_refusal
+        before = self.zxid
+        if request.is_from_elsewhere:
+            self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
+            return
+        now = self.ensemble.now
+        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request)
+        if self.zxid == before:  # it cannot be decoded: refused without a transaction
+            self._send(member, request.answer)
+
+    def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
+        """Process a request of nobody's connection: a test loads a tree."""
+        self.ensemble.now = now
+        if op not in WRITES:
+            return super().handle(client, op, frame, now)
+        return self._prepare(lambda: super(Leader, self).handle(client, op, frame, now))
+
+    def _sync(self, request: Waiting) -> None:
+        member = request.member
+
+        if member is self.member:
+            request.answer()
+        else:
+            self._send_behind(member, request.answer)
+
+    def open_session(self, session_id: int, timeout: int, asker: Asker) -> None:
+        self.owners[session_id] = asker.member
+
+        def open_it() -> None:
+            self.zxid += 1
+            password = self.ensemble.password_of(session_id)
+            self.sessions.add(Session(session_id, timeout, password), self.ensemble.now)
+            self.record(CreateSession(timeout), session_id)
+
+        self._prepare(open_it, asker)
+
+    def resume_session(
+        self, session_id: int, timeout: int, member: Member, answer: Callable[[bool], object]
+    ) -> None:
+        """Let a session be attached at another server, or again at the same.
+
+        :param answer: told whether the session lives, at its place in what that server is sent.
+        """
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.timeout = timeout
+            self.sessions.touch(session, self.ensemble.now)
+            self.owners[session_id] = member
+        if member is self.member:
+            answer(session is not None)
+        else:
+            self._send(member, lambda: answer(session is not None))
+
+    def is_owner(self, member: Member, session_id: int) -> bool:
+        return self.owners.get(session_id, member) is member
+
+    def heard_of(self, session_id: int, now: int) -> None:
+        """Note a sign of life that a server reports."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            self.sessions.touch(session, now)
+
+    def _send_behind(self, member: Member, message: Callable[[], object]) -> None:
+        """Send it when all that is proposed now is committed."""
+        if self.outstanding:
+            self.outstanding[-1].then.append(lambda: self._send(member, message))
+        else:
+            self._send(member, message)
+
+    def _send(self, member: Member, message: Callable[[], object]) -> None:
+        member.receive(message)
+        self.ensemble.flush()
+
+    # --- what it does by itself --------------------------------------------------------------------------
+
+    def expire(self, session: Session, now: int) -> None:
+        self._prepare(lambda: super(Leader, self).expire(session, now))
+
+    def end_session(self, session: Session, expired: bool) -> None:
+        super().end_session(session, expired)
+        self.owners.pop(session.id, None)
+
+    def _reap(self, path: str) -> None:
+        self._prepare(lambda: super(Leader, self)._reap(path))
+
+    def refuse(self, code: int, session_id: int) -> int:
+        return self._prepare(lambda: super(Leader, self).refuse(code, session_id))
+
+    def replace_tree(self, effect: Replace, zxid: int) -> None:
+        self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid))
+
+    # --- proposing and committing ------------------------------------------------------------------------
+
+    def _propose(self, proposal: Proposal) -> None:
+        self.outstanding.append(proposal)
+        self.ensemble.log.proposed.append(proposal)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Send what was proposed to whom it reaches now, and commit what a quorum has."""
+        reached = [member for member in self.followers.values() if not member.is_cut_off]
+        for member in reached:
+            member.logged = self.ensemble.log.committed
+        if self.ensemble.holding == "proposals":
+            reached = [self.member]
+        for proposal in self.outstanding:
+            proposal.holders.update(member.number for member in reached)
+        while self.outstanding and self.ensemble.holding is None and self._has_quorum(self.outstanding[0]):
+            self._commit(self.outstanding.popleft())
+
+    def _has_quorum(self, proposal: Proposal | None = None) -> bool:
+        """Return whether enough servers acknowledge a proposal now, or would acknowledge any."""
+        if self.member.frozen:
+            return False
+        acks = sum(
+            member.votes and member.answers and (proposal is None or number in proposal.holders)
+            for number, member in self.followers.items()
+        )
+        return acks >= self.ensemble.quorum
+
+    def _commit(self, proposal: Proposal) -> None:
+        self.ensemble.enter(proposal)
+        for member in self.followers.values():
+            if not member.is_cut_off:
+                member.logged = self.ensemble.log.committed
+            member.receive(proposal)
+        for act in proposal.then:
+            act()
+        self.ensemble.flush()

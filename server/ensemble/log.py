@@ -1,0 +1,102 @@
+"""The log: what was proposed, and what of it is committed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import attrs
+
+from ..core.txn import Change, Txn
+
+if TYPE_CHECKING:
+    from .member import Member
+
+_KEPT = 1000
+"""Entries that are kept for servers that return; one that has missed more gets a copy of a tree."""
+
+Result: TypeAlias = tuple[int, int, bytes]
+"""A reply: zxid, error code, body."""
+
+
+class Asker(Protocol):
+    """Who is answered when an entry is applied at its server: a request, or a client that wants a session."""
+
+    @property
+    def member(self) -> Member: ...
+
+    def applied(self, proposal: Proposal) -> None:
+        """The entry has been applied at :attr:`member`."""
+
+
+@attrs.define(eq=False)
+class Proposal:
+    """A transaction that the leader has prepared, and that all servers apply once it is committed.
+
+    :ivar result: the reply. It was made from the tree in which the transaction was prepared, right behind it.
+        Each server's tree is equal to that one right behind the same transaction, so the reply is what its
+        own tree would give, Stat included.
+    :ivar asker: None once it is answered, or if there is none.
+    :ivar changes: what it has changed in the tree of the leader's own server, if it was prepared in that
+        tree.
+    :ivar is_swallowed: it comes from a connection whose session has moved: no answer, and the connection
+        closes (ensemble.md section 2.2).
+    :ivar holders: the numbers of the servers whose log has it, or will have it once they read what was sent.
+    :ivar then: what the leader does when it is committed.
+    """
+
+    txn: Txn
+    result: Result
+    asker: Asker | None = None
+    changes: Iterable[Change] | None = None
+    is_swallowed: bool = False
+    holders: set[int] = attrs.field(factory=set)
+    then: list[Callable[[], object]] = attrs.field(factory=list)
+
+    @property
+    def zxid(self) -> int:
+        return self.txn.zxid
+
+
+class Log:
+    """
+    :ivar committed: how many entries are committed.
+    :ivar proposed: entries that are not, in the order of their proposal.
+    :ivar on_commit: told each transaction that is committed, if set.
+    """
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.proposed: list[Proposal] = []
+        self.on_commit: Callable[[Txn], object] | None = None
+        self._kept: deque[Proposal] = deque()
+
+    @property
+    def last_zxid(self) -> int:
+        """The zxid of the last committed entry; 0 before the first."""
+        return self._kept[-1].zxid if self._kept else 0
+
+    @property
+    def first_kept(self) -> int:
+        """How many entries came before the first that is kept."""
+        return self.committed - len(self._kept)
+
+    def commit(self, proposal: Proposal, applied: Iterable[int]) -> None:
+        """Enter what is committed.
+
+        :param applied: how many entries each server has applied: what nobody has is kept.
+        """
+        self.committed += 1
+        self._kept.append(proposal)
+        if self.on_commit is not None:
+            self.on_commit(proposal.txn)
+        if self.proposed and proposal in self.proposed:
+            self.proposed.remove(proposal)
+        if len(self._kept) > _KEPT and max(applied) > self.first_kept:
+            self._kept.popleft()
+
+    def since(self, position: int) -> Sequence[Proposal]:
+        """List the entries behind the first ``position``, which must all be kept."""
+        return list(islice(self._kept, position - self.first_kept, None))

@@ -1,0 +1,272 @@
+"""A server's place in the ensemble: its role, its link to the leader, and what it reports.
+
+The link is a pair of queues, as a TCP connection is. While it is open, what is put in is taken out at once.
+While it is silent (a partition that nobody has noticed yet, a server that is frozen) both ends keep what they
+send, and it arrives when the link is open again; when either end gives up, both queues are lost (ensemble.md
+3.18, 6.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..config.members import Member as Address
+from ..config.settings import Settings
+from ..core.sessions import Session
+from .engine import MemberEngine
+from .leader import Leader
+from .log import Proposal
+from .serving import MemberService
+
+if TYPE_CHECKING:
+    from .ensemble import Ensemble
+
+
+class Port(Protocol):
+    """The sockets of a server."""
+
+    def flush(self) -> object:
+        """Send what waits on all connections."""
+
+    def open_port(self) -> object:
+        """Let clients connect."""
+
+    def close_port(self) -> object:
+        """Refuse all connections from now on."""
+
+
+class Member:
+    """
+    :param address: its line in the configuration.
+    :ivar number: the server's id.
+    :ivar votes: False for an observer.
+    :ivar up: the process runs.
+    :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
+    :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
+    :ivar stream: what the leader has sent and the server has not taken yet, in order.
+    :ivar outbox: what the server has sent and the leader has not taken yet.
+    :ivar stands_at: the zxid at which a test has it stand; None if it does not lag.
+    :ivar position: how many entries of the log it has applied.
+    :ivar logged: how many it has.
+    :ivar epoch: the last epoch that it has served in.
+    :ivar silent_since: since when, in ms, nothing has come over its link; None if all is well.
+    :ivar is_given_up: the leader has given up this server, which is frozen and does not know yet.
+    :ivar report_at: when the server tells the leader next whom it has heard of, in ms; infinite if of nobody.
+    :ivar has_output: something may wait to be sent on connections.
+    """
+
+    service: MemberService
+    engine: MemberEngine
+
+    def __init__(self, ensemble: Ensemble, address: Address, settings: Settings) -> None:
+        self.ensemble = ensemble
+        self.number = address.number
+        self.votes = address.votes
+        self.settings = settings
+        self.address = address
+        self.port: Port | None = None
+        self.up = True
+        self.frozen = False
+        self.leader: Leader | None = None
+        self.stream: deque[Proposal | Callable[[], object]] = deque()
+        self.outbox: deque[Callable[[Leader], object]] = deque()
+        self.stands_at: int | None = None
+        self.position = self.logged = 0
+        self.epoch = 0
+        self.silent_since: int | None = None
+        self.is_given_up = False
+        self.report_at: float = math.inf
+        self.has_output = False
+        self._heard: dict[int, None] = {}
+        self._next_session_id = 0
+
+    def __repr__(self) -> str:
+        return f"<Member {self.number}: {self.role}>"
+
+    def make_service(self, settings: Settings, **arguments: Any) -> MemberService:
+        """Make the service of this server; the arguments are those of :class:`.service.Service`."""
+        self.service = MemberService(self, settings, **arguments)
+        self.engine = self.service.engine
+        first = self.engine.time & (2**40 - 1)
+        self._next_session_id = self.number << 56 | first << 16
+        return self.service
+
+    # --- its role ----------------------------------------------------------------------------------------
+
+    @property
+    def leads(self) -> bool:
+        return self.leader is not None and self.leader.member is self
+
+    @property
+    def role(self) -> str:
+        """``leader``, ``follower`` or ``observer``; ``looking`` without a leader, ``down`` if it does not
+        run."""
+        if not self.up:
+            return "down"
+        if self.leader is None:
+            return "looking"
+        return "leader" if self.leads else "follower" if self.votes else "observer"
+
+    @property
+    def own_leader(self) -> Leader | None:
+        """Its part as leader, if it leads."""
+        return self.leader if self.leads else None
+
+    @property
+    def client_address(self) -> str:
+        """Host and port for clients."""
+        host, port = self.service.address or (self.settings.host, self.settings.port)
+        return f"{host}:{port}"
+
+    def owns(self, session_id: int) -> bool:
+        """Return whether the session was attached here last, as far as the leader knows."""
+        return self.leader is not None and self.leader.is_owner(self, session_id)
+
+    def new_session_id(self) -> int:
+        """Return an id whose top byte is this server's, and that nobody else gets."""
+        self._next_session_id += 1
+        return self._next_session_id - 1
+
+    # --- its link to the leader --------------------------------------------------------------------------
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether what the leader sends does not reach this server's machine."""
+        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the leader hears of this server right now."""
+        return self.up and not self.frozen and not self.is_cut_off
+
+    @property
+    def link_is_open(self) -> bool:
+        """Whether both ends hear each other right now."""
+        leader = self.leader
+        return self.answers and leader is not None and not (leader.member.frozen or self.is_given_up)
+
+    def forward(self, message: Callable[[Leader], object]) -> None:
+        """Send something to the leader."""
+        if self.link_is_open and self.leader is not None and not self.outbox:
+            message(self.leader)
+        elif self.leader is not None:
+            self.outbox.append(message)
+
+    def receive(self, message: Proposal | Callable[[], object]) -> None:
+        """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
+        self.stream.append(message)
+        self._take()
+
+    def go_on(self) -> None:
+        """Take and send what waits on the link, as far as nothing holds it up."""
+        while self.outbox and self.link_is_open and self.leader is not None:
+            self.outbox.popleft()(self.leader)
+        self._take()
+
+    def _take(self) -> None:
+        while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
+            message = self.stream[0]
+            if self.stands_at is not None:
+                zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
+                if zxid > self.stands_at:
+                    return
+            self.stream.popleft()
+            if isinstance(message, Proposal):
+                self.apply(message)
+            else:
+                message()
+
+    def apply(self, proposal: Proposal) -> None:
+        self.position += 1
+        self.engine.apply(proposal)
+
+    def copy(self, other: Member) -> None:
+        """Take the state of another server."""
+        tracker = self.engine.tracker
+        self.engine.tree = other.engine.tree.copy()
+        for session in list(tracker):
+            tracker.remove(session)
+        for session in other.engine.tracker:
+            tracker.learn(session.id, session.timeout)
+        self.engine.zxid, self.position = other.engine.zxid, other.position
+
+    # --- signs of life -----------------------------------------------------------------------------------
+
+    def heard_of(self, session: Session, now: int) -> None:
+        """A client has sent something: the leader is told within half a tick (ensemble.md 2.6)."""
+        half = max(1, self.settings.tick_time // 2)
+        due = (now // half + 1) * half
+        session.fresh_until = due
+        if self.leads and self.leader is not None:
+            self.leader.heard_of(session.id, now)
+        else:
+            self._heard[session.id] = None
+            self.report_at = min(self.report_at, due)
+
+    def report(self, now: int) -> None:
+        """Tell the leader whom this server has heard of."""
+        half = max(1, self.settings.tick_time // 2)
+        if not self.link_is_open or self.leader is None:
+            self.report_at = (now // half + 1) * half if self._heard else math.inf
+            return
+        self.report_at = math.inf
+        heard, self._heard = self._heard, {}
+        for session_id in heard:
+            self.leader.heard_of(session_id, now)
+
+    # --- beginning and end -------------------------------------------------------------------------------
+
+    def follow(self, leader: Leader) -> None:
+        """Serve behind this leader, brought up to what it has committed."""
+        self.ensemble.bring_up(self)
+        self.leader, self.epoch = leader, leader.number
+        leader.followers[self.number] = self
+        leader.go_on()
+        self.ensemble.tell(self, f"is {self.role} of server {leader.member.number}")
+
+    def lead(self, leader: Leader) -> None:
+        self.leader, self.epoch = leader, leader.number
+        self.engine.zxid = leader.number << 32
+        self.ensemble.tell(self, f"is LEADER of epoch 0x{leader.number:x}")
+
+    def leave(self, reason: str) -> None:
+        """Stop serving: every client connection is closed without a word, and what was under way is lost."""
+        leader, self.leader = self.leader, None
+        if leader is not None:
+            leader.followers.pop(self.number, None)
+            self.ensemble.tell(self, f"serves nobody: {reason}")
+        self.stream.clear()
+        self.outbox.clear()
+        self._heard.clear()
+        self.report_at = math.inf
+        self.silent_since = None
+        self.is_given_up = False
+        self.close_connections(reason)
+        self.engine.drop_requests()
+
+    def close_connections(self, reason: str) -> None:
+        for connection in list(self.service.connections):
+            connection.abort(reason)
+        self.has_output = True
+
+    def freeze(self) -> None:
+        self.frozen = True
+        for connection in self.service.connections:
+            connection.fast_session = None
+
+    def thaw(self) -> None:
+        """Go on, with what has arrived meanwhile."""
+        self.frozen = False
+        for connection in list(self.service.connections):
+            connection.thaw_with_server(self.ensemble.now / 1000)
+        self.has_output = True
+
+    def flush(self) -> None:
+        """Send what waits on the connections, unless a turn is going on that ends with it."""
+        if self.has_output and not self.engine.has_turn:
+            self.has_output = False
+            if self.port is not None:
+                self.port.flush()

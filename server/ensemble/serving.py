@@ -1,0 +1,214 @@
+"""The service and the connections of one server of an ensemble.
+
+What differs from a single server (ensemble.md sections 1 and 6):
+
+* A handshake may have to wait for the log. A server without a leader closes the connection instead.
+* While too many requests wait for the log, nothing more is read from a connection that has one under way.
+* A server that is frozen neither reads nor writes.
+* ``srvr`` and ``stat`` tell the role.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ...protocol.records import ConnectRequest
+from ..config.settings import Settings
+from ..core.sessions import Session
+from ..net.connection import Connection
+from ..net.gate import Withheld
+from ..net.service import Service
+from . import telling
+from .engine import MemberEngine
+from .log import Proposal
+
+if TYPE_CHECKING:
+    from .leader import Leader
+    from .member import Member
+
+_OUTSTANDING = 1000
+"""``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
+_EARLY = 64 * 1024
+"""Bytes that a client may send behind a ConnectRequest that waits for the log."""
+
+
+class MemberConnection(Connection):
+    """One client of one server."""
+
+    service: MemberService
+    engine: MemberEngine
+
+    def __init__(self, service: MemberService, *arguments: Any) -> None:
+        self.member = service.member
+        super().__init__(service, *arguments)
+        self._is_attaching = False
+
+    @property
+    def frozen(self) -> bool:
+        return self._is_frozen or self.member.frozen
+
+    @frozen.setter
+    def frozen(self, value: bool) -> None:
+        self._is_frozen = value
+
+    def thaw_with_server(self, now: float) -> None:
+        if not self._is_frozen:
+            self.proceed(now)
+            self.wake()
+
+    # --- the handshake -----------------------------------------------------------------------------------
+
+    def _attach(self, request: ConnectRequest, flag: bytes, now: float) -> bool:
+        if self.member.leader is None:
+            self._close("this server has no leader")
+            return False
+        self._is_attaching = True
+        _Attachment(self, request, flag, self.member).begin()
+        return self.session is not None and not self.close_expected
+
+    def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
+        """Answer the ConnectRequest: the log has come as far as it must."""
+        self._is_attaching = False
+        if self.close_expected:
+            return
+        if session is not None:
+            self.engine.bind(self, session)
+            self.member.heard_of(session, self.member.ensemble.now)
+        self._welcome(session, request, flag, self.member.ensemble.now / 1000)
+        self.more = not self.input.empty
+        self.wake()
+        self.member.has_output = True
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def exchange(self, data: bytes, now: float) -> bytes:
+        if self._is_stalled:
+            self.receive_data(data, now)
+            return b""
+        try:
+            return super().exchange(data, now)
+        except Withheld:  # by the short way
+            self.engine.stats.bytes_received += len(data)
+            return b""
+
+    def proceed(self, now: float) -> None:
+        if self._is_attaching:
+            return
+        if self._is_stalled:
+            self.more = self.more or not self.input.empty  # it goes on once some are answered
+        else:
+            super().proceed(now)
+
+    @property
+    def _is_stalled(self) -> bool:
+        engine = self.engine
+        return (
+            engine.outstanding > self.member.ensemble.most_outstanding and self.session_id in engine.waiting
+        )
+
+    @property
+    def has_work(self) -> bool:
+        return super().has_work and not self._is_attaching and not self._is_stalled
+
+    @property
+    def may_read(self) -> bool:
+        if self._is_attaching:
+            return not self.close_expected and not self.frozen and len(self.input) < _EARLY
+        return super().may_read and not self._is_stalled
+
+    @property
+    def outstanding(self) -> int:
+        """Those that wait for the log too."""
+        waiting = self.engine.waiting.get(self.session_id, ())
+        return super().outstanding + sum(request.connection is self for request in waiting)
+
+
+@attrs.define(eq=False)
+class _Attachment:
+    """A ConnectRequest on its way to the leader and back."""
+
+    connection: MemberConnection
+    request: ConnectRequest
+    flag: bytes
+    member: Member
+
+    def begin(self) -> None:
+        request, member = self.request, self.member
+        least, most = member.settings.session_timeout_range
+        timeout = min(max(request.timeOut, least), most)
+        session_id = request.sessionId
+        if session_id == 0:
+            new = member.new_session_id()
+            member.forward(lambda leader: leader.open_session(new, timeout, self))
+        elif not member.ensemble.knows(session_id, request.passwd):
+            self.connection.attached(None, request, self.flag)
+        else:
+
+            def answer(lives: bool) -> None:
+                session = None
+                if lives:
+                    sessions = member.engine.tracker
+                    session = sessions.get(session_id) or sessions.learn(session_id, timeout)
+                    session.timeout = timeout
+                self.connection.attached(session, request, self.flag)
+
+            def ask(leader: Leader) -> None:
+                leader.resume_session(session_id, timeout, member, answer)
+
+            member.forward(ask)
+
+    def applied(self, proposal: Proposal) -> None:
+        session = self.member.engine.sessions.get(proposal.txn.session)
+        self.connection.attached(session, self.request, self.flag)
+
+
+class MemberService(Service):
+    """One server without its sockets."""
+
+    connection_type: ClassVar[type[Connection]] = MemberConnection
+    words = telling.WORDS
+    commands = telling.COMMANDS
+    connections: dict[MemberConnection, None]  # type: ignore[assignment]
+    engine: MemberEngine
+
+    def __init__(self, member: Member, settings: Settings, **arguments: Any) -> None:
+        self.member = member
+        super().__init__(settings, **arguments)
+
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
+        now = self.now_ms
+        return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
+
+    @property
+    def server_id(self) -> int:  # type: ignore[override]
+        return self.member.number
+
+    @property
+    def mode(self) -> str:
+        return self.member.role
+
+    @property
+    def serves(self) -> bool:
+        return self.member.leader is not None
+
+    def totals_of_role(self) -> Iterator[str]:
+        return telling.totals(self.member)
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        return telling.figures(self.member)
+
+    def next_deadline(self) -> float:
+        return math.inf if self.member.frozen else super().next_deadline()
+
+    def advance(self, now: float, within: float = math.inf) -> None:
+        if not self.member.frozen:
+            super().advance(now, within)
+
+
+def most_outstanding(voters: int) -> int:
+    """Return how many requests may wait at a server before it stops reading from who has one under way."""
+    return _OUTSTANDING // max(1, voters - 1)

@@ -1,0 +1,195 @@
+"""What operators are told of a server of an ensemble: the words and commands that depend on its role
+(ensemble.md section 9).
+
+The addresses of quorum and election that are shown belong to nobody: servers of a pretend ensemble have no
+such ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..monitoring import words
+
+if TYPE_CHECKING:
+    from ..monitoring.commands import Ask
+    from ..net.connection import Connection
+    from .leader import Leader
+    from .member import Member
+    from .serving import MemberService
+
+_STATES = {"leader": "leading", "follower": "following", "observer": "observing"}
+
+
+def _member(service: Any) -> Member:
+    """Return the server of a service, which is one of an ensemble."""
+    found: MemberService = service
+    return found.member
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def totals(member: Member) -> Iterator[str]:
+    """Yield what ``srvr`` says of a leader alone."""
+    leader = member.own_leader
+    if leader is not None:
+        last, least, most = leader.proposal_sizes
+        yield f"Proposal sizes last/min/max: {last}/{least}/{most}"
+
+
+def figures(member: Member) -> Iterator[tuple[str, int]]:
+    """Yield the gauges of an ensemble."""
+    ensemble, leader = member.ensemble, member.own_leader
+    yield "quorum_size", sum(each.votes for each in ensemble.members.values())
+    if leader is not None:
+        others = [each for each in leader.followers.values() if each is not member]
+        yield "learners", len(others)
+        yield "synced_followers", sum(each.votes for each in others)
+        yield "synced_non_voting_followers", 0
+        yield "synced_observers", sum(not each.votes for each in others)
+        yield "pending_syncs", sum(len(proposal.then) for proposal in leader.outstanding)
+        yield "leader_uptime", ensemble.now - leader.began
+        last, least, most = leader.proposal_sizes
+        yield "last_proposal_size", last
+        yield "min_proposal_size", least
+        yield "max_proposal_size", most
+    elif member.leader is not None and not member.votes:
+        yield "observer_master_id", member.leader.member.number
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+def _isro(service: Any, asker: Connection, now: float) -> str:
+    return "ro" if service.mode == "read-only" else "rw"
+
+
+def _conf(service: Any, asker: Connection, now: float) -> str:
+    member = _member(service)
+    timing, line = member.ensemble.timing, member.address
+    return words.conf(service, asker, now) + "\n".join(
+        (
+            f"initLimit={timing.init_limit}",
+            f"syncLimit={timing.sync_limit}",
+            "electionAlg=3",
+            f"electionPort={line.election}",
+            f"quorumPort={line.quorum}",
+            f"peerType={int(not member.votes)}",
+            "membership: ",
+            member.ensemble.config_text,
+        )
+    )
+
+
+def _mntr(service: Any, asker: Connection, now: float) -> Iterator[str]:
+    role = _member(service).role
+    yield f"zk_version\t{words.VERSION_TEXT}\nzk_server_state\t{service.mode}\n"
+    if role in _STATES:
+        yield f"zk_peer_state\t{_STATES[role]} - broadcast\n"
+    for key, value in words.monitored(service, now):
+        yield f"zk_{key}\t{value}\n" if key else ""
+
+
+def _dump(service: Any, asker: Connection, now: float) -> Iterator[str]:
+    member = _member(service)
+    leader = member.own_leader
+    if leader is not None:
+        return words.dump(service, now, words.session_sets(service, leader.sessions, now))
+    return words.dump(service, now, _global_sessions(member))
+
+
+def _global_sessions(member: Member) -> Iterator[str]:
+    sessions = member.engine.sessions
+    yield f"Global Sessions({len(sessions)}):\n"
+    for session in list(sessions):
+        yield f"0x{session.id:x}\t{session.timeout}ms\n"
+
+
+WORDS: Mapping[str, Callable[..., str | Iterator[str]]] = {
+    "conf": _conf,
+    "dump": _dump,
+    "isro": _isro,
+    "mntr": _mntr,
+}
+
+# --- commands of the admin server --------------------------------------------------------------------------
+
+
+def _leader(ask: Ask) -> dict[str, Any]:
+    member = _member(ask.service)
+    leading = _followed(member).member
+    return {
+        "is_leader": leading is member,
+        "leader_id": leading.number,
+        "leader_ip": leading.address.host,
+    }
+
+
+def _zabstate(ask: Ask) -> dict[str, Any]:
+    member = _member(ask.service)
+    line, zxid = member.address, member.engine.zxid
+    return {
+        "myid": member.number,
+        "is_leader": member.own_leader is not None,
+        "quorum_address": {line.host: line.quorum},
+        "election_address": {line.host: line.election},
+        "client_address": member.client_address,
+        "voting": member.votes,
+        "last_zxid": f"0x{zxid:x}",
+        "zab_epoch": zxid >> 32,
+        "zab_counter": zxid & 0xFFFFFFFF,
+        "zabstate": "election" if member.leader is None else "broadcast",
+    }
+
+
+def _voting_view(ask: Ask) -> dict[str, Any]:
+    members = _member(ask.service).ensemble.members.values()
+    return {
+        "current_config": {
+            str(each.number): {
+                "server_addresses": [f"{each.address.host}:{each.address.quorum}"],
+                "election_addresses": [f"{each.address.host}:{each.address.election}"],
+                "client_address": each.address.client or each.client_address,
+                "learner_type": "PARTICIPANT",
+            }
+            for each in members
+            if each.votes
+        }
+    }
+
+
+def _observers(ask: Ask) -> dict[str, Any]:
+    leader = _member(ask.service).own_leader
+    observers = [] if leader is None else [each for each in leader.followers.values() if not each.votes]
+    return {
+        "synced_observers": len(observers),
+        "observers": [
+            {
+                "remote_socket_address": f"{each.address.host}:{each.address.quorum}",
+                "sid": each.number,
+                "established": None,
+                "queued_packets": len(each.stream),
+                "queued_packets_size": 0,
+                "packets_received": 0,
+                "packets_sent": each.position,
+                "requests": 0,
+                "last_zxid": f"0x{each.engine.zxid:x}",
+            }
+            for each in observers
+        ],
+    }
+
+
+def _followed(member: Member) -> Leader:
+    assert member.leader is not None, "a server that serves has a leader"
+    return member.leader
+
+
+COMMANDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "leader": _leader,
+    "observers": _observers,
+    "voting_view": _voting_view,
+    "zabstate": _zabstate,
+}

@@ -1,0 +1,257 @@
+"""Chaos: faults by chance, and the same ones again with the same seed.
+
+The same seed and the same requests give the same faults. The rules that make it so:
+
+1. Whether a message is spoiled depends on four things: the seed, the kind of fault, the session, and the
+   number of the message among those of this session. It depends neither on the time, nor on what other
+   sessions do, nor on ids, nor on what the message says. Each decision is a hash of these four. So a
+   probability that is changed does not move the faults of other kinds.
+2. A session is told apart by its name, if it has one; else by its place in the order in which sessions began.
+   Its numbers go on when it reconnects. So clients that connect one after the other may do all else at once.
+   Clients that connect at the same time, or again after their sessions have expired, come in an order of
+   their own: names tell these apart, whatever their order is. Of 10,000 sessions the oldest is forgotten.
+3. Requests, events and handshakes are counted apart. Pings are neither counted nor spoiled: their number
+   depends on the time. Handshakes that ask for a new session are counted together: nobody can tell them
+   apart.
+4. Of two faults that are due for one request, the first of :data:`FAULTS` is injected.
+
+Each fault but ``expire`` is one that networks make: a client must stand it. A session that ends although its
+client was heard of is the work of an operator, or of a server whose clock jumps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from .describe import describe_request
+from .faults import Action, Harm, Run, Spoiler, When
+from .observers import SessionNames
+from .operations import Selection, name_of
+
+if TYPE_CHECKING:
+    from .gate import MessageGate
+
+_OF_REQUESTS: Final[Mapping[str, tuple[When, Action]]] = {
+    "disconnect": ("before", "disconnect"),
+    "lose_reply": ("after", "disconnect"),
+    "silence": ("after", "drop_reply"),
+    "delay_request": ("before", "delay"),
+    "delay_reply": ("after", "delay"),
+    "expire": ("before", "expire"),
+}
+FAULTS: Final = (*_OF_REQUESTS, "delay_event", "refuse", "lose_session")
+"""The kinds of faults; the last three concern events, handshakes, and the answers to handshakes."""
+
+_KEPT: Final = 10_000
+"""Faults that are remembered, and sessions whose numbers are; the oldest go first."""
+_BITS: Final = 53  # of a float's fraction
+
+
+def draw(*of: object) -> float:
+    """Return a number from 0 to 1, 1 excluded, that depends on the arguments alone."""
+    text = "\0".join(map(str, of))
+    digest = blake2b(text.encode(), digest_size=8).digest()
+    return float((int.from_bytes(digest) >> 64 - _BITS) / 2**_BITS)
+
+
+@attrs.frozen
+class Injected:
+    """One fault that was injected.
+
+    :ivar fault: one of :data:`FAULTS`.
+    :ivar who: the name of the session, or its place in the order in which sessions began, from 1; empty for a
+        handshake that asks for a new session.
+    :ivar number: of the message among those of this session, from 1.
+    :ivar session: its id; 0 if there is none yet.
+    :ivar op: the operation of a request.
+    :ivar path: the znode concerned, if it is one.
+    """
+
+    fault: str
+    who: str
+    number: int
+    session: int = attrs.field(eq=False)
+    op: str | None = None
+    path: str | None = None
+
+
+@attrs.define
+class _Stream:
+    """The messages of one session."""
+
+    place: int
+    counts: Counter[str] = attrs.field(factory=Counter)
+
+
+class Chaos(Spoiler):
+    """Spoils messages by the rules at the head of this module, until :meth:`end`; a context manager, too.
+
+    :param sessions: those that live already, the oldest first.
+    :param probabilities: by kind of fault, from 0 to 1.
+    :param longest: seconds that a message is delayed at most; how long is drawn too.
+    :param selection: the requests that may be spoiled; others are not counted.
+    :param cause: who does it, for the timeline.
+    :param gate: which it spoils for.
+    :param run: calls a function in the server's own thread.
+    :ivar seed: with which the same requests meet the same faults.
+    :ivar probabilities: of the faults that may be injected.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        probabilities: Mapping[str, float],
+        *,
+        longest: float,
+        selection: Selection,
+        names: SessionNames,
+        sessions: Iterable[int],
+        gate: MessageGate,
+        run: Run,
+        cause: str = "chaos",
+    ) -> None:
+        for fault, probability in probabilities.items():
+            if not 0 <= probability <= 1:
+                raise ValueError(f"{fault} is a probability from 0 to 1, not {probability}")
+        if not any(probabilities.values()):
+            raise ValueError(f"give at least one fault a probability: {', '.join(FAULTS)}")
+        if not 0 <= longest < float("inf"):
+            raise ValueError(f"longest is a number of seconds of at least 0, not {longest}")
+        self.seed = seed
+        self.probabilities = MappingProxyType(
+            {fault: probabilities[fault] for fault in FAULTS if probabilities.get(fault)}
+        )
+        self._longest = longest
+        self._selection = selection
+        self._names = names
+        self._gate = gate
+        self._run = run
+        self._cause = f"{cause} {seed}"
+        self._streams: dict[int, _Stream] = {}
+        self._began = 0
+        self._new = Counter[str]()  # handshakes that ask for a new session
+        self._injected: deque[Injected] = deque(maxlen=_KEPT)
+        self._due: Injected | None = None
+        self._counts = Counter[str]()
+        for session in sessions:
+            self._begin(session)
+
+    def __repr__(self) -> str:
+        rates = ", ".join(f"{fault}={rate:g}" for fault, rate in self.probabilities.items())
+        return f"<Chaos seed={self.seed} {rates}: {self._counts.total()} injected>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.end()
+        except RuntimeError:  # the server is gone: the body's own error, if any, says more
+            if error is None:
+                raise
+
+    def end(self) -> None:
+        """Spoil no more. What is delayed stays so. Does nothing the second time."""
+        self._run(self._gate.remove_spoiler, self)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many faults of each kind were injected."""
+        return Counter(self._counts)
+
+    @property
+    def injected(self) -> list[Injected]:
+        """The faults so far, the oldest first; at most the last 10,000."""
+        return list(self._injected)
+
+    # --- in the server's thread --------------------------------------------------------------------------
+
+    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
+        if not self._selection.has_request(session, op, frame):
+            return None
+        number = self._count(session, "request")
+        for fault, (when, action) in _OF_REQUESTS.items():
+            if self._hits(fault, session, number):
+                path = describe_request(op, frame).path
+                self._due = self._entry(fault, number, session, name_of(op), path)
+                seconds = self._seconds(fault, session, number) if action == "delay" else 0.0
+                return Harm(when, action, seconds=seconds, cause=self._cause)
+        return None
+
+    def has_fired(self) -> None:
+        if self._due is not None:
+            self._note(self._due)
+
+    def event(self, session: int, path: str) -> Harm | None:
+        number = self._count(session, "event")
+        if not self._selection.has_paths(session, lambda: [path]):
+            return None
+        if not self._hits("delay_event", session, number):
+            return None
+        self._note(self._entry("delay_event", number, session, path=path))
+        seconds = self._seconds("delay_event", session, number)
+        return Harm("after", "delay", seconds=seconds, cause=self._cause)
+
+    def handshake(self, session: int) -> Harm | None:
+        return self._shakes("refuse", session, "before")
+
+    def attached(self, session: int, resumed: bool) -> Harm | None:
+        if not resumed:
+            self._begin(session)
+        return self._shakes("lose_session", session, "after")
+
+    def _shakes(self, fault: str, session: int, when: When) -> Harm | None:
+        number = self._count(session, fault)
+        if not self._selection.has_paths(session, lambda: ()) or not self._hits(fault, session, number):
+            return None
+        self._note(self._entry(fault, number, session))
+        return Harm(when, "disconnect", cause=self._cause)
+
+    # --- streams -----------------------------------------------------------------------------------------
+
+    def _begin(self, session: int) -> None:
+        self._began += 1
+        self._streams[session] = _Stream(self._began)
+        if len(self._streams) > _KEPT:
+            del self._streams[next(iter(self._streams))]
+
+    def who(self, session: int) -> str:
+        """Return what a session is told apart by."""
+        name = self._names[session]
+        if name is not None:
+            return name
+        stream = self._streams.get(session)
+        return "" if stream is None else str(stream.place)
+
+    def _count(self, session: int, kind: str) -> int:
+        """Count a message; returns its number from 1."""
+        stream = self._streams.get(session)
+        counts = self._new if stream is None else stream.counts
+        counts[kind] += 1
+        return counts[kind]
+
+    def _hits(self, fault: str, session: int, number: int) -> bool:
+        rate = self.probabilities.get(fault)
+        return rate is not None and draw(self.seed, fault, self.who(session), number) < rate
+
+    def _seconds(self, fault: str, session: int, number: int) -> float:
+        """Draw for how long a message is delayed, in whole ms."""
+        drawn = draw(self.seed, fault, self.who(session), number, "seconds")
+        return round(drawn * self._longest, 3)
+
+    def _entry(
+        self, fault: str, number: int, session: int, op: str | None = None, path: str | None = None
+    ) -> Injected:
+        return Injected(fault, self.who(session), number, session, op, path)
+
+    def _note(self, injected: Injected) -> None:
+        self._counts[injected.fault] += 1
+        self._injected.append(injected)

@@ -1,0 +1,68 @@
+"""The history of a pretend ensemble: what its servers have recorded, in one order.
+
+Each server has a recorder of its own, as a single server has. What is recorded there is also kept here, in
+the order in which it happened. What happens at all servers in the same moment (a session begins, the test
+does something) is shown once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from .history import Entry, Recorder
+
+_AT_ALL = ("session", "reaper")
+"""What each server enters when it applies the same transaction."""
+
+
+class EnsembleHistory:
+    """
+    :param limit: how many entries are kept; the oldest go first.
+    :ivar zxid_base: where it began.
+    """
+
+    def __init__(self, limit: int, zxid_base: int) -> None:
+        self._entries: deque[tuple[_MemberRecorder, tuple[Any, ...]]] = deque(maxlen=limit)
+        self.zxid_base = zxid_base
+
+    def recorder(self, number: int, *arguments: Any) -> Recorder:
+        """Make the recorder of a server; the arguments are those of a :class:`.history.Recorder`."""
+        return _MemberRecorder(self, number, *arguments)
+
+    def keep(self, recorder: _MemberRecorder, entry: tuple[Any, ...]) -> None:
+        self._entries.append((recorder, entry))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield everything that is kept, the oldest first."""
+        seen: set[tuple[str, int, float]] = set()
+        last: Entry | None = None
+        for recorder, kept in self._entries:
+            entry = recorder.in_words(*kept)
+            if entry.kind in _AT_ALL:
+                key = entry.kind, entry.zxid, entry.time
+                if key in seen:
+                    continue
+                seen.add(key)
+            if entry.kind == "control":
+                if entry == last:
+                    continue
+                last = entry
+            else:
+                entry = attrs.evolve(entry, server=recorder.number)
+                last = None
+            yield entry
+
+
+class _MemberRecorder(Recorder):
+    def __init__(self, history: EnsembleHistory, number: int, *arguments: Any) -> None:
+        self._history = history
+        self.number = number
+        super().__init__(*arguments)
+
+    def append(self, entry: tuple[Any, ...]) -> None:
+        self._history.keep(self, entry)
+        super().append(entry)

@@ -1,0 +1,154 @@
+"""A pretend ensemble on the network: several servers in one trio run, and the time that they share.
+
+Nothing is replicated: all servers are in this process, and their data ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from .config.members import Member
+from .config.settings import Settings
+from .core.failures import report
+from .core.sessions import NEVER
+from .ensemble.ensemble import Ensemble, Timing
+from .net.clock import Clock
+from .net.service import milliseconds
+from .serve import Server
+
+if TYPE_CHECKING:
+    from .testing.controls import Controls
+
+_PORTS = ("port", "secure_port", "admin_port", "metrics_port")
+
+
+class _Member(Server):
+    """One server of an ensemble.
+
+    :ivar together: all of them.
+    """
+
+    together: Servers
+
+    def hand_over(self) -> Controls:
+        if self.controls is None:
+            from .testing.ensemble import take_over
+
+            take_over(self.together)  # which gives each server its controls
+        assert self.controls is not None
+        return self.controls
+
+
+class Servers:
+    """The servers of an ensemble, with their sockets.
+
+    :param settings: of all servers. Where a port is named, the first server has it, the second the next ...
+    :param members: their lines in the configuration. If each has another port for clients, these count.
+    :ivar servers: by number, from 1.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        members: Sequence[Member],
+        timing: Timing | None = None,
+    ) -> None:
+        self.clock = clock
+        now = milliseconds(clock.now())
+        epoch = now + milliseconds(clock.epoch_offset())
+        self.ensemble = Ensemble(settings, members, now=now, epoch=epoch, timing=timing)
+        self.servers: dict[int, Server] = {}
+        for member, own in zip(self.ensemble.members.values(), _each(settings, members), strict=True):
+            server = _Member(own, clock, member.make_service)
+            server.together = self
+            member.port = self.servers[member.number] = server
+        self.ensemble.begin()
+
+    @property
+    def hosts(self) -> str:
+        """The connect string."""
+        return ",".join(server.hosts for server in self.servers.values())
+
+    async def run(self, *, task_status: trio.TaskStatus[Servers] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen and serve until cancelled.
+
+        :raises OSError: if an address cannot be bound.
+        """
+        async with trio.open_nursery() as nursery:
+            for server in self.servers.values():
+                await nursery.start(server.run)
+            nursery.start_soon(self._keep_time)
+            task_status.started(self)
+
+    def receive(self) -> None:
+        """Handle what has already arrived at the sockets of all servers."""
+        for server in self.servers.values():
+            server.receive()
+
+    def flush(self) -> None:
+        """Send what waits on any connection."""
+        for server in self.servers.values():
+            server.flush()
+
+    def next_deadline(self) -> float:
+        """Return the time at which :meth:`advance` has something to do, in seconds of the clock."""
+        due = self.ensemble.next_deadline()
+        services = min(server.service.next_deadline() for server in self.servers.values())
+        return min(services, due / 1000) if due < NEVER else services
+
+    def advance(self, now: float) -> None:
+        """Do what is due at ``now``, in seconds of the clock."""
+        self.ensemble.advance(milliseconds(now))
+        for server in self.servers.values():
+            server.advance(now)
+
+    async def _keep_time(self) -> None:
+        """Do what is due for the ensemble; each server keeps its own time beside that."""
+        half = max(1, self.ensemble.members[1].settings.tick_time // 2) / 1000
+        while True:
+            now = self.clock.now()
+            # A sign of life makes a new deadline, at a multiple of half a tick at the earliest
+            step = (now // half + 1) * half
+            if step <= now:  # rounding
+                step += half
+            due = self.ensemble.next_deadline()
+            await self.clock.sleep_until(min(step, due / 1000) if due < NEVER else step)
+            try:
+                self.receive()  # what has arrived already counts as a sign of life
+                self.ensemble.advance(milliseconds(self.clock.now()))
+            except Exception:
+                report("what is due in the ensemble was done in part; the rest follows")
+
+
+def _each(settings: Settings, members: Sequence[Member]) -> Iterator[Settings]:
+    """Yield the settings of each server: all are on one machine, so that each needs ports of its own."""
+    written = {member.client_port for member in members}
+    for index, member in enumerate(members):
+        ports = {name: getattr(settings, name) for name in _PORTS}
+        own = {name: port + index for name, port in ports.items() if port}
+        if settings.port and len(written) == len(members) and member.client_port:
+            own["port"] = member.client_port
+        yield attrs.evolve(settings, **own)
+
+
+async def serve_together(
+    settings: Settings,
+    members: Sequence[Member],
+    timing: Timing,
+    prepare: Callable[[Servers], object] = lambda servers: None,
+    *,
+    task_status: trio.TaskStatus[Servers] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled, as the command does.
+
+    :param prepare: called with the servers before they listen.
+    :raises OSError: if an address cannot be bound.
+    """
+    servers = Servers(settings, Clock(follow_wall_clock=True), members, timing)
+    prepare(servers)
+    await servers.run(task_status=task_status)

@@ -1,0 +1,239 @@
+"""Retries by a policy, which knows what the writes of a failed call have done."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyzk.client import (
+    Backoff,
+    BadVersionError,
+    ConnectionLossError,
+    Effect,
+    Failure,
+    NoNodeError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SetData,
+    ThrottledOpError,
+    ZooKeeper,
+    ZooKeeperError,
+    maybe_applied,
+    retry,
+)
+from pyzk.server.testing import Controls
+
+SENT, NOT_SENT = ConnectionLossError(sent=True), ConnectionLossError(sent=False)
+
+
+def failure(
+    error: Exception, effect: Effect = Effect.NONE, attempt: int = 1, seconds: float = 0.0
+) -> Failure:
+    return Failure(error, attempt, seconds, effect)
+
+
+@pytest.fixture
+async def counter(zk: ZooKeeper) -> str:
+    await zk.create("/counter", b"0")
+    return "/counter"
+
+
+async def increase(zk: ZooKeeper) -> int:
+    data, stat = await zk.get("/counter")
+    number = int(data or b"0") + 1
+    await zk.set("/counter", str(number).encode(), version=stat.version)
+    return number
+
+
+# --- what a policy is told ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (SENT, True),
+        (NOT_SENT, False),
+        (OperationTimeoutError(), True),
+        (NotReadOnlyError(), False),
+        (ThrottledOpError(), False),
+        (NoNodeError(), False),
+        (KeyError(), False),
+    ],
+)
+def test_what_an_error_says_of_its_write(error: Exception, expected: bool) -> None:
+    assert maybe_applied(error) is expected
+
+
+class Recording:
+    """A policy that gives up, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[Failure] = []
+
+    def __call__(self, failure: Failure) -> float | None:
+        self.told.append(failure)
+        return None
+
+
+async def test_reads_have_no_effect(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    policy = Recording()
+
+    async def call(zk: ZooKeeper) -> None:
+        await zk.exists("/a")
+        await zk.get("/a")
+
+    with pytest.raises(NoNodeError) as caught:
+        await retry(zk, call, policy=policy)
+    [told] = policy.told
+    assert (told.error, told.attempt, told.effect) == (caught.value, 1, Effect.NONE)
+    assert caught.value.__notes__ == ["attempt 1, after 0.0 s; writes: NONE"]
+
+
+async def test_a_write_of_an_earlier_step_is_an_effect(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    """Though the request that has failed was not sent."""
+    policy = Recording()
+
+    async def call(zk: ZooKeeper) -> None:
+        await zk.view("/").create("/a")
+        raise NOT_SENT
+
+    with pytest.raises(ConnectionLossError):
+        await retry(zk, call, policy=policy)
+    assert policy.told[0].effect is Effect.SOME
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_lost_reply_may_be_an_effect(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str, when: str
+) -> None:
+    policy = Recording()
+    with server.fault(op="set_data", when=when), pytest.raises(ConnectionLossError):  # type: ignore[arg-type]
+        await retry(zk, increase, policy=policy)
+    assert policy.told[0].effect is Effect.MAYBE, "the client cannot know"
+
+
+async def test_a_refused_write_has_no_effect(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    policy = Recording()
+    with pytest.raises(NoNodeError):
+        await retry(zk, lambda zk: zk.set("/a", b""), policy=policy)
+    assert policy.told[0].effect is Effect.NONE
+
+
+async def test_a_write_that_nobody_waits_for_may_be_an_effect(
+    autojump_clock: MockClock, zk: ZooKeeper, counter: str
+) -> None:
+    policy = Recording()
+
+    async def call(zk: ZooKeeper) -> None:
+        zk.submit(SetData("/counter", b"5"))
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await retry(zk, call, policy=policy)
+    assert policy.told[0].effect is Effect.MAYBE
+
+
+# --- the policy -----------------------------------------------------------------------------------------
+
+
+def test_backoff_repeats_only_what_had_no_effect() -> None:
+    backoff = Backoff()
+    for error in (SENT, NOT_SENT, NotReadOnlyError(), ThrottledOpError()):
+        assert backoff(failure(error)) is not None
+        assert backoff(failure(error, Effect.MAYBE)) is None
+        assert backoff(failure(error, Effect.SOME)) is None
+        assert Backoff(idempotent=True)(failure(error, Effect.SOME)) is not None
+    for error in (NoNodeError(), BadVersionError(), SessionExpiredError(), KeyError()):
+        assert backoff(failure(error)) is None
+        assert Backoff(also=(type(error),))(failure(error)) is not None
+
+
+def test_backoff_ends() -> None:
+    assert Backoff(tries=3)(failure(NOT_SENT, attempt=2)) is not None
+    assert Backoff(tries=3)(failure(NOT_SENT, attempt=3)) is None
+    assert Backoff(within=10)(failure(NOT_SENT, seconds=5)) is not None
+    assert Backoff(within=10)(failure(NOT_SENT, seconds=10.01)) is None
+
+
+def test_pauses_double_and_differ() -> None:
+    backoff = Backoff(first_pause=1, longest_pause=8, rng=random.Random(1))
+    means = [
+        statistics.mean(backoff(failure(NOT_SENT, attempt=attempt)) or 0 for _ in range(500))
+        for attempt in (1, 2, 3, 4, 5, 6, 5000)
+    ]
+    assert means == pytest.approx([0.5, 1, 2, 4, 4, 4, 4], rel=0.2)
+    assert math.inf not in means
+
+
+# --- making calls again ---------------------------------------------------------------------------------
+
+
+async def test_a_call_is_made_again_until_it_succeeds(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
+) -> None:
+    with server.fault(op="set_data", action="error", error=ThrottledOpError, times=3):
+        assert await retry(zk, increase) == 1
+    assert (await zk.get(counter))[0] == b"1"
+
+
+async def test_what_may_have_been_applied_is_not_repeated(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
+) -> None:
+    with server.fault(op="set_data", when="after"), pytest.raises(ConnectionLossError) as caught:
+        await retry(zk, increase, policy=Backoff(tries=5))
+    assert caught.value.sent
+    assert caught.value.__notes__ == ["attempt 1, after 0.0 s; writes: MAYBE"]
+    assert (await zk.get(counter))[0] == b"1", "it was; twice would have been wrong"
+
+
+async def test_what_makes_no_difference_is_repeated(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
+) -> None:
+    with server.fault(op="set_data", when="after", times=3):
+        await retry(zk, lambda zk: zk.set(counter, b"5"), policy=Backoff(idempotent=True))
+    assert (await zk.get(counter))[1].version == 4
+
+
+async def test_contenders_increase_a_counter_together(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
+) -> None:
+    policy = Backoff(also=(BadVersionError,), rng=random.Random(1))
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(partial(retry, zk, increase, policy=policy))
+    assert (await zk.get(counter))[0] == b"20"
+
+
+async def test_a_call_gives_up_in_time(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
+    began = trio.current_time()
+    with (
+        server.fault(op="get_data", action="error", error=ThrottledOpError, times=None),
+        pytest.raises(ThrottledOpError) as caught,
+    ):
+        await retry(zk, lambda zk: zk.get("/"), policy=Backoff(within=30))
+    assert 25 < trio.current_time() - began <= 30
+    assert "writes: NONE" in caught.value.__notes__[0]
+
+
+async def test_a_policy_of_ones_own(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    def three_times_a_minute(failure: Failure) -> float | None:
+        return 20.0 if failure.attempt < 4 else None
+
+    began = trio.current_time()
+    with pytest.raises(ZooKeeperError):
+        await retry(zk, lambda zk: zk.get("/missing"), policy=three_times_a_minute)
+    assert trio.current_time() - began == 60
+
+
+async def test_cancelling_ends_it(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    with trio.move_on_after(5) as scope:
+        await retry(zk, lambda zk: zk.get("/missing"), policy=lambda failure: 1.0)
+    assert scope.cancelled_caught
+    assert zk.on_submit is None

@@ -1,0 +1,72 @@
+"""The command with ``--ensemble``, and with a zoo.cfg of an ensemble."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...support.wire import WireClient
+
+ZOO_CFG = """\
+tickTime=2000
+initLimit=10
+syncLimit=5
+clientPort=2181
+server.1=zk1:2888:3888
+server.2=zk2:2888:3888
+server.3=zk3:2888:3888
+"""
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[str, Sequence[tuple[str, int]]]]:
+    """The readiness line, and the addresses in it."""
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--log-level", "error", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            hosts = line.split()[4].split(",")
+            yield line, [(host.rpartition(":")[0], int(host.rpartition(":")[2])) for host in hosts]
+        finally:
+            process.terminate()
+
+
+def test_the_command_pretends_to_be_several_servers() -> None:
+    with running("--ensemble", "3", "--observers", "1") as (line, addresses):
+        assert line.startswith("pyzk-server is ready at 127.0.0.1:")
+        assert line.endswith(" as a pretend ensemble: nothing is replicated")
+        assert len(addresses) == 4
+        first, last = (WireClient(address) for address in (addresses[0], addresses[3]))
+        with first, last:
+            first.connect()
+            last.connect()
+            assert first.create("/x", b"data").err == 0
+            assert last.get("/x").record.data == b"data"
+            assert (first.session_id >> 56, last.session_id >> 56) == (1, 4)
+
+
+def test_a_zoo_cfg_of_an_ensemble_is_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "zoo.cfg"
+    file.write_text(ZOO_CFG)
+    with running("--config", str(file)) as (_, addresses), WireClient(addresses[1]) as client:
+        client.connect()
+        config = client.get("/zookeeper/config").record.data
+        assert config.startswith(b"server.1=zk1:2888:3888:participant\nserver.2=zk2")
+
+
+def refusal(*arguments: str) -> str:
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    return done.stderr.splitlines()[-1]
+
+
+def test_what_cannot_be_had_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "zoo.cfg"
+    file.write_text(ZOO_CFG)
+    assert "--observers needs --ensemble" in refusal("--observers", "1")
+    assert "the file has 3 server lines" in refusal("--ensemble", "5", "--config", str(file))

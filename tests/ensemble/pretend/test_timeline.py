@@ -1,0 +1,55 @@
+"""The history of all servers, and the timeline with the number of the server in each line."""
+
+from __future__ import annotations
+
+from pyzk.server.testing.ensemble import EmbeddedEnsemble
+
+from .client import Clients
+
+
+def test_the_timeline_tells_servers_and_roles(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    a.create("/x", b"0")
+    ensemble.kill(3)
+    ensemble.advance(0.2)
+    at(2, a).get("/x")
+    text = ensemble.format_timeline()
+    lines = [line.split("   ")[-1].strip() for line in text.splitlines()]
+    for expected in (
+        "== kill server 3",
+        "[3] ** is down",
+        "[1] ** serves nobody: it has lost its leader",
+        "[1] ** is follower of server 2",
+    ):
+        assert expected in lines
+    assert "0:2 | [1] create /x '0' -> ok" in text
+    assert "[2] get_data /x -> '0' version 0" in text
+    assert "epochs are counted from 0x" in text
+
+
+def test_what_happens_at_all_servers_is_told_once(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    at(1)
+    ensemble.note("now")
+    began = ensemble.history(kind="session")
+    assert len(began) == 1
+    assert [entry.text for entry in ensemble.history(kind="control")] == ["now"]
+
+
+def test_a_late_end_of_a_session_is_told_again(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(2)
+    ensemble.lag(1)
+    ensemble.expire(a.session_id)
+    ensemble.advance(0.1)
+    ensemble.release(1)
+    ends = [entry for entry in ensemble.history(kind="session") if "EXPIRED" in entry.text]
+    assert [(entry.server, round(entry.time, 3)) for entry in ends] == [(3, 0.0), (1, 0.1)]
+
+
+def test_the_history_is_selected_as_a_single_servers(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b = at(1), at(2)
+    a.create("/x")
+    b.create("/y")
+    found = ensemble.history(kind="request", op="create")
+    assert [(entry.server, entry.path) for entry in found] == [(1, "/x"), (2, "/y")]
+    assert [entry.path for entry in ensemble.history(session=b.session_id, kind="request")] == ["/y"]
+    assert [entry.path for entry in ensemble[1].history(kind="request")] == ["/x"]

@@ -1,0 +1,198 @@
+"""The examples in Java, Go and Node: their own tests, run as their users would run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyzk.server.testing import EmbeddedServer
+
+from ...support import jvm
+from ...support.needs import need
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+NODE_MODULES = ROOT / "build" / "node" / "node_modules"
+GO_SOURCES = Path("/usr/share/gocode/src/github.com")
+GO_CLIENTS = ("go-zookeeper/zk", "samuel/go-zookeeper/zk")
+"""The client that the example imports, and the one that it was forked from."""
+PATIENCE = 120
+"""Seconds for one run, with a compiler that has nothing in its cache."""
+
+SCENARIOS = {
+    "expire a lock holder",
+    "a create whose reply is lost",
+    "an hour passes for a TTL",
+    "a client is cut off and does not know",
+    "restart empty",
+    "seed and compare a tree",
+    "snapshot and restore between tests",
+    "the timeline in the message of a failing test",
+    "an event that comes late",
+}
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """Run a command that finds our own on its PATH; returns what it prints."""
+    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {name: value for name, value in os.environ.items() if name != "PYZK_URL"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment |= {"PATH": commands} | variables
+    with subprocess.Popen(command, cwd=cwd, env=environment, start_new_session=True, **pipes) as process:
+        try:
+            # The server has the same standard error, so it has ended too.
+            output, errors = process.communicate(timeout=PATIENCE)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, output + errors
+    return str(output)
+
+
+def plain(names: set[str]) -> set[str]:
+    """Names as words, and as identifiers in two languages, without what tells these apart."""
+    return {name.replace(" ", "").lower() for name in names}
+
+
+# --- Node -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node_project(tmp_path: Path) -> Path:
+    need(None if shutil.which("node") else "no node on the PATH (Debian: apt-get install nodejs)")
+    client = "node-zookeeper-client"
+    if not (NODE_MODULES / client).exists():  # not from Debian, so even .ci/run may be without it
+        pytest.skip(
+            f"there is no build/node/node_modules/{client} (npm install --prefix build/node {client})"
+        )
+    shutil.copytree(EXAMPLES / "node", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "node_modules").symlink_to(NODE_MODULES)
+    return tmp_path
+
+
+def node_scenarios(project: Path, *flags: str, **variables: str) -> set[str]:
+    output = run("node", "--test-reporter=tap", *flags, "pyzk.test.mjs", cwd=project, **variables)
+    return set(re.findall(r"^ok \d+ - ([^#\n]+)$", output, re.MULTILINE))
+
+
+def test_node(node_project: Path) -> None:
+    assert node_scenarios(node_project) == SCENARIOS
+
+
+def test_a_server_that_runs_already(node_project: Path) -> None:
+    name = "restart empty"
+    with EmbeddedServer() as server:
+        server.load({"/mine": "kept"})
+        assert server.url is not None
+        assert name in node_scenarios(node_project, f"--test-name-pattern={name}", PYZK_URL=server.url)
+        server.assert_tree({"/mine": "kept"})
+        assert server.history(kind="session") == [], "the test has used a server of its own"
+
+
+# --- Go ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def go_workspace(tmp_path: Path) -> Path:
+    """A folder as GOPATH, as Debian's packages are made for; with modules, `go get` does the same."""
+    need(None if shutil.which("go") else "no go on the PATH (Debian: apt-get install golang-go)")
+    found = [GO_SOURCES / client for client in GO_CLIENTS if (GO_SOURCES / client).exists()]
+    package = "golang-github-samuel-go-zookeeper-dev"
+    need(None if found else f"no ZooKeeper client in {GO_SOURCES} (Debian: apt-get install {package})")
+    sources = tmp_path / "src"
+    client = sources / "github.com" / GO_CLIENTS[0]
+    client.parent.mkdir(parents=True)
+    client.symlink_to(found[0])
+    (sources / "pyzktest").symlink_to(EXAMPLES / "go" / "pyzktest")
+    return tmp_path
+
+
+def test_go(go_workspace: Path) -> None:
+    package = go_workspace / "src" / "pyzktest"
+    variables = {"GOPATH": str(go_workspace), "GO111MODULE": "off", "GOFLAGS": ""}
+    output = run("go", "test", "-count=1", "-v", "pyzktest", cwd=package, **variables)
+    assert plain(set(re.findall(r"^--- PASS: Test(\w+)", output, re.MULTILINE))) == plain(SCENARIOS)
+
+
+def test_go_is_written_as_gofmt_writes_it(go_workspace: Path) -> None:
+    assert run("gofmt", "-l", ".", cwd=EXAMPLES / "go") == ""
+
+
+# --- Java -------------------------------------------------------------------------------------------------
+
+JARS = (*jvm.CURATOR, *jvm.CURATOR_TEST, *jvm.JUNIT)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need(jvm.missing(jvm.CURATOR, "javac"))
+    need(jvm.missing(jvm.CURATOR_TEST) or jvm.missing(jvm.JUNIT))
+    folder = tmp_path_factory.mktemp("java")
+    sources = sorted((EXAMPLES / "java").glob("*.java"))
+    run("javac", "-d", folder, "-cp", jvm.class_path(JARS), *sources, cwd=folder)
+    return folder
+
+
+def test_java(classes: Path) -> None:
+    launcher = ("org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--disable-ansi-colors")
+    chosen = ("--select-package=pyzk", "--config=junit.jupiter.execution.parallel.enabled=true")
+    shown = ("--details=tree", "--details-theme=ascii")
+    command = jvm.java(*launcher, *chosen, *shown, jars=JARS, folders=(classes,), log_level="off")
+    output = run(*command, cwd=classes)
+    passed = set(re.findall(r"-- (\w+)(?:\(\w*\))? \[OK\]", output))
+    assert plain(passed) >= plain(SCENARIOS)
+    assert passed >= {
+        "dataAndSessionsSurviveARestart",
+        "whileItIsStoppedNoClientCanConnect",
+        "itHasThePortAndTheDirectoryThatItIsGiven",
+    }
+
+
+def test_the_testing_server_has_the_methods_of_curators(classes: Path) -> None:
+    names = ["pyzk.TestingServer", "org.apache.curator.test.TestingServer"]
+    output = run("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names, cwd=classes)
+    for name in names:
+        output = output.replace(name, "TestingServer")
+    ours, theirs = (set(part.splitlines()[1:]) for part in output.split("Compiled from ")[1:])
+    assert "  public void restart() throws java.lang.Exception;" in theirs
+    assert ours == theirs
+
+
+# --- all --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("helper", ["java/PyzkServer.java", "go/pyzktest/pyzktest.go", "node/pyzk.mjs"])
+def test_a_helper_is_short(helper: str) -> None:
+    """A user reads it before he copies it."""
+    lines = (EXAMPLES / helper).read_text().splitlines()
+    assert len(lines) <= 100
+    assert all(len(line.expandtabs(4)) <= 110 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("language", "file"),
+    [
+        ("java", "java/PyzkServerTest.java"),
+        ("go", "go/pyzktest/pyzktest_test.go"),
+        ("js", "node/pyzk.test.mjs"),
+    ],
+)
+def test_what_the_page_shows_is_run(language: str, file: str) -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    shown = [block for block in blocks if not block.startswith("import")]
+    assert shown
+    for block in shown:
+        assert unindented(block) in unindented((EXAMPLES / file).read_text())
+
+
+def unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
