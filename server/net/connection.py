@@ -42,6 +42,7 @@ from .figures import Figures
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
+    from ..core.sasl import Login
     from .service import Service
 
 
@@ -64,6 +65,8 @@ class Connection:
     :ivar aborted: nothing more will be sent either; close at once.
     :ivar speaks_http: the client speaks HTTP, so this connection is over; ``input`` holds what it has sent.
     :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
+    :ivar login: the SASL login, from its first token on.
+    :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
@@ -79,6 +82,10 @@ class Connection:
     :ivar output: bytes that wait to be sent, in pieces.
     :ivar waiting: the number of these bytes.
     """
+
+    # Of the class until a client logs in: most never do, and a field costs memory for each
+    login: Login | None = None
+    null_tokens = 0
 
     def __init__(
         self,
@@ -364,19 +371,25 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        # A client that omits the last byte expects none in the answer; this server is never read-only.
-        return self._attach(request, b"\0" if len(payloads[0]) > end else b"", now)
+        return self._attach(request, payloads[0][end : end + 1], now)
 
-    def _attach(self, request: records.ConnectRequest, flag: bytes, now: float) -> bool:
+    def _attach(self, request: records.ConnectRequest, read_only: bytes, now: float) -> bool:
         """Answer a ConnectRequest; True once connected.
 
-        :param flag: the last byte of the answer, if there is one.
+        :param read_only: its last byte, if it has one: whether the client would take a read-only server.
         """
+        # A client that omits the last byte expects none in the answer; this server is never read-only.
+        flag = b"\0" if read_only else b""
         return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
 
     def _welcome(
         self, session: Session | None, request: records.ConnectRequest, flag: bytes, now: float
     ) -> bool:
+        """Send the answer.
+
+        :param session: None if the client's is refused.
+        :param flag: the last byte, if there is one.
+        """
         self.session = session
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted

@@ -34,6 +34,8 @@ _OPTIONS = {
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
+_ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
+
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
 zk_proc = factories.zk_proc()
@@ -52,6 +54,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "sessions that a test leaves open on zk_server are an error"
     group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
     parser.addini("zk_check_leaks", text, type="bool", default=False)
+    mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
+    group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
+    parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
+    parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    mode = factories.option(config, "advise")
+    if mode:
+        from .advising import Advising
+
+        advising = Advising.of(mode, config.getini("zk_advise_ignore"))
+        config.pluginmanager.register(advising, "zk_advising")
 
 
 @pytest.hookimpl(wrapper=True)
