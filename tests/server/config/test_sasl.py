@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,20 @@ def test_users_from_the_environment() -> None:
     entries, warnings = from_environment({"PYZK_SASL_USER_Bob": "b", "PYZK_SUPER_USER_1": "Bob"})
     assert [(entry.key, entry.value) for entry in entries] == [("sasl.user.Bob", "b"), ("superUser.1", "Bob")]
     assert warnings == []
+
+
+def test_the_examples_of_the_documentation(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    section = text.partition("\n## SASL\n")[2].partition("\n## ")[0]
+    keys, file = re.findall(r"```ini\n(.*?)```", section, re.DOTALL)
+    settings = build(interpret(keys).given)
+    assert settings.sasl_users == {"bob": "bobsecret"}
+    assert (settings.sasl_super_users, settings.required_auth_schemes) == ({"bob"}, {"sasl"})
+    path = tmp_path / "jaas.conf"
+    path.write_text(server('user_ann="a"'))
+    [provider] = re.findall(r"`(authProvider\..*?)`", section)
+    given = interpret(f"{file.replace('/etc/zookeeper/jaas.conf', str(path))}\n{provider}").given
+    assert (build(given).sasl_users, build(given).sasl_enabled) == ({"ann": "a"}, True)
 
 
 def test_users_in_settings_are_text() -> None:
