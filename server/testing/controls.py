@@ -32,6 +32,7 @@ from .snapshots import Snapshot
 from .timeline import format_timeline
 
 if TYPE_CHECKING:
+    from .advisor.finding import Finding
     from .chaos import Chaos
     from .ensemble import EnsembleControls
 
@@ -537,6 +538,17 @@ class Controls(ABC):
                 line += f"; watches not fired: {', '.join(session.watches)}"
             lines.append(line)
         return lines
+
+    # --- advice ------------------------------------------------------------------------------------------
+
+    @_control
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong and how to do it right, as far as the history shows it: docs/advisor.md.
+
+        Nothing is looked at before the first call. A later call adds what has happened since; entries that
+        the history has lost between the calls are not looked at. Empty with ``record=False``.
+        """
+        return self.running.advice()
 
     # --- the tree ----
 

@@ -84,6 +84,11 @@ class EnsembleControls(ABC):
         return self._local.servers.hosts
 
     @property
+    def url(self) -> str | None:
+        """Where the first server answers HTTP, for all of them; None with ``http_on_client_port=False``."""
+        return self[self.numbers[0]].url
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of all servers."""
         return list(self._local.parts)

@@ -182,6 +182,20 @@ def test_a_client_takes_up_its_session(tmp_path: Path) -> None:
     killed(new)
 
 
+def test_sessions_have_their_whole_timeout_when_the_server_begins_to_serve(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    killed(run.world)
+    new = world(tmp_path)
+    assert new.storage is not None
+    new.now += 15  # as long as it takes to make the tree; longer than the timeout
+    new.storage.touch_sessions(new.service.at(new.now))
+    new.pass_time(9)
+    assert len(new.engine.sessions) == 2
+    new.pass_time(10)
+    assert len(new.engine.sessions) == 0
+    killed(new)
+
+
 def test_ephemerals_of_sessions_that_are_over_are_dropped(tmp_path: Path) -> None:
     run = Run(world(tmp_path))
     run.peer(0).create("/e", flags=1)
