@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import trio
 
@@ -68,7 +68,7 @@ class Caller:
     """
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
+        self._task = ref(task)  # the task is the key of this object
         self.cancelled = False
         self.counted = False
         self.leaving = False
@@ -83,16 +83,17 @@ class Caller:
 
     def interrupt(self) -> None:
         """Cancel the task: a block was cancelled. A task that leaves a block learns of it there."""
-        if not self.cancelled and not self.leaving:
-            self.cancelled = self.counted = self.task.cancel()
+        task = self._task()
+        if task is not None and not self.cancelled and not self.leaving:
+            self.cancelled = self.counted = task.cancel()
 
     def recover(self) -> int:
         """Note that the reason was raised. Returns how many times the task is still cancelled."""
-        self.cancelled = False
-        if self.counted:
-            self.counted = False
-            return self.task.uncancel()
-        return self.task.cancelling()
+        task = self._task()
+        if task is None:
+            return 0
+        counted, self.counted, self.cancelled = self.counted, False, False
+        return task.uncancel() if counted else task.cancelling()
 
 
 class Question:
@@ -154,9 +155,14 @@ class Question:
 
 
 def _cancel_again(task: asyncio.Task[Any]) -> None:
-    if task.cancelling() and not task.done():
-        task.uncancel()
-        task.cancel()
+    if not task.cancelling() or task.done():
+        return
+    caller = _callers.get(task)
+    if caller is not None and caller.leaving and caller.counted and task.cancelling() == 1:
+        caller.recover()  # a block was cancelled, and the task leaves it already
+        return
+    task.uncancel()
+    task.cancel()
 
 
 class Tasks:
@@ -178,13 +184,20 @@ class Tasks:
     def holder(self) -> object:
         return _current_task()
 
-    async def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    async def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
         task = _current_task()
         question = Question(task)
-        call = Call(task, function, args, kwargs, question.answer)
+        call = Call(task, function, args, kwargs, question.answer, waits_for_requests=waits_for_requests)
         loop.ask(call)
         try:
-            value = await question.wait(lambda: loop.post(call.scope.cancel))
+            value = await question.wait(lambda: loop.post(call.cancel))
         except Interrupted:
             self._note_cancelled(task, question)
             raise asyncio.CancelledError from None
@@ -205,15 +218,16 @@ class Tasks:
         ask: Call | Leave = call
         cancelled = False
         while True:
+            caller.leaving = isinstance(ask, Leave)
             loop.ask(ask)
             try:
-                answer = await question.wait(lambda: loop.post(call.scope.cancel))
+                answer = await question.wait(lambda: loop.post(call.cancel))
             except Interrupted:
                 self._note_cancelled(task, question)
                 raise asyncio.CancelledError from None
             finally:
                 cancelled = cancelled or question.cancelled
-                if caller.cancelled and isinstance(ask, Leave):
+                if isinstance(ask, Leave) and not ask.interrupted:
                     cancelled = caller.recover() > count
             if type(answer) is not Body:
                 if cancelled:
@@ -285,7 +299,7 @@ class Block:
         call = Call(task, enter, (self._block,), {}, question.answer, lambda: question.post(caller.interrupt))
         loop.ask(call)
         try:
-            body = self._body = await question.wait(lambda: loop.post(call.scope.cancel))
+            body = self._body = await question.wait(lambda: loop.post(call.cancel))
         except BaseException as error:
             if self._attaches:
                 loop.detach()
@@ -314,37 +328,44 @@ class Block:
             sent = RuntimeError(type(error).__name__)
         question = Question(task)
         caller.leaving = True
+        leave = Leave(body, None, sent, question.answer)
         try:
-            loop.ask(Leave(body, None, sent, question.answer))
-            swallowed: bool = await question.wait(lambda: loop.post(body.call.scope.cancel))
+            loop.ask(leave)
+            swallowed: bool = await question.wait(lambda: loop.post(leave.cancel))
         except Interrupted:
+            self._ended(caller, leave)
             if interrupted:
                 return False
             self._side._note_cancelled(task, question)
             raise asyncio.CancelledError from None
         except BaseException as failure:
+            cancelled = self._ended(caller, leave)
             if failure is sent:
                 if error is not None:
                     error.__traceback__ = tb
                 if question.cancelled:
                     question.cancel_later()
                 return False
-            if caller.cancelled or interrupted:
-                if caller.recover() > self._count and interrupted:  # cancelled from elsewhere, too
-                    assert error is not None
-                    error.add_note(f"meanwhile: {failure!r}")
-                    return False
-            elif question.cancelled:
-                question.cancel_later()
-            raise
-        else:
+            if interrupted and cancelled:  # from elsewhere, too
+                assert error is not None
+                error.add_note(f"meanwhile: {failure!r}")
+                return False
             if question.cancelled:
                 question.cancel_later()
-            return swallowed
+            raise
         finally:
             caller.leaving = False
-            if self._attaches:
-                loop.detach()
+        self._ended(caller, leave)
+        if question.cancelled:
+            question.cancel_later()
+        return swallowed
+
+    def _ended(self, caller: Caller, leave: Leave) -> bool:
+        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
+        if self._attaches:
+            assert self._loop is not None
+            self._loop.detach()
+        return not leave.interrupted and caller.recover() > self._count
 
 
 class Event(asyncio.Event):

@@ -24,9 +24,12 @@ from pyzk.blocking.threads import timeout as timeout
 from pyzk.bridge.agent import Interrupted as Interrupted
 from pyzk.client import (
     ACL as ACL,
+    APIError as APIError,
     AuthFailedError as AuthFailedError,
+    Backoff as Backoff,
     BadArgumentsError as BadArgumentsError,
     BadVersionError as BadVersionError,
+    CREATOR_ALL_ACL as CREATOR_ALL_ACL,
     Check as Check,
     ClientInfo as ClientInfo,
     ClosingError as ClosingError,
@@ -34,10 +37,14 @@ from pyzk.client import (
     Create as Create,
     CreateMode as CreateMode,
     CreateOptions as CreateOptions,
+    DataInconsistencyError as DataInconsistencyError,
     Delete as Delete,
+    Effect as Effect,
+    EphemeralOnLocalSessionError as EphemeralOnLocalSessionError,
     Event as Event,
     EventType as EventType,
     Exists as Exists,
+    Failure as Failure,
     GetACL as GetACL,
     GetChildren as GetChildren,
     GetChildrenAndStat as GetChildrenAndStat,
@@ -45,33 +52,54 @@ from pyzk.client import (
     Host as Host,
     Id as Id,
     InvalidACLError as InvalidACLError,
+    InvalidCallbackError as InvalidCallbackError,
     MarshallingError as MarshallingError,
     Missed as Missed,
     MissedReason as MissedReason,
     Multi as Multi,
+    NewConfigNoQuorumError as NewConfigNoQuorumError,
     NoAuthError as NoAuthError,
     NoChildrenForEphemeralsError as NoChildrenForEphemeralsError,
     NoNodeError as NoNodeError,
+    NoWatcherError as NoWatcherError,
     NodeExistsError as NodeExistsError,
     NotEmptyError as NotEmptyError,
+    NotReadOnlyError as NotReadOnlyError,
     OPEN_ACL as OPEN_ACL,
+    Observer as Observer,
     Operation as Operation,
+    OperationTimeoutError as OperationTimeoutError,
     Perms as Perms,
+    Policy as Policy,
+    QuotaExceededError as QuotaExceededError,
     READ_ACL as READ_ACL,
+    ReconfigDisabledError as ReconfigDisabledError,
+    ReconfigInProgressError as ReconfigInProgressError,
+    RequestTimeoutError as RequestTimeoutError,
+    RuntimeInconsistencyError as RuntimeInconsistencyError,
+    SessionClosedRequireAuthError as SessionClosedRequireAuthError,
     SessionExpiredError as SessionExpiredError,
+    SessionMovedError as SessionMovedError,
     SessionState as SessionState,
     SetACL as SetACL,
     SetData as SetData,
     Stat as Stat,
+    StateChange as StateChange,
     Sync as Sync,
+    SystemZooKeeperError as SystemZooKeeperError,
+    ThrottledOpError as ThrottledOpError,
     UNANSWERED as UNANSWERED,
     UnimplementedError as UnimplementedError,
+    UnknownCodeError as UnknownCodeError,
+    UnknownSessionError as UnknownSessionError,
     WatchEvent as WatchEvent,
     ZooKeeperError as ZooKeeperError,
+    make_digest_acl as make_digest_acl,
+    maybe_applied as maybe_applied,
     paths as paths,
 )
+from pyzk.client.caller import Data as Data
 from pyzk.client.runner import Connector as Connector
-from pyzk.client.zookeeper import Data as Data
 from pyzk.recipes import (
     ASCII_FLOAT as ASCII_FLOAT,
     ASCII_INT as ASCII_INT,
@@ -146,26 +174,19 @@ T = TypeVar("T")
 G = TypeVar("G")
 N = TypeVar("N", int, float)
 
-class ZooKeeper:
-    """A client; made by :func:`.connect`."""
+class Caller:
+    """Carries out operations whose paths are below a chroot."""
 
     chroot: str
     session: Session
-    metrics: object
-    @property
-    def server(self) -> Host | None:
-        """The server of the present connection, or of the last one; None before there was any."""
-    @property
-    def watch_count(self) -> int:
-        """The number of local watches that are armed."""
-    @property
-    def event_count(self) -> int:
-        """The number of watch events that have come from servers."""
     @property
     def closing(self) -> bool:
         """True if nothing can be submitted any more."""
     def submit(self, operation: Operation[T]) -> Pending[T]:
         """Send an operation without waiting for its result: the way to pipeline from a single thread."""
+
+class Writes(Caller):
+    """The operations that change something."""
     def create(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> str:
@@ -195,6 +216,9 @@ class ZooKeeper:
         from_config: int = ...,
     ) -> tuple[Data, Stat]:
         """Change the members of the ensemble and return its new configuration with its Stat."""
+
+class Reads(Caller):
+    """The operations that change nothing, with and without a watch."""
     def get(self, path: str) -> tuple[Data, Stat]:
         """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``."""
     def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
@@ -227,12 +251,36 @@ class ZooKeeper:
         """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes."""
     def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
         """Read as :meth:`get_config` does, and arm a watch that fires when the configuration changes."""
-    def add_auth(self, scheme: str, credential: bytes | str) -> None:
-        """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``."""
     def watch(
         self, path: str, *, recursive: bool = False, buffer: int = 1024
     ) -> AbstractContextManager[WatchStream]:
         """Watch a path for as long as the block lasts. Server 3.6 or later."""
+
+class ZooKeeper(Writes, Reads):
+    """A client; made by :func:`.connect`."""
+
+    metrics: object
+    @property
+    def server(self) -> Host | None:
+        """The server of the present connection, or of the last one; None before there was any."""
+    @property
+    def requests_in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+    @property
+    def requests_waiting(self) -> int:
+        """The number of requests that were not sent yet; most of them wait for a connection."""
+    @property
+    def watch_count(self) -> int:
+        """The number of local watches that are armed."""
+    @property
+    def event_count(self) -> int:
+        """The number of watch events that have come from servers."""
+    def update_hosts(self, servers: str) -> None:
+        """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
+    def view(self, path: str) -> ZooKeeper:
+        """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
+    def add_auth(self, scheme: str, credential: bytes | str) -> None:
+        """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``."""
 
 class Session:
     """The state of the session, for users. Times are those of ``time.monotonic()``, in seconds."""
@@ -262,9 +310,19 @@ class Session:
     def changed(self) -> threading.Event:
         """Set at the next change of state. Take it before you look at the state, and no change is missed."""
     def wait_change(self) -> SessionState:
-        """Wait for the next change of state and return the state as it is then. Two quick changes may look like one: compare the generation too."""
+        """Wait for the next change of state and return the state as it is then. Two quick changes may look like one: :meth:`changes` keeps them apart."""
     def wait_connected(self) -> None:
-        """Wait until requests are being served."""
+        """Wait until requests are being served; all of them, not only reads by a read-only server."""
+    def wait_served(self) -> None:
+        """Wait until at least reads are being served, if only by a read-only server."""
+    def changes(self) -> StateChanges:
+        """Follow all changes of the state from now on"""
+
+class StateChanges:
+    """The changes of a session's state, as an iterator. No two changes are merged into one."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> StateChange:
+        """Wait for the next change."""
 
 class Watch:
     """A one-shot watch, armed by a read. It fires once, at the first change after the state that was read."""
@@ -953,12 +1011,18 @@ def connect(
     connector: Connector | None = None,
     request_limit: int = ...,
     reply_limit: int = ...,
+    follow_config: bool = False,
+    read_only: bool = False,
+    observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AbstractContextManager[ZooKeeper]:
     """Open a client with a session, for as long as a block lasts."""
 
 def repeat(zk: ZooKeeper, call: Callable[[], T], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice."""
+    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a read-only server refuses waits for a full one."""
+
+def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], T], *, policy: Policy | None = None) -> T:
+    """Make a call of one or several steps, and make it again from its beginning as the policy says"""
 
 def contenders(zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = ...) -> list[Contender]:
     """List the holder of a lock and those that wait for it, in order, whatever library they use."""
@@ -992,20 +1056,24 @@ class LockOptions(RWLockOptions, total=False):
 AnyLock = Lock | Semaphore | SingleNodeLock
 __all__ = [
     "ACL",
+    "APIError",
     "ASCII_FLOAT",
     "ASCII_INT",
     "Acquirable",
     "AmbiguousResult",
     "AuthFailedError",
+    "Backoff",
     "BadArgumentsError",
     "BadVersionError",
     "Barrier",
     "BarrierBroken",
+    "CREATOR_ALL_ACL",
     "Cache",
     "CacheEvent",
     "CacheEventType",
     "CacheEvents",
     "CachedNode",
+    "Caller",
     "Change",
     "Changes",
     "Check",
@@ -1022,13 +1090,17 @@ __all__ = [
     "Create",
     "CreateMode",
     "CreateOptions",
+    "DataInconsistencyError",
     "Deadlock",
     "DelayQueue",
     "Delete",
     "DoubleBarrier",
+    "Effect",
+    "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
     "Exists",
+    "Failure",
     "ForeignLayout",
     "GetACL",
     "GetChildren",
@@ -1044,6 +1116,7 @@ __all__ = [
     "InconsistentLimit",
     "Interrupted",
     "InvalidACLError",
+    "InvalidCallbackError",
     "Item",
     "ItemQueue",
     "KeptNode",
@@ -1066,14 +1139,19 @@ __all__ = [
     "Multi",
     "MultiLock",
     "MultiTimeLease",
+    "NewConfigNoQuorumError",
     "NoAuthError",
     "NoChildrenForEphemeralsError",
     "NoNodeError",
+    "NoWatcherError",
     "NodeCache",
     "NodeExistsError",
     "NotEmptyError",
+    "NotReadOnlyError",
     "OPEN_ACL",
+    "Observer",
     "Operation",
+    "OperationTimeoutError",
     "PARENT",
     "PREDECESSOR",
     "Parents",
@@ -1082,31 +1160,44 @@ __all__ = [
     "Pending",
     "Perms",
     "PersistentNode",
+    "Policy",
     "PriorityQueue",
     "Queue",
     "QueueEmpty",
     "QueueFull",
+    "QuotaExceededError",
     "RAW",
     "READ_ACL",
     "RWLock",
+    "Reads",
     "Rebalance",
     "RecipeError",
+    "ReconfigDisabledError",
+    "ReconfigInProgressError",
     "Request",
+    "RequestTimeoutError",
     "Running",
+    "RuntimeInconsistencyError",
     "Semaphore",
     "SequenceExhausted",
     "Session",
+    "SessionClosedRequireAuthError",
     "SessionExpiredError",
+    "SessionMovedError",
     "SessionState",
     "SetACL",
     "SetData",
     "SharedValue",
     "SingleNodeLock",
     "Stat",
+    "StateChange",
+    "StateChanges",
     "Strategy",
     "Sync",
+    "SystemZooKeeperError",
     "Tenancy",
     "Term",
+    "ThrottledOpError",
     "TimeLease",
     "Transaction",
     "TreeCache",
@@ -1114,6 +1205,8 @@ __all__ = [
     "UNANSWERED",
     "UndecidedItem",
     "UnimplementedError",
+    "UnknownCodeError",
+    "UnknownSessionError",
     "Updates",
     "Versioned",
     "Watch",
@@ -1122,13 +1215,17 @@ __all__ = [
     "WouldBlock",
     "WriteGrant",
     "WriteLock",
+    "Writes",
     "ZooKeeper",
     "ZooKeeperError",
     "connect",
     "contenders",
+    "make_digest_acl",
+    "maybe_applied",
     "paths",
     "polling",
     "repeat",
+    "retry",
     "revoke",
     "timeout",
     "watch_children",

@@ -22,10 +22,10 @@ from typing import Any, Self
 
 import trio
 
-from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, enter
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop, Waiter
-from ..recipes import Grant, Grants
+from ..recipes import Grant, Grants, LockLost
 
 HEAD = """A ZooKeeper client and recipes for threads::
 
@@ -35,6 +35,16 @@ with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
     with Lock(zk, "/locks/printer") as grant:
         ...
 """
+
+
+_IN_TRIO = (
+    "pyzk.blocking would stop the loop of trio that runs in this thread: import from pyzk.client and "
+    "pyzk.recipes"
+)
+_OWN_THREAD = (
+    "this function is called by the client's own thread, which must not wait for the client: have a thread "
+    "of yours do that"
+)
 
 
 class _Bodies(threading.local):
@@ -70,13 +80,21 @@ class Threads:
     def holder(self) -> object:
         return threading.current_thread()
 
-    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
-        return self.faces.wrap(self.converse(loop, call, call.scope), loop)
+    def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
+        thread = threading.current_thread()
+        call = Call(thread, function, args, kwargs, _unanswered, waits_for_requests=waits_for_requests)
+        return self.faces.wrap(self.converse(loop, call), loop)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
-        value = self.converse(loop, call, call.scope)
+        value = self.converse(loop, call)
         while type(value) is Body:
             value = self._run(loop, value)
         return self.faces.wrap(value, loop)
@@ -102,20 +120,20 @@ class Threads:
 
         return notice
 
-    def converse(self, loop: Loop, ask: Call | Leave, scope: trio.CancelScope) -> Any:
+    def converse(self, loop: Loop, ask: Ask) -> Any:
         """Ask, and wait for the answer."""
-        if loop.is_current:
-            raise RuntimeError(
-                "this function is called by the client's own thread, which must not wait for the client. "
-                "Have a thread of yours do that"
-            )
+        if trio.lowlevel.in_trio_run():
+            raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
         waiter: Waiter[Any] = Waiter()
         ask.reply = waiter.answer
-        loop.ask(ask)
         try:
+            loop.ask(ask)
             waiter.pause()
         except BaseException as interruption:
-            loop.post(scope.cancel)
+            try:
+                loop.post(_cancel, ask)
+            except Exception:  # so it was not asked: the client is closed
+                raise interruption from None
             waiter.pause()
             self._undo(loop, waiter, interruption)
             raise
@@ -131,7 +149,7 @@ class Threads:
         try:
             value = waiter.result()
             if isinstance(value, Body):
-                self.converse(loop, Leave(value, None, Interrupted(), _unanswered), value.call.scope)
+                self.converse(loop, Leave(value, None, Interrupted(), _unanswered))
             elif isinstance(value, Grant | Grants):
                 self.call(loop, value.end, (), {})
             elif value is not None:
@@ -153,9 +171,15 @@ class Threads:
         finally:
             _bodies.open.remove(body)
         try:
-            return self.converse(loop, Leave(body, value, failure, _unanswered), body.call.scope)
+            return self.converse(loop, Leave(body, value, failure, _unanswered))
         finally:
             del failure
+
+
+def _cancel(ask: Ask) -> None:
+    ask.cancel()
+    if not ask.taken:  # the interruption came before it was posted
+        ask.reply(None, Interrupted())
 
 
 def _unanswered(value: Any, error: BaseException | None) -> None:
@@ -191,7 +215,7 @@ class Block:
         loop = self._loop = self._loop or Loop.attach()
         call = Call(threading.current_thread(), enter, (self._block,), {}, _unanswered)
         try:
-            body = self._body = self._side.converse(loop, call, call.scope)
+            body = self._body = self._side.converse(loop, call)
         except BaseException:
             if self._attaches:
                 loop.detach()
@@ -205,21 +229,25 @@ class Block:
         body, loop = self._body, self._loop
         assert body is not None
         assert loop is not None
-        if body in _bodies.open:
-            _bodies.open.remove(body)
         sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         try:
-            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered), body.call.scope)
-            return swallowed
+            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered))
         except BaseException as failure:
+            self._ended()
             if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):
                 if error is not None:
                     error.__traceback__ = tb
                 return False
             raise
-        finally:
-            if self._attaches:
-                loop.detach()
+        self._ended()
+        return swallowed
+
+    def _ended(self) -> None:
+        if self._body in _bodies.open:
+            _bodies.open.remove(self._body)
+        if self._attaches:
+            assert self._loop is not None
+            self._loop.detach()
 
 
 class timeout(Block):
@@ -279,8 +307,12 @@ class Event(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most ``timeout`` seconds. Returns whether it is set."""
-        if not self._event.is_set():
-            self._side.call(self._loop, _wait, (self._event, timeout), {})
+        try:
+            if not self._event.is_set():
+                self._side.call(self._loop, _wait, (self._event, timeout), {})
+        except (Interrupted, LockLost):
+            if not self._event.is_set():  # else it says what the thread waits for
+                raise
         return self._event.is_set()
 
     def set(self) -> None:

@@ -6,6 +6,7 @@ The rules:
   it has ended what it had to do in between (:class:`Leave`).
 * To enter a block is a call, too: of a function that enters the block, and then has the caller run its body
   (:class:`Body`) before it leaves the block. So is a call that calls back, as ``election.run(lead)`` does.
+* A call that waits for requests alone (``zk.get``) is done without a task, and so without a switch to one.
 * The answer to an ask is its result, its error, or a body to run. Between the body's beginning and its
   :class:`Leave` the agent does what the caller asks inside of the block.
 * When trio cancels a block around the agent, the call that is under way ends as :class:`Interrupted`, and so
@@ -14,6 +15,8 @@ The rules:
   while it still works.
 * A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
   finds the reason, and raises its error.
+* A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
+  between the entering of a block and its body, and then nobody leaves it.
 
 ::
 
@@ -27,8 +30,9 @@ The rules:
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -36,6 +40,7 @@ from typing import Any
 import trio
 
 from ..client import ClosingError
+from ..client.pending import Taskless
 from ..recipes.base.holder import on_behalf
 
 Reply = Callable[[Any, BaseException | None], None]
@@ -48,6 +53,9 @@ _IDLE_AGENTS = 100
 costs some 20 us."""
 
 
+_LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
+
+
 class Interrupted(BaseException):
     """The call was cancelled: by its caller, or because a block around it was."""
 
@@ -57,27 +65,68 @@ class Call:
 
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
-    :ivar scope: to cancel it.
+    :ivar scope: of the task that does it, while an agent does.
+    :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
+    :ivar taskless: what does it without a task.
+    :ivar entered: whether it has entered a block, or called back.
+    :ivar taken: whether it has come to an agent.
     """
 
-    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope")
+    __slots__ = (
+        "args",
+        "cancelled",
+        "entered",
+        "function",
+        "holder",
+        "interrupt",
+        "kwargs",
+        "reply",
+        "scope",
+        "taken",
+        "taskless",
+        "waits_for_requests",
+    )
 
     def __init__(
         self,
         holder: object,
-        function: Callable[..., Awaitable[Any]],
+        function: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         reply: Reply,
         interrupt: Callable[[], object] = lambda: None,
+        *,
+        waits_for_requests: bool = False,
     ) -> None:
         self.holder = holder
+        self.waits_for_requests = waits_for_requests
         self.interrupt = interrupt
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.reply = reply
-        self.scope = trio.CancelScope()
+        self.scope: trio.CancelScope | None = None
+        self.taskless: Taskless | None = None
+        self.cancelled = False
+        self.entered = False
+        self.taken = False
+
+    def start(self) -> None:
+        """Do it without a task; called in the loop."""
+        try:
+            coroutine = self.function(*self.args, **self.kwargs)
+        except BaseException as error:  # wrong arguments
+            self.reply(None, error)
+        else:
+            self.taskless = Taskless(coroutine, self.reply)
+
+    def cancel(self) -> None:
+        """Cancel it; called in the loop."""
+        self.cancelled = True
+        if self.scope is not None:
+            self.scope.cancel()
+        elif self.taskless is not None:
+            self.taskless.cancel(Interrupted())
 
 
 class Body:
@@ -103,21 +152,28 @@ class Leave:
 
     :ivar value: what a callback has returned.
     :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
+    :ivar interrupted: with the answer: whether a block that is further out is cancelled.
     """
 
-    __slots__ = ("body", "error", "reply", "value")
+    __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
 
     def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
         self.body = body
         self.value = value
         self.error = error
         self.reply = reply
+        self.interrupted = False
+        self.taken = False
+
+    def cancel(self) -> None:
+        """Cancel the block while it is being left; called in the loop."""
+        self.body.call.cancel()
 
     async def carry_out(self) -> Any:
         """End the body in trio as it has ended at the caller."""
         if isinstance(self.error, Interrupted):
             await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
-            self.body.call.scope.cancel()  # the caller itself was
+            self.cancel()  # the caller itself was
             await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
@@ -140,9 +196,11 @@ class Agent:
         self._task: trio.lowlevel.Task | None = None
         self._sleeping = False
         self._shield: trio.CancelScope | None = None
+        self._shielded = False
         self._bodies: list[Body] = []
         self._call: Call | None = None
-        self._reply: Reply | None = None  # to whom the agent owes an answer
+        self._direct: Call | None = None  # what is done without this task, in its innermost block
+        self._asked: Ask | None = None  # what the agent owes an answer to
 
     def give(self, ask: Ask) -> None:
         """Take an ask; called in the loop."""
@@ -152,10 +210,25 @@ class Agent:
             assert self._task is not None
             trio.lowlevel.reschedule(self._task)
 
+    def do_directly(self, call: Call) -> bool:
+        """Do a call without this task, if the blocks around it are not cancelled. Returns whether it is done
+        so; called in the loop."""
+        if not self._sleeping or self._shielded:
+            return False
+        self._direct = call
+        return True
+
     def retire(self) -> None:
         """Leave all blocks: the loop ends."""
         if self._shield is not None:
             self._shield.shield = False
+
+    def finish(self) -> None:
+        """End a call that is in no block: the clients are closed, and it may wait for ever. A block is left
+        by its caller, and finds what it is told by the client."""
+        if not self._bodies and self._call is not None and not self._call.entered:
+            self._call.cancel()
+            self._answer(None, _closed())
 
     async def run(self) -> None:
         """Do what callers ask, until the loop ends."""
@@ -165,20 +238,24 @@ class Agent:
             while True:
                 ask = await self._next()
                 if isinstance(ask, Leave):
-                    ask.reply(None, RuntimeError("this block was left before"))
+                    ask.reply(None, RuntimeError(_LEFT))
                     continue
-                await self._carry_out(ask)
+                if self._agents.finishing:
+                    ask.reply(None, _closed())
+                else:
+                    await self._carry_out(ask)
                 if not self._agents.rest(self):
                     return
         finally:
-            self._answer(None, ClosingError(message="the client was closed"))
+            self._answer(None, _closed())
             for ask in self._asks:
-                ask.reply(None, ClosingError(message="the client was closed"))
+                ask.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
         """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
         assert self._call is not None
         call = self._call
+        call.entered = True
         body = Body(self, call, value, function)
         self._bodies.append(body)
         self._answer(body, None)
@@ -187,30 +264,36 @@ class Agent:
                 ask = await self._next_in(body)
                 if isinstance(ask, Call):
                     await self._carry_out(ask)
-                elif ask.body is not body:
-                    ask.reply(
-                        None, RuntimeError("leave the blocks that were entered inside of this one first")
-                    )
-                else:
-                    self._reply = ask.reply
+                elif ask.body is body:
+                    self._asked = ask
                     break
+                elif ask.body in self._bodies:
+                    self._asks.appendleft(ask)
+                    call.cancel()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    ask.reply(None, RuntimeError(_LEFT))
             return await ask.carry_out()
         finally:
             self._bodies.pop()
             self._call = call
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply(value, error)
+        asked, self._asked = self._asked, None
+        if isinstance(asked, Leave):
+            asked.interrupted = trio.current_effective_deadline() == -math.inf
+        if asked is not None:
+            asked.reply(value, error)
 
     async def _carry_out(self, call: Call) -> None:
-        self._call, self._reply = call, call.reply
+        self._call = self._asked = call
         on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
         value: Any = None
         failure: BaseException | None = None
         try:
-            with call.scope:
+            with trio.CancelScope() as call.scope:
+                if call.cancelled:
+                    call.scope.cancel()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 value = await call.function(*call.args, **call.kwargs)
             if call.scope.cancelled_caught:
@@ -234,10 +317,16 @@ class Agent:
         except trio.Cancelled:
             if self._agents.closed:
                 raise
+        if self._direct is not None:
+            self._direct.cancel()
         body.call.interrupt()
         with trio.CancelScope(shield=True) as self._shield:
-            ask = await self._next()
-        return ask  # noqa: RET504 (a return inside of a scope is no return to mypy)
+            self._shielded = True
+            try:
+                ask = await self._next()
+            finally:
+                self._shielded = False
+        return ask
 
     def _abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
         self._sleeping = False
@@ -271,14 +360,22 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
     return call
 
 
+def _closed() -> ClosingError:
+    return ClosingError(message="the client was closed")
+
+
 class Agents:
     """The agents of a loop.
 
     :ivar closed: whether the loop is ending.
+    :ivar finishing: whether all clients are closed; ``finished`` is set when no caller is in a block any
+        more.
     """
 
     def __init__(self) -> None:
         self.closed = False
+        self.finished = trio.Event()
+        self.finishing = False
         self._nursery: trio.Nursery | None = None
         self._busy: dict[object, Agent] = {}  # by their callers
         self._idle: list[Agent] = []
@@ -286,6 +383,15 @@ class Agents:
     def open(self, nursery: trio.Nursery) -> None:
         """Begin: agents are tasks of this nursery."""
         self._nursery = nursery
+
+    def finish(self) -> bool:
+        """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
+        self.finishing = True
+        for agent in self._busy.values():
+            agent.finish()
+        if not self._busy:
+            self.finished.set()
+        return not self._busy
 
     def close(self) -> None:
         """Leave all blocks, and end."""
@@ -297,13 +403,17 @@ class Agents:
 
     def dispatch(self, ask: Ask) -> None:
         """Give an ask to the agent of its caller."""
+        ask.taken = True
         if isinstance(ask, Leave):
             ask.body.agent.give(ask)
             return
         agent = self._busy.get(ask.holder)
+        if ask.waits_for_requests and (agent is None or agent.do_directly(ask)):
+            ask.start()
+            return
         if agent is None:
-            if self.closed:
-                ask.reply(None, ClosingError(message="the client was closed"))
+            if self.finishing or self.closed:
+                ask.reply(None, _closed())
                 return
             agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
             agent.holder = ask.holder
@@ -319,6 +429,8 @@ class Agents:
         """Note that an agent has done what its caller asked. Returns whether it is still needed."""
         del self._busy[agent.holder]
         agent.holder = None
+        if self.finishing and not self._busy:
+            self.finished.set()
         if self.closed or len(self._idle) >= _IDLE_AGENTS:
             return False
         self._idle.append(agent)

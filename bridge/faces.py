@@ -35,8 +35,11 @@ from weakref import WeakValueDictionary
 import trio
 
 from .. import client, recipes
+from ..client.caller import Caller
+from ..client.reads import Reads
 from ..client.request import Request
 from ..client.session import Session
+from ..client.writes import Writes
 from ..recipes.base.following import Latest
 from ..recipes.base.running import Running
 from ..recipes.caches.events import CacheEvents
@@ -50,8 +53,12 @@ from .agent import calls_back
 from .loop import Loop
 
 FACED: dict[type, set[str]] = {
-    client.ZooKeeper: {"janitor", "keep_lease", "start_soon", "withdraw"},
-    Session: {"note"},
+    Caller: {"on_submit", "withdraw"},
+    Writes: set(),
+    Reads: set(),
+    client.ZooKeeper: {"janitor", "keep_lease", "start_soon"},
+    Session: {"note", "wake"},
+    client.StateChanges: {"deliver", "end"},
     client.Watch: {"deliver", "end", "prefix", "server_path"},
     client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
     Request: {
@@ -62,6 +69,8 @@ FACED: dict[type, set[str]] = {
         "on_settled",
         "opcode",
         "parse",
+        "refusal",
+        "refuse",
         "retry",
         "sent_at",
         "succeed",
@@ -122,6 +131,7 @@ FACED: dict[type, set[str]] = {
 
 FUNCTIONS: tuple[Any, ...] = (
     client.repeat,
+    client.retry,
     recipes.contenders,
     recipes.revoke,
     recipes.watch_children,
@@ -138,12 +148,16 @@ IN_LOOP = {
     "LeaderLatch.is_leader",
     "LockRegistry.__getitem__",
     "Watch.cancel",
-    "ZooKeeper.submit",
+    "Caller.submit",
+    "Session.changes",
 }
 """Members that do not wait, but are used in the loop only."""
 
-CALLS_BACK = {"LeaderElection.run", "repeat"}
+CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
 """Functions that call a function of their caller, and wait for it."""
+
+WAIT_FOR_REQUESTS = {"Pending", "Reads", "Writes"}
+"""Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
 
 NOTICES = {"on_lost", "on_revoke"}
 """Methods and options that take a function of the user, call it, and do not wait for it."""
@@ -171,7 +185,14 @@ class Side(Protocol):
     def holder(self) -> object:
         """Return the caller: this thread, or this task of asyncio."""
 
-    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
         """Have ``function(*args, **kwargs)`` awaited in the loop, and return (or await) its result."""
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -369,7 +390,7 @@ class Faces:
         elif name == "__exit__":
             made = _cancelling
         elif inspect.iscoroutinefunction(member):
-            made = self._waiting(name, where in CALLS_BACK)
+            made = self._waiting(name, where)
         elif opens_block(member):
             made = self._opening(name)
         else:
@@ -411,8 +432,11 @@ class Faces:
 
         return method
 
-    def _waiting(self, name: str, calls_back: bool) -> Callable[..., Any]:
-        call = self.side.call_back if calls_back else self.side.call
+    def _waiting(self, name: str, where: str) -> Callable[..., Any]:
+        calls_back = where in CALLS_BACK
+        call: Callable[..., Any] = self.side.call_back if calls_back else self.side.call
+        if where.partition(".")[0] in WAIT_FOR_REQUESTS:
+            call = partial(call, waits_for_requests=True)
 
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
             if calls_back:

@@ -59,8 +59,8 @@ class Mailbox:
         """Have ``function(*args)`` called; it must not raise."""
         self._posts.append((function, args))
         if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
-            self._woken = True
             try:
+                self._woken = True
                 self._wake(self._open)
             except BaseException:
                 self._woken = False
@@ -77,19 +77,23 @@ class Mailbox:
 class Waiter(Generic[T]):
     """An answer that a thread waits for."""
 
-    __slots__ = ("_error", "_lock", "_value")
+    __slots__ = ("_answered", "_error", "_lock", "_value")
 
     def __init__(self) -> None:
+        self._answered = False
         self._lock = threading.Lock()
         self._lock.acquire()
 
     def answer(self, value: T, error: BaseException | None) -> None:
+        """Give the answer; called once."""
         self._value, self._error = value, error
+        self._answered = True
         self._lock.release()
 
     def pause(self) -> None:
         """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
-        self._lock.acquire()
+        if not self._answered:  # an exception may have come just after the lock
+            self._lock.acquire()
 
     def result(self) -> T:
         """Return the answer, after :meth:`pause`."""
@@ -131,7 +135,6 @@ class Loop:
         self.forked = False
         self._users = 0
         self._agents = Agents()
-        self._stop = trio.Event()
         started: Waiter[trio.lowlevel.TrioToken] = Waiter()
         self._thread = threading.Thread(target=self._run, args=(started,), name="pyzk", daemon=True)
         self._thread.start()
@@ -157,7 +160,8 @@ class Loop:
             return _shared
 
     def detach(self) -> None:
-        """Note that a client has closed. With the last one the loop ends."""
+        """Note that a client has closed. With the last one the loop ends, after the callers that are still in
+        blocks have left them."""
         global _shared
         if self.forked:
             return
@@ -167,15 +171,17 @@ class Loop:
                 return
             if _shared is self:
                 _shared = None
-        self.stop(None)
+        with suppress(ClosingError):
+            if self.look(self._agents.finish):
+                self._thread.join()
 
-    def stop(self, patience: float | None) -> None:
-        """End the loop, and wait for that.
+    def stop(self, patience: float) -> None:
+        """End the loop as it is, and wait for that.
 
-        :param patience: seconds to wait at most; None for any time.
+        :param patience: seconds to wait at most.
         """
         with suppress(trio.RunFinishedError):
-            self._mailbox.post(self._stop.set)
+            self._mailbox.post(self._agents.finished.set)
         self._thread.join(patience)
 
     # --- what it does ------------------------------------------------------------------------------------
@@ -198,11 +204,8 @@ class Loop:
         self.post(self._agents.dispatch, ask)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
-        """Return ``function(*args)``, called in the loop; this thread waits for it. It must not wait itself.
-        After the end of the loop it is called here.
-
-        :raises RuntimeError: this process is a fork of the one that the loop belongs to.
-        """
+        """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
+        wait. It raises the errors of :meth:`post`."""
         waiter: Waiter[T | None] = Waiter()
 
         def call() -> None:
@@ -230,7 +233,7 @@ class Loop:
         async with trio.open_nursery() as nursery:
             self._agents.open(nursery)
             started.answer(trio.lowlevel.current_trio_token(), None)
-            await self._stop.wait()
+            await self._agents.finished.wait()
             self._agents.close()
 
 

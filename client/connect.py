@@ -101,12 +101,12 @@ async def connect(
         refuses one, and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter is not what it must be.
-    :raises RuntimeError: the program does not run on trio.
+    :raises RuntimeError: this is no task of trio.
     """
-    if not trio.lowlevel.in_trio_run():
+    if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
-            "pyzk.client runs on trio: start the program with trio.run(main). For asyncio there is pyzk.aio, "
-            "for threads pyzk.blocking"
+            "pyzk.client works in tasks of trio only. With asyncio, import from pyzk.aio; with threads, from "
+            "pyzk.blocking"
         )
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(

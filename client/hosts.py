@@ -161,9 +161,10 @@ class HostCycle:
         return [other for other in self._order if other != host]
 
     def prefer(self, host: Host) -> None:
-        """Begin the next round with this server."""
-        self._order.remove(host)
-        self._order.appendleft(host)
+        """Begin the next round with this server, if it is still in the list."""
+        if host in self._order:
+            self._order.remove(host)
+            self._order.appendleft(host)
         self._left = 0
 
     def next(self) -> tuple[Host, float]:

@@ -66,7 +66,7 @@ class Log(Observer):
             case SessionState.CLOSED if change.error is not None:
                 logger.error("The client gives up: %s (%s).", change.error, change.server)
             case SessionState.CLOSED:
-                logger.info("Closed %s.", name)
+                logger.info("Closed %s.", name if change.session_id else "without a session")
 
     def server_failed(self, server: Host, reason: str) -> None:
         """Log that an attempt has failed."""

@@ -155,14 +155,16 @@ class _Tracker:
             self._effect = max(self._effect, Effect.MAYBE)
 
 
-async def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], Awaitable[T]], policy: Policy | None = None) -> T:
+async def retry(
+    zk: ZooKeeper, call: Callable[[ZooKeeper], Awaitable[T]], *, policy: Policy | None = None
+) -> T:
     """Make a call of one or several steps, and make it again from its beginning as the policy says::
 
         async def increase(zk):
             data, stat = await zk.get("/counter")
             await zk.set("/counter", str(int(data) + 1).encode(), version=stat.version)
 
-        await retry(zk, increase, Backoff(tries=5, within=30, also=(BadVersionError,)))
+        await retry(zk, increase, policy=Backoff(tries=5, within=30, also=(BadVersionError,)))
 
     :param call: gets the client to use: that one keeps account of the writes of the attempt.
     :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is

@@ -4,6 +4,7 @@ python examples/client_retry.py 127.0.0.1:2181
 """
 
 import sys
+from functools import partial
 
 import trio
 
@@ -31,7 +32,7 @@ async def main(servers: str) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 for _ in range(5):
-                    nursery.start_soon(retry, zk, transfer, policy)
+                    nursery.start_soon(partial(retry, zk, transfer, policy=policy))
         except* ConnectionLossError as errors:
             print("a reply was lost, and the money may have been moved:", errors.exceptions)
         print((await zk.get("/example/one"))[0], (await zk.get("/example/two"))[0])

@@ -76,7 +76,7 @@ def test_what_a_client_must_not_assume(zk_server: EmbeddedServer, zk_client: Kaz
         zk_client.set("/counter", b"1")
     assert zk_server.dump()["/counter"] == b"1"
 
-    zk_client.repeating(zk_client.get, "/counter")  # wait until it is connected again
+    zk_client.retry(zk_client.get, "/counter")  # wait until it is connected again
     with zk_server.fault(op="set_data", path="/counter", when="before"), pytest.raises(ConnectionLoss):
         zk_client.set("/counter", b"2")
     assert zk_server.dump()["/counter"] == b"1"

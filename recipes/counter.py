@@ -171,11 +171,12 @@ class Counter(Generic[N]):
 
     async def _read(self) -> tuple[N, Versioned[N] | None]:
         """Read the number, and the value that it comes from; None for the default."""
+        seen = self._seen  # before the read: another task may create the znode meanwhile
         present = await self._value.get()
         if present is not None:
             self._seen = True
             return present.value, present
-        if self._seen and not self._restarts:
+        if seen and not self._restarts:
             raise NoNodeError(self.path)
         return self._default, None
 

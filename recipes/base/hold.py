@@ -190,6 +190,7 @@ class Hold:
                     with trio.move_on_at(self._limit):
                         await first_of(*waits)
         finally:
+            self.inspect()  # a client that closes does not wait for this task to notice
             self._stop_keeping()
             ended.set()
 

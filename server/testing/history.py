@@ -280,6 +280,11 @@ class Recorder:
         for entry in islice(self._entries, max(0, after - self.dropped), None):
             yield self.in_words(*entry)
 
+    def last_entries(self, most: int) -> Iterator[Entry]:
+        """Yield the last entries, the oldest first."""
+        for entry in reversed(list(islice(reversed(self._entries), most))):
+            yield self.in_words(*entry)
+
     def in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
         number, peer = client
         common: dict[str, Any] = {"kind": kind, "time": now - self._started, "session": session}

@@ -114,9 +114,10 @@ def test_faults_of_all_requests_and_their_end(pyzk: Run, server: EmbeddedServer)
     ):
         done = pyzk("fault", "set", *arguments)
         assert done.status == (Status.NO if "--session" in arguments else 0), "nobody is connected"
-    assert len(server.running.gate._spoilers) == 2
+    assert len(pyzk("fault", "list", "--json").lines) == 2
     assert len(pyzk("fault", "rm", "all").lines) == 3
-    assert server.running.gate._spoilers == []
+    assert pyzk("fault", "list", "--json").lines == []
+    assert pyzk("create", "/a").status == 0, "none is in force any more"
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,17 @@ def test_success_forgets_the_failures() -> None:
     assert all(cycle.next()[1] <= HostCycle.FIRST_PAUSE for _ in range(5))
 
 
+def test_a_server_that_is_preferred_comes_first() -> None:
+    cycle = HostCycle(HOSTS, random.Random(1))
+    cycle.next()
+    cycle.prefer(HOSTS[3])
+    assert cycle.starts_round
+    assert cycle.next()[0] == HOSTS[3]
+    assert sorted(host.name for host in cycle.others(HOSTS[3])) == ["a", "b", "c", "e"]
+    cycle.prefer(Host("gone", 1))
+    assert {cycle.next()[0] for _ in HOSTS} == set(HOSTS)
+
+
 def test_a_round_pauses_only_at_its_start() -> None:
     cycle = HostCycle(HOSTS, random.Random(1))
     pauses = [cycle.next()[1] for _ in range(25)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from functools import partial
 
 import pytest
 import trio
@@ -89,7 +90,7 @@ async def test_reads_have_no_effect(autojump_clock: MockClock, zk: ZooKeeper) ->
         await zk.get("/a")
 
     with pytest.raises(NoNodeError) as caught:
-        await retry(zk, call, policy)
+        await retry(zk, call, policy=policy)
     [told] = policy.told
     assert (told.error, told.attempt, told.effect) == (caught.value, 1, Effect.NONE)
     assert caught.value.__notes__ == ["attempt 1, after 0.0 s; writes: NONE"]
@@ -104,7 +105,7 @@ async def test_a_write_of_an_earlier_step_is_an_effect(autojump_clock: MockClock
         raise NOT_SENT
 
     with pytest.raises(ConnectionLossError):
-        await retry(zk, call, policy)
+        await retry(zk, call, policy=policy)
     assert policy.told[0].effect is Effect.SOME
 
 
@@ -114,14 +115,14 @@ async def test_a_lost_reply_may_be_an_effect(
 ) -> None:
     policy = Recording()
     with server.fault(op="set_data", when=when), pytest.raises(ConnectionLossError):  # type: ignore[arg-type]
-        await retry(zk, increase, policy)
+        await retry(zk, increase, policy=policy)
     assert policy.told[0].effect is Effect.MAYBE, "the client cannot know"
 
 
 async def test_a_refused_write_has_no_effect(autojump_clock: MockClock, zk: ZooKeeper) -> None:
     policy = Recording()
     with pytest.raises(NoNodeError):
-        await retry(zk, lambda zk: zk.set("/a", b""), policy)
+        await retry(zk, lambda zk: zk.set("/a", b""), policy=policy)
     assert policy.told[0].effect is Effect.NONE
 
 
@@ -135,7 +136,7 @@ async def test_a_write_that_nobody_waits_for_may_be_an_effect(
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        await retry(zk, call, policy)
+        await retry(zk, call, policy=policy)
     assert policy.told[0].effect is Effect.MAYBE
 
 
@@ -186,7 +187,7 @@ async def test_what_may_have_been_applied_is_not_repeated(
     autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
 ) -> None:
     with server.fault(op="set_data", when="after"), pytest.raises(ConnectionLossError) as caught:
-        await retry(zk, increase, Backoff(tries=5))
+        await retry(zk, increase, policy=Backoff(tries=5))
     assert caught.value.sent
     assert caught.value.__notes__ == ["attempt 1, after 0.0 s; writes: MAYBE"]
     assert (await zk.get(counter))[0] == b"1", "it was; twice would have been wrong"
@@ -196,7 +197,7 @@ async def test_what_makes_no_difference_is_repeated(
     autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
 ) -> None:
     with server.fault(op="set_data", when="after", times=3):
-        await retry(zk, lambda zk: zk.set(counter, b"5"), Backoff(idempotent=True))
+        await retry(zk, lambda zk: zk.set(counter, b"5"), policy=Backoff(idempotent=True))
     assert (await zk.get(counter))[1].version == 4
 
 
@@ -206,7 +207,7 @@ async def test_contenders_increase_a_counter_together(
     policy = Backoff(also=(BadVersionError,), rng=random.Random(1))
     async with trio.open_nursery() as nursery:
         for _ in range(20):
-            nursery.start_soon(retry, zk, increase, policy)
+            nursery.start_soon(partial(retry, zk, increase, policy=policy))
     assert (await zk.get(counter))[0] == b"20"
 
 
@@ -216,7 +217,7 @@ async def test_a_call_gives_up_in_time(autojump_clock: MockClock, server: Contro
         server.fault(op="get_data", action="error", error=ThrottledOpError, times=None),
         pytest.raises(ThrottledOpError) as caught,
     ):
-        await retry(zk, lambda zk: zk.get("/"), Backoff(within=30))
+        await retry(zk, lambda zk: zk.get("/"), policy=Backoff(within=30))
     assert 25 < trio.current_time() - began <= 30
     assert "writes: NONE" in caught.value.__notes__[0]
 
@@ -227,12 +228,12 @@ async def test_a_policy_of_ones_own(autojump_clock: MockClock, zk: ZooKeeper) ->
 
     began = trio.current_time()
     with pytest.raises(ZooKeeperError):
-        await retry(zk, lambda zk: zk.get("/missing"), three_times_a_minute)
+        await retry(zk, lambda zk: zk.get("/missing"), policy=three_times_a_minute)
     assert trio.current_time() - began == 60
 
 
 async def test_cancelling_ends_it(autojump_clock: MockClock, zk: ZooKeeper) -> None:
     with trio.move_on_after(5) as scope:
-        await retry(zk, lambda zk: zk.get("/missing"), lambda failure: 1.0)
+        await retry(zk, lambda zk: zk.get("/missing"), policy=lambda failure: 1.0)
     assert scope.cancelled_caught
     assert zk.on_submit is None

@@ -55,6 +55,27 @@ async def _get(zk: Any, path: str) -> Any:
 
 
 @use
+async def what_a_service_needs(api: Any, zk: Any) -> None:
+    view = zk.view("/app")
+    await view.create("/count", b"1", make_parents=True)
+    assert (await zk.get("/app/count"))[0] == b"1"
+
+    async def increase(zk: Any) -> int:
+        data, stat = await zk.get("/app/count")
+        await zk.set("/app/count", b"%d" % (int(data) + 1), version=stat.version)
+        return int(data) + 1
+
+    assert await api.retry(zk, increase, policy=api.Backoff(tries=3)) == 2
+    with pytest.raises(api.NoNodeError):
+        await api.retry(zk, lambda zk: _get(zk, "/missing"))
+    await zk.update_hosts(str(zk.server))
+    async with api.connect(str(zk.server)) as other:
+        changes = other.session.changes()
+        assert other.requests_waiting == 0
+    assert [change.state async for change in changes] == [api.SessionState.CLOSED]
+
+
+@use
 async def watches(api: Any, zk: Any) -> None:
     await zk.create("/a")
     _, _, watch = await zk.get_and_watch("/a")

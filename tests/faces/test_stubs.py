@@ -1,4 +1,4 @@
-"""No face falls behind: what the client and the recipes have, both packages have, at run time and in stubs."""
+"""No face falls behind: what client and recipes have, both packages have, at run time and in their stubs."""
 
 from __future__ import annotations
 

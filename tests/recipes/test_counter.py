@@ -191,6 +191,21 @@ async def test_it_begins_again_where_that_is_wanted(
     assert await counter.add(1) == (1, 2)
 
 
+async def test_a_read_that_is_older_than_the_first_value(
+    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
+) -> None:
+    """A task that has found no znode goes on after another task of the same counter has created it."""
+    counter = Counter(zk, PATH)
+    number = lab.server.hold("reply", op="get_data", path=PATH, times=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(counter.add, 1)
+        await trio.sleep(1)
+        counter._seen = True  # as the other task does
+        lab.server.stop_holding(number)
+        lab.server.release()
+    assert await counter.get() == 1
+
+
 @pytest.mark.row("F11")
 @pytest.mark.parametrize("exactly_once", [False, True])
 async def test_a_server_that_has_lost_everything(

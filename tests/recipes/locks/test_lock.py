@@ -314,6 +314,14 @@ async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab
     assert not await lock.locked()
 
 
+async def test_a_grant_says_what_it_is(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+    grant = await Lock(zk, "/lock").acquire()
+    name = f"Grant {grant.path}, token {grant.token}"
+    assert repr(grant) == f"<{name}, held by 0x{zk.session.id:x}>"
+    await grant.release()
+    assert repr(grant) == f"<{name}, released by 0x{grant.session_id:x}>"
+
+
 async def test_what_an_on_revoke_function_raises_comes_out_of_the_block(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:

@@ -147,7 +147,7 @@ def test_without_retries_a_lost_reply_is_an_honest_error(server: EmbeddedServer,
         client.create("/a")
     fault.wait()
     with pytest.raises(NodeExistsError):
-        client.repeating(client.create, "/a")
+        client.retry(client.create, "/a")
 
 
 def test_an_injected_error_reaches_the_client(server: EmbeddedServer, connect: Connect) -> None:
@@ -174,7 +174,7 @@ def test_a_restart_that_keeps_the_data(server: EmbeddedServer, connect: Connect)
     client.create("/e", b"", ephemeral=True)
     session = client.client_id
     server.restart(keep_data=True)
-    assert client.repeating(client.exists, "/e")
+    assert client.retry(client.exists, "/e")
     assert client.client_id == session
 
 
@@ -187,7 +187,7 @@ def test_a_restart_that_loses_the_data(server: EmbeddedServer, connect: Connect)
     server.restart(keep_data=False)
     wait_until(lambda: states[-1:] == [KazooState.CONNECTED] and client.client_id != session)
     assert KazooState.LOST in states
-    assert client.repeating(client.exists, "/a") is None
+    assert client.retry(client.exists, "/a") is None
 
 
 def test_a_hung_server(server: EmbeddedServer, connect: Connect) -> None:

@@ -1,0 +1,49 @@
+"""The main loop of a service of which one instance leads, with asyncio.
+
+Connect, be elected, work under a fence, lose it, come back, and shut down on SIGTERM. Start it several times:
+
+    python examples/service/with_asyncio.py 127.0.0.1:2181
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+
+from pyzk.aio import ConnectionLossError, LeaderElection, NoNodeError, SetData, Term, ZooKeeper, connect
+
+PATH, STATE = "/example-service/leader", "/example-service/state"
+
+
+async def work(zk: ZooKeeper, term: Term) -> None:
+    """Do what the leader does, until it is cancelled because it leads no longer."""
+    print(f"leading: term {term.number}", flush=True)
+    while True:
+        try:
+            # The fence makes sure: nothing is written by an instance that leads no longer.
+            await zk.multi([term.fence(), SetData(STATE, b"%d" % term.token)])
+        except (ConnectionLossError, NoNodeError):
+            await term.verify()  # raises LockLost if we lead no longer; else the write may be repeated
+        await asyncio.sleep(0.05)
+
+
+async def serve(servers: str) -> None:
+    async with connect(servers, session_timeout=4, on_expired="new_session") as zk:
+        await zk.ensure_path(STATE)
+        # Waits, leads, and waits again at the end of the queue when the leadership was lost, for ever.
+        await LeaderElection(zk, PATH, id=b"pid %d" % os.getpid()).run(partial(work, zk))
+
+
+async def main(servers: str) -> None:
+    service = asyncio.create_task(serve(servers))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, service.cancel)
+    with suppress(asyncio.CancelledError):
+        await service  # cancelled, it resigns, and closes the session: the next one leads at once
+    print("stopped", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:2181"))
