@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import attrs
 
-from pyzk.server.testing import EmbeddedServer, Entry
+from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer, Entry
 from pyzk.server.testing.advisor.engine import Advisor
 from pyzk.server.testing.advisor.table import Table
+from tests.support.wire import WireClient
 
 from .clients import Clients
 
@@ -59,6 +61,24 @@ def test_nothing_is_recorded() -> None:
         for _ in range(20):
             client.exists("/ready")
         assert server.advice() == []
+
+
+def test_an_ensemble() -> None:
+    """A session that polls at one server and then at another is one session."""
+    with EmbeddedEnsemble(3, clock="frozen") as ensemble, ExitStack() as stack:
+        client = stack.enter_context(WireClient(("127.0.0.1", ensemble[1].port)))
+        client.connect()
+        for _ in range(10):
+            client.exists("/ready")
+        assert ensemble.advice() == []
+        client.drop()
+        again = stack.enter_context(WireClient(("127.0.0.1", ensemble[2].port)))
+        again.connect(session_id=client.session_id, password=client.password)
+        for _ in range(10):
+            again.exists("/ready")
+        (finding,) = ensemble.advice()
+        assert (finding.rule, finding.count, finding.sessions) == ("polling", 20, (client.session_id,))
+        again.close_session()
 
 
 def test_off_it_is_not_imported() -> None:
