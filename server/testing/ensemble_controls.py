@@ -85,6 +85,11 @@ class EnsembleControls(ABC):
         return self._local.servers.hosts
 
     @property
+    def url(self) -> str | None:
+        """Where the first server answers HTTP, for all of them; None with ``http_on_client_port=False``."""
+        return self[self.numbers[0]].url
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of all servers."""
         return list(self._local.parts)
@@ -518,7 +523,7 @@ class MemberControls(Controls):
         """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
         return self.running.open_stream()
 
-    def _writer(self) -> Engine:
+    def writer(self) -> Engine:
         return self.ensemble._local.servers.ensemble.leader()
 
     def _advance(self, seconds: float, keep_alive: bool) -> None:
