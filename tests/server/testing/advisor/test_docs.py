@@ -32,8 +32,9 @@ def test_each_false_alarm_is_of_a_rule() -> None:
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     code = PAGE.partition("```python\n")[2].partition("```")[0]
     exec(code, {"KazooClient": KazooClient})
-    promised = code.partition("print(finding)  # ")[2].partition(" ...")[0]
-    assert capsys.readouterr().out.startswith(promised)
+    promised = re.search(r"# (polling: .*) \.\.\.", code)
+    assert promised
+    assert capsys.readouterr().out.startswith(promised[1])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
