@@ -136,6 +136,7 @@ class Server:
 
             tasks: list[Task] = [self._keep_time]
             if self.service.storage is not None:
+                self.service.storage.touch_sessions(self.service.at(self.clock.now()))
                 tasks.append(self._keep_snapshots)
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:

@@ -170,7 +170,7 @@ class Settings:
 
     # the operator's view
     four_letter_words: frozenset[str] = frozenset("*")  # 4lw.commands.whitelist
-    read_only_mode: bool = False  # readonlymode.enabled: here it only whitelists isro
+    read_only_mode: bool = False  # readonlymode.enabled: of a single server it only whitelists isro
     admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
     admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL

@@ -10,7 +10,8 @@ The rules (ensemble.md section 0, 3.2 and 2.13):
   waits for it. Other sessions do not wait. A connection that re-attaches here inherits what its session has
   under way.
 * A transaction is applied, then its watches fire, then its request is answered.
-* At the leader each request is checked against the owner of its session; elsewhere only what is forwarded is.
+* At the leader each request is checked against the owner of its session; elsewhere only writes are. A write
+  takes a zxid even so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ...protocol.operations import WRITES, OpCode
 from ..config.settings import Settings
 from ..core.engine import Client, Engine
 from ..core.operations import Unfinished
@@ -131,7 +132,7 @@ class MemberEngine(Engine):
         connection = cast("MemberConnection", client)
         member, session_id = self.member, connection.session_id
         member.ensemble.now = now
-        if member.leads and op != CLOSE_SESSION and not member.owns(session_id):
+        if member.leads and op not in WRITES and not member.owns(session_id):
             connection.abort(MOVED)
             raise Withheld
         queue = self.waiting.get(session_id)
@@ -247,6 +248,10 @@ class MemberEngine(Engine):
             self.disconnected(before)
         self._served[session.id] = connection
         connection.session_id = session.id
+
+    def serves(self, session_id: object) -> bool:
+        """Return whether a connection of this server serves a session."""
+        return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
         self.member.ensemble.expire(session.id, now)

@@ -217,6 +217,9 @@ class Ensemble:
                     yield leader.next_check, partial(self._check, leader)
         if self._election_due is not None:
             yield self._election_due, self._elect_when_due
+        for member in self.members.values():
+            if (when := member.read_only_at) is not None:
+                yield when, member.become_read_only
         if self.nemesis is not None:
             yield self.nemesis.next_act, self.nemesis.act
 
@@ -442,6 +445,7 @@ class Ensemble:
             raise EnsembleError(f"server {member.number} runs already")
         member.up = True
         member.stands_at = None
+        member.look()
         if member.port is not None:
             member.port.open_port()
         self.tell(member, "is up")

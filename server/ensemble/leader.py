@@ -39,6 +39,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Served(dict[int, Client]):
+    """Which sessions are connected, at any server."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__()
+        self._ensemble = ensemble
+
+    def __contains__(self, session_id: object) -> bool:
+        return any(member.engine.serves(session_id) for member in self._ensemble.members.values())
+
+
 class Leader(Engine):
     """
     :param number: of the epoch.
@@ -61,6 +72,7 @@ class Leader(Engine):
         self.zxid = number << 32
         self.stats, self.access = engine.stats, engine.access
         self._prepare_in(engine.tree)
+        self._served = _Served(ensemble)
         self.followers: dict[int, Member] = {member.number: member}
         self.owners: dict[int, Member] = {}
         self.outstanding: deque[Proposal] = deque()

@@ -2,7 +2,8 @@
 
 What differs from a single server (ensemble.md sections 1 and 6):
 
-* A handshake may have to wait for the log. A server without a leader closes the connection instead.
+* A handshake may have to wait for the log. A server without a leader closes the connection instead, or is
+  read-only.
 * While too many requests wait for the log, nothing more is read from a connection that has one under way.
 * A server that is frozen neither reads nor writes.
 * ``srvr`` and ``stat`` tell the role.
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from ...protocol.errors import NotReadOnlyError
 from ...protocol.records import ConnectRequest
 from ..config.settings import Settings
 from ..core.sessions import Session
 from ..net.connection import Connection
 from ..net.gate import Withheld
+from ..net.requests import reply_frame
 from ..net.service import Service
 from . import telling
 from .engine import MemberEngine
@@ -62,13 +65,28 @@ class MemberConnection(Connection):
 
     # --- the handshake -----------------------------------------------------------------------------------
 
-    def _attach(self, request: ConnectRequest, flag: bytes, now: float) -> bool:
+    def _attach(self, request: ConnectRequest, read_only: bytes, now: float) -> bool:
         if self.member.leader is None:
-            self._close("this server has no leader")
+            if self.member.is_read_only and read_only > b"\0":
+                self._refuse_read_only(request)
+            else:
+                self._close("this server has no leader")
             return False
         self._is_attaching = True
-        _Attachment(self, request, flag, self.member).begin()
+        _Attachment(self, request, b"\0" if read_only else b"", self.member).begin()
         return self.session is not None and not self.close_expected
+
+    def _refuse_read_only(self, request: ConnectRequest) -> None:
+        """Answer as a read-only server whose sessions are global, as they are by default: it can serve nobody
+        (ensemble.md 7.2)."""
+        session_id = request.sessionId
+        if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
+            self._is_attaching = True
+            self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
+        elif self.engine.sessions.get(session_id) is not None:
+            self._close("this server is read-only, and the session is one of the ensemble")
+        else:
+            self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
         """Answer the ConnectRequest: the log has come as far as it must."""
@@ -193,7 +211,11 @@ class MemberService(Service):
 
     @property
     def serves(self) -> bool:
-        return self.member.leader is not None
+        return self.member.leader is not None or self.member.is_read_only
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.member.is_read_only
 
     def totals_of_role(self) -> Iterator[str]:
         return telling.totals(self.member)

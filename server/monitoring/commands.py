@@ -151,7 +151,7 @@ def _server_stats(ask: Ask) -> Data:
     }
     return {
         "version": VERSION_TEXT,
-        "read_only": False,
+        "read_only": service.is_read_only,
         "server_stats": {
             "packets_sent": stats.packets_sent,
             "packets_received": stats.packets_received,
@@ -403,7 +403,7 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
     Command("hash", _hash),
     Command("initial_configuration icfg", _initial_configuration),
-    Command("is_read_only isro", _constant(read_only=False)),
+    Command("is_read_only isro", lambda ask: {"read_only": ask.service.is_read_only}),
     Command("last_snapshot lsnp", _last_snapshot),
     Command("leader lead", _constant(error="server is not initialized")),
     Command("monitor mntr", _monitor, always=True),

@@ -89,11 +89,16 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _srvr(service: Service, asker: Connection, now: float) -> str:
-    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(totals(service))
+    return _version(service) + _lines(totals(service))
+
+
+def _version(service: Service) -> str:
+    note = "READ-ONLY mode; serving only read-only clients\n" if service.is_read_only else ""
+    return f"Zookeeper version: {VERSION_TEXT}\n{note}"
 
 
 def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
+    yield f"{_version(service)}Clients:\n"
     for connection in list(service.connections):
         yield f" {_brief(connection, asker)})\n"
     yield "\n" + _lines(totals(service))

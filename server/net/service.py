@@ -225,6 +225,11 @@ class Service:
         """Whether clients are served; otherwise most questions of operators are not answered either."""
         return True
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it serves reads alone, for lack of a leader."""
+        return False
+
     def totals_of_role(self) -> Iterator[str]:
         """Yield the last lines of ``srvr`` and ``stat``."""
         return iter(())

@@ -97,6 +97,8 @@ class Journal:
         :param time: of those that nobody has entered, in ms since the epoch.
         :raises JournalFailed: that is impossible.
         """
+        if zxid == self.last:
+            return
         first = self.last + 1
         waiting = self.waiting
         if len(waiting) != zxid - self.last:

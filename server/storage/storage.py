@@ -156,6 +156,13 @@ class Storage:
             self._told = now
             logger.info("%s: %d %s so far", self.directory, count, what)
 
+    def touch_sessions(self, now: int) -> None:
+        """Give each session its whole timeout from ``now`` on (monotonic, ms): it takes seconds to make a
+        large tree, and nobody can have given a sign of life meanwhile."""
+        assert self._engine is not None
+        for session in self._engine.sessions:
+            self._engine.sessions.touch(session, now)
+
     # --- snapshots ---------------------------------------------------------------------------------------
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
+
+at_end: Final[list[Callable[[Controls], object]]] = []
+"""Called with each server of a test before it ends, in its thread: for the pytest plugin. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -135,7 +138,11 @@ class Launch:
                     hostile=self.hostile,
                 )
                 server.controls = LocalServer(running)
-                yield server.controls
+                try:
+                    yield server.controls
+                finally:
+                    for tell in at_end:
+                        tell(server.controls)
 
 
 @asynccontextmanager

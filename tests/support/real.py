@@ -142,6 +142,7 @@ class Ensemble:
     :param tick: in ms.
     :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
+    :param observers: further servers, which do not vote. Their numbers follow.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -154,9 +155,11 @@ class Ensemble:
         tick: int = TICK,
         linked: bool = False,
         read_only: bool = False,
+        observers: int = 0,
     ) -> None:
         self.size = size
         self._read_only = read_only
+        self._observers = observers
         self._linked = linked
         self.links: dict[tuple[int, int], Link] = {}
         self._sync_limit = sync_limit
@@ -191,14 +194,15 @@ class Ensemble:
 
     def cut(self, one: Node, *others: Node) -> None:
         """Nothing passes between a server and others, and none of them is told."""
-        for link in self._between(one, others):
+        for link in self.links_between(one, *others):
             link.silence()
 
     def heal(self, one: Node, *others: Node) -> None:
-        for link in self._between(one, others):
+        for link in self.links_between(one, *others):
             link.heal()
 
-    def _between(self, one: Node, others: tuple[Node, ...]) -> list[Link]:
+    def links_between(self, one: Node, *others: Node) -> list[Link]:
+        """List all ways between a server and others, in both directions."""
         pairs = [(one.number, other.number) for other in others]
         return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
 
@@ -226,7 +230,7 @@ class Ensemble:
         raise StartError(f"{problem}:\n{logs}")
 
     def _start(self, folder: Path) -> None:
-        ports = _free_ports(3 * self.size)
+        ports = _free_ports(3 * (self.size + self._observers))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(
@@ -254,7 +258,8 @@ class Ensemble:
             if self._linked and number != own:
                 link = self.links[own, number] = Link(peer)
                 peer = link.port
-            lines.append(f"server.{number}={HOST}:{peer}:{election}")
+            role = "participant" if number <= self.size else "observer"
+            lines.append(f"server.{number}={HOST}:{peer}:{election}:{role}")
         return lines
 
     def _kill(self) -> None:

@@ -1,0 +1,31 @@
+"""What scripts have in common. Each says the rules that it shows, by their numbers in ensemble.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pyzk.protocol.constants import CreateMode
+
+from .sides import SYNC_LIMIT, TICK, Side
+
+Script = Callable[[Side], None]
+S = TypeVar("S", bound=Script)
+QUICK: list[Script] = []
+SLOW: list[Script] = []
+
+SILENCE = SYNC_LIMIT * TICK / 1000
+"""Seconds until a silent link is given up."""
+EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL
+
+
+def quick(script: S) -> S:
+    """It takes a second or two on a real ensemble."""
+    QUICK.append(script)
+    return script
+
+
+def slow(script: S) -> S:
+    """It is for the nightly run."""
+    SLOW.append(script)
+    return script

@@ -1,0 +1,45 @@
+"""Each script yields the same transcript on both sides. One real ensemble serves all scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ...support import jvm
+from ...support.needs import need
+from ...support.real import Ensemble
+from . import losing, reading, sessions  # noqa: F401 (importing them lists their scripts)
+from .script import QUICK, SLOW
+from .sides import SYNC_LIMIT, TICK, Ours, Real, Side
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+nightly = pytest.mark.skipif(not NIGHTLY, reason="it waits for seconds: HYPOTHESIS_PROFILE=nightly")
+SCRIPTS = [
+    *(pytest.param(script, id=script.__name__) for script in QUICK),
+    *(pytest.param(script, id=script.__name__, marks=nightly) for script in SLOW),
+]
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Ensemble]:
+    need(jvm.missing())
+    with Ensemble(3, tick=TICK, sync_limit=SYNC_LIMIT, linked=True, observers=1) as ensemble:
+        yield ensemble
+
+
+def transcript(side: Side, script: Callable[[Side], None]) -> list[str]:
+    try:
+        script(side)
+    finally:
+        side.end()
+    return side.lines
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> None:
+    with Ours.make() as ensemble:
+        ours = transcript(Ours(ensemble), script)
+    assert "nothing comes" not in "\n".join(ours)
+    assert transcript(Real(real), script) == ours
