@@ -155,9 +155,14 @@ class Question:
 
 
 def _cancel_again(task: asyncio.Task[Any]) -> None:
-    if task.cancelling() and not task.done():
-        task.uncancel()
-        task.cancel()
+    if not task.cancelling() or task.done():
+        return
+    caller = _callers.get(task)
+    if caller is not None and caller.leaving and caller.counted and task.cancelling() == 1:
+        caller.recover()  # a block was cancelled, and the task leaves it already
+        return
+    task.uncancel()
+    task.cancel()
 
 
 class Tasks:
@@ -179,13 +184,20 @@ class Tasks:
     def holder(self) -> object:
         return _current_task()
 
-    async def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    async def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
         task = _current_task()
         question = Question(task)
-        call = Call(task, function, args, kwargs, question.answer)
+        call = Call(task, function, args, kwargs, question.answer, waits_for_requests=waits_for_requests)
         loop.ask(call)
         try:
-            value = await question.wait(lambda: loop.post(call.scope.cancel))
+            value = await question.wait(lambda: loop.post(call.cancel))
         except Interrupted:
             self._note_cancelled(task, question)
             raise asyncio.CancelledError from None
@@ -209,7 +221,7 @@ class Tasks:
             caller.leaving = isinstance(ask, Leave)
             loop.ask(ask)
             try:
-                answer = await question.wait(lambda: loop.post(call.scope.cancel))
+                answer = await question.wait(lambda: loop.post(call.cancel))
             except Interrupted:
                 self._note_cancelled(task, question)
                 raise asyncio.CancelledError from None
@@ -287,7 +299,7 @@ class Block:
         call = Call(task, enter, (self._block,), {}, question.answer, lambda: question.post(caller.interrupt))
         loop.ask(call)
         try:
-            body = self._body = await question.wait(lambda: loop.post(call.scope.cancel))
+            body = self._body = await question.wait(lambda: loop.post(call.cancel))
         except BaseException as error:
             if self._attaches:
                 loop.detach()
@@ -319,7 +331,7 @@ class Block:
         leave = Leave(body, None, sent, question.answer)
         try:
             loop.ask(leave)
-            swallowed: bool = await question.wait(lambda: loop.post(leave.scope.cancel))
+            swallowed: bool = await question.wait(lambda: loop.post(leave.cancel))
         except Interrupted:
             self._ended(caller, leave)
             if interrupted:

@@ -80,8 +80,16 @@ class Threads:
     def holder(self) -> object:
         return threading.current_thread()
 
-    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
+    def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
+        thread = threading.current_thread()
+        call = Call(thread, function, args, kwargs, _unanswered, waits_for_requests=waits_for_requests)
         return self.faces.wrap(self.converse(loop, call), loop)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -169,7 +177,7 @@ class Threads:
 
 
 def _cancel(ask: Ask) -> None:
-    ask.scope.cancel()
+    ask.cancel()
     if not ask.taken:  # the interruption came before it was posted
         ask.reply(None, Interrupted())
 

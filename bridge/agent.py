@@ -6,6 +6,7 @@ The rules:
   it has ended what it had to do in between (:class:`Leave`).
 * To enter a block is a call, too: of a function that enters the block, and then has the caller run its body
   (:class:`Body`) before it leaves the block. So is a call that calls back, as ``election.run(lead)`` does.
+* A call that waits for requests alone (``zk.get``) is done without a task, and so without a switch to one.
 * The answer to an ask is its result, its error, or a body to run. Between the body's beginning and its
   :class:`Leave` the agent does what the caller asks inside of the block.
 * When trio cancels a block around the agent, the call that is under way ends as :class:`Interrupted`, and so
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -39,6 +40,7 @@ from typing import Any
 import trio
 
 from ..client import ClosingError
+from ..client.pending import Taskless
 from ..recipes.base.holder import on_behalf
 
 Reply = Callable[[Any, BaseException | None], None]
@@ -63,29 +65,68 @@ class Call:
 
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
-    :ivar scope: to cancel it.
+    :ivar scope: of the task that does it, while an agent does.
+    :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
+    :ivar taskless: what does it without a task.
+    :ivar entered: whether it has entered a block, or called back.
     :ivar taken: whether it has come to an agent.
     """
 
-    __slots__ = ("args", "function", "holder", "interrupt", "kwargs", "reply", "scope", "taken")
+    __slots__ = (
+        "args",
+        "cancelled",
+        "entered",
+        "function",
+        "holder",
+        "interrupt",
+        "kwargs",
+        "reply",
+        "scope",
+        "taken",
+        "taskless",
+        "waits_for_requests",
+    )
 
     def __init__(
         self,
         holder: object,
-        function: Callable[..., Awaitable[Any]],
+        function: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         reply: Reply,
         interrupt: Callable[[], object] = lambda: None,
+        *,
+        waits_for_requests: bool = False,
     ) -> None:
         self.holder = holder
+        self.waits_for_requests = waits_for_requests
         self.interrupt = interrupt
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.reply = reply
-        self.scope = trio.CancelScope()
+        self.scope: trio.CancelScope | None = None
+        self.taskless: Taskless | None = None
+        self.cancelled = False
+        self.entered = False
         self.taken = False
+
+    def start(self) -> None:
+        """Do it without a task; called in the loop."""
+        try:
+            coroutine = self.function(*self.args, **self.kwargs)
+        except BaseException as error:  # wrong arguments
+            self.reply(None, error)
+        else:
+            self.taskless = Taskless(coroutine, self.reply)
+
+    def cancel(self) -> None:
+        """Cancel it; called in the loop."""
+        self.cancelled = True
+        if self.scope is not None:
+            self.scope.cancel()
+        elif self.taskless is not None:
+            self.taskless.cancel(Interrupted())
 
 
 class Body:
@@ -124,16 +165,15 @@ class Leave:
         self.interrupted = False
         self.taken = False
 
-    @property
-    def scope(self) -> trio.CancelScope:
-        """What to cancel while the block is being left."""
-        return self.body.call.scope
+    def cancel(self) -> None:
+        """Cancel the block while it is being left; called in the loop."""
+        self.body.call.cancel()
 
     async def carry_out(self) -> Any:
         """End the body in trio as it has ended at the caller."""
         if isinstance(self.error, Interrupted):
             await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
-            self.scope.cancel()  # the caller itself was
+            self.cancel()  # the caller itself was
             await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
@@ -156,8 +196,10 @@ class Agent:
         self._task: trio.lowlevel.Task | None = None
         self._sleeping = False
         self._shield: trio.CancelScope | None = None
+        self._shielded = False
         self._bodies: list[Body] = []
         self._call: Call | None = None
+        self._direct: Call | None = None  # what is done without this task, in its innermost block
         self._asked: Ask | None = None  # what the agent owes an answer to
 
     def give(self, ask: Ask) -> None:
@@ -168,15 +210,24 @@ class Agent:
             assert self._task is not None
             trio.lowlevel.reschedule(self._task)
 
+    def do_directly(self, call: Call) -> bool:
+        """Do a call without this task, if the blocks around it are not cancelled. Returns whether it is done
+        so; called in the loop."""
+        if not self._sleeping or self._shielded:
+            return False
+        self._direct = call
+        return True
+
     def retire(self) -> None:
         """Leave all blocks: the loop ends."""
         if self._shield is not None:
             self._shield.shield = False
 
     def finish(self) -> None:
-        """End a call that is in no block: the clients are closed, and it may wait for ever."""
-        if not self._bodies and self._call is not None:
-            self._call.scope.cancel()
+        """End a call that is in no block: the clients are closed, and it may wait for ever. A block is left
+        by its caller, and finds what it is told by the client."""
+        if not self._bodies and self._call is not None and not self._call.entered:
+            self._call.cancel()
             self._answer(None, _closed())
 
     async def run(self) -> None:
@@ -204,6 +255,7 @@ class Agent:
         """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
         assert self._call is not None
         call = self._call
+        call.entered = True
         body = Body(self, call, value, function)
         self._bodies.append(body)
         self._answer(body, None)
@@ -217,7 +269,7 @@ class Agent:
                     break
                 elif ask.body in self._bodies:
                     self._asks.appendleft(ask)
-                    call.scope.cancel()
+                    call.cancel()
                     await trio.lowlevel.checkpoint()
                 else:
                     ask.reply(None, RuntimeError(_LEFT))
@@ -239,7 +291,9 @@ class Agent:
         value: Any = None
         failure: BaseException | None = None
         try:
-            with call.scope:
+            with trio.CancelScope() as call.scope:
+                if call.cancelled:
+                    call.scope.cancel()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 value = await call.function(*call.args, **call.kwargs)
             if call.scope.cancelled_caught:
@@ -263,10 +317,16 @@ class Agent:
         except trio.Cancelled:
             if self._agents.closed:
                 raise
+        if self._direct is not None:
+            self._direct.cancel()
         body.call.interrupt()
         with trio.CancelScope(shield=True) as self._shield:
-            ask = await self._next()
-        return ask  # noqa: RET504 (a return inside of a scope is no return to mypy)
+            self._shielded = True
+            try:
+                ask = await self._next()
+            finally:
+                self._shielded = False
+        return ask
 
     def _abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
         self._sleeping = False
@@ -348,6 +408,9 @@ class Agents:
             ask.body.agent.give(ask)
             return
         agent = self._busy.get(ask.holder)
+        if ask.waits_for_requests and (agent is None or agent.do_directly(ask)):
+            ask.start()
+            return
         if agent is None:
             if self.finishing or self.closed:
                 ask.reply(None, _closed())

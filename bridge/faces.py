@@ -156,6 +156,9 @@ IN_LOOP = {
 CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
 """Functions that call a function of their caller, and wait for it."""
 
+WAIT_FOR_REQUESTS = {"Pending", "Reads", "Writes"}
+"""Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
+
 NOTICES = {"on_lost", "on_revoke"}
 """Methods and options that take a function of the user, call it, and do not wait for it."""
 
@@ -182,7 +185,14 @@ class Side(Protocol):
     def holder(self) -> object:
         """Return the caller: this thread, or this task of asyncio."""
 
-    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call(
+        self,
+        loop: Loop,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        waits_for_requests: bool = False,
+    ) -> Any:
         """Have ``function(*args, **kwargs)`` awaited in the loop, and return (or await) its result."""
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -380,7 +390,7 @@ class Faces:
         elif name == "__exit__":
             made = _cancelling
         elif inspect.iscoroutinefunction(member):
-            made = self._waiting(name, where in CALLS_BACK)
+            made = self._waiting(name, where)
         elif opens_block(member):
             made = self._opening(name)
         else:
@@ -422,8 +432,11 @@ class Faces:
 
         return method
 
-    def _waiting(self, name: str, calls_back: bool) -> Callable[..., Any]:
-        call = self.side.call_back if calls_back else self.side.call
+    def _waiting(self, name: str, where: str) -> Callable[..., Any]:
+        calls_back = where in CALLS_BACK
+        call: Callable[..., Any] = self.side.call_back if calls_back else self.side.call
+        if where.partition(".")[0] in WAIT_FOR_REQUESTS:
+            call = partial(call, waits_for_requests=True)
 
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
             if calls_back:

@@ -163,13 +163,41 @@ def _diff(add: _Add) -> None:
 def _dump(add: _Add) -> None:
     _path(add, default="/", help="the top of what is written")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
+    add("--data", metavar="PLACE", help="of a snapshot or a data directory, without a server")
     _acls(add)
+    _mask(add)
+
+
+def _mask(add: _Add) -> None:
+    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
 
 
 def _load(add: _Add) -> None:
     _path(add, help="where the top of what was written goes")
-    add("file", metavar="FILE", nargs="?", default="-", help="(default: standard input)")
+    add(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default="-",
+        help="a dump, a snapshot or a data directory (default: a dump on standard input)",
+    )
+    add(
+        "--top",
+        metavar="PATH",
+        default="/",
+        help="of a snapshot or a data directory: its top (default: /)",
+    )
     _writing(add)
+    _acls(add)
+    _mask(add)
+
+
+def _inspect(add: _Add) -> None:
+    add("file", metavar="FILE", help="a snapshot, a log, or a data directory")
+    _path(add, default="/", help="the top of what is shown of a tree")
+    add("--sums", metavar="DEPTH", type=number, nargs="?", const=1, help="znodes and bytes of each subtree")
+    add("--largest", metavar="N", type=number, help="the znodes with the most data")
+    add("--history", metavar="ZNODE", help="the transactions in the logs that concern this znode")
 
 
 def _nothing(add: _Add) -> None:
@@ -264,6 +292,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "diff": Verb("compare two trees, on two servers too", "copying:diff", _diff),
     "dump": Verb("write a tree as JSON, one znode a line", "copying:dump", _dump),
     "load": Verb("create what dump has written", "copying:load", _load),
+    "inspect": Verb("show what the files of a server hold", "inspecting:inspect", _inspect),
     "sessions": Verb("show sessions, their clients and ephemerals", "servers:sessions", _nothing),
     "locks": Verb("show who holds what and who waits for whom", "locks:locks", _locks),
     "health": Verb("say by the exit status whether a server serves", "servers:health", _health),

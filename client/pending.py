@@ -1,8 +1,13 @@
-"""Waiting for a request: the one place where tasks and requests meet."""
+"""Waiting for a request: the one place where tasks and requests meet.
+
+A coroutine that waits for requests alone, as the methods of the client do, needs no task: :class:`Taskless`
+runs it. So the faces for threads and for asyncio pay for no switch of tasks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import trio
@@ -11,6 +16,15 @@ from ..protocol.operations import OpCode
 from .request import Request
 
 T = TypeVar("T")
+
+
+class _Thread(threading.local):
+    """:ivar taskless: whether a :class:`Taskless` runs now in this thread."""
+
+    taskless = False
+
+
+_thread = _Thread()
 
 
 class Pending(Request[T]):
@@ -39,6 +53,10 @@ async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]]
 
     :param on_cancel: called with the request if this task is cancelled before.
     """
+    if _thread.taskless:
+        if not request.settled:
+            await _HandOver(request, on_cancel)
+        return
     if request.settled:
         await trio.lowlevel.checkpoint()
         return
@@ -55,3 +73,57 @@ async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]]
 
     request.on_settled(wake)
     await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+class _HandOver:
+    """What a coroutine without a task waits for."""
+
+    def __init__(self, request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
+        self.request = request
+        self.on_cancel = on_cancel
+
+    def __await__(self) -> Generator[_HandOver, None, None]:
+        yield self
+
+
+class Taskless:
+    """Runs a coroutine that waits for requests alone. Use it in the thread of the client.
+
+    :param done: called with the result, or with None and the error. It must not raise.
+    """
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, Any], done: Callable[[Any, BaseException | None], object]
+    ) -> None:
+        self._coroutine = coroutine
+        self._done = done
+        self._waits_for: _HandOver | None = None
+        self._step()
+
+    def cancel(self, error: BaseException) -> None:
+        """Raise an error in the coroutine, in place of the wait. Nothing happens if it has ended."""
+        waits_for = self._waits_for
+        if waits_for is not None:
+            waits_for.request.forget(self._go_on)
+            if waits_for.on_cancel is not None:
+                waits_for.on_cancel(waits_for.request)
+            self._step(error)
+
+    def _go_on(self, request: Request[Any]) -> None:
+        self._step()
+
+    def _step(self, error: BaseException | None = None) -> None:
+        self._waits_for = None
+        before, _thread.taskless = _thread.taskless, True
+        try:
+            waits_for = self._coroutine.throw(error) if error is not None else self._coroutine.send(None)
+        except StopIteration as ended:
+            _thread.taskless = before
+            self._done(ended.value, None)
+        except BaseException as failure:
+            _thread.taskless = before
+            self._done(None, failure)
+        else:
+            _thread.taskless = before
+            self._waits_for = waits_for
+            waits_for.request.on_settled(self._go_on)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..protocol.version import __version__
 from . import logs
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .core.tree import DataTree
     from .ensemble.ensemble import Timing
     from .serve import Server
+    from .storage.storage import Storage
     from .testing.trace import Trace
     from .together import Servers
 
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
         epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
-        " Flags win over these, and these over the file. Nothing is stored: a restarted server is empty.",
+        " Flags win over these, and these over the file. Without --data a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -96,6 +97,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add(
+        "--data",
+        metavar="DIR",
+        help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-repair",
+        action="store_true",
+        help="start from damaged files with what comes before the damage",
+    )
     add(
         "--end-with-stdin",
         action="store_true",
@@ -152,6 +163,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> None:
     from .config import zoocfg
 
+    if arguments.data is None and arguments.data_repair:
+        raise _Refusal("--data-repair is for --data")
+    if arguments.data is not None and arguments.load is not None:
+        raise _Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)
     flags = {field: (getattr(arguments, field), flag) for field, flag in _FLAGS.items()}
     given = {field: zoocfg.Given(value, flag) for field, (value, flag) in flags.items() if value is not None}
@@ -194,15 +209,29 @@ def _run(arguments: argparse.Namespace) -> None:
 
     _check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is arguments.hostile is None
+    storage = None
     if members:
+        if arguments.data is not None:
+            raise _Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of them")
         from .together import serve_together
 
         start = partial(serve_together, settings, members, _timing(found), prepare_all)
     else:
-        start = partial(serve.serve, settings) if plain else partial(serve.serve, settings, prepare)
+        storage = _storage(arguments, settings)
+        start = partial(serve.serve, settings) if storage is None else partial(_serve_data, storage, settings)
+        if not plain:
+            start = partial(start, prepare=prepare)
     _spare_the_collector()
-    with reserve.held():
-        refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
+    try:
+        with reserve.held():
+            refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
+    except BaseExceptionGroup as group:
+        refused = _failed_journal(group)
+        if refused is None:
+            raise
+    finally:
+        if storage is not None:
+            storage.close()
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
@@ -375,6 +404,31 @@ def _loading(path: str | None) -> Callable[[Engine], None]:
     return load
 
 
+def _storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
+    """Return the data of ``--data``, which are read already.
+
+    :raises _Refusal: if they cannot be used.
+    """
+    if arguments.data is None:
+        return None
+    from .storage.directory import StorageError
+    from .storage.storage import Storage
+
+    storage = Storage(arguments.data, settings, repair=arguments.data_repair)
+    try:
+        storage.load()
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
+    return storage
+
+
+def _failed_journal(error: BaseException) -> _Refusal | None:
+    """Return the refusal for a log that cannot be written, if that is what has ended the server."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return _Refusal(f"--data: {error}") if type(error).__name__ == "JournalFailed" else None
+
+
 def _check_place(path: str | None) -> None:
     """Refuse a place where nothing could be saved at the end."""
     if path is None:
@@ -481,6 +535,20 @@ async def _serve(
                         nursery.cancel_scope.cancel()
             receiver.cancel_scope.cancel()
     return refused
+
+
+async def _serve_data(storage: Storage, settings: Settings, **arguments: Any) -> None:
+    """Serve what is in files.
+
+    :raises _Refusal: the first snapshot cannot be written.
+    """
+    from .serve import serve
+    from .storage.directory import StorageError
+
+    try:
+        await serve(settings, storage=storage, **arguments)
+    except StorageError as error:
+        raise _Refusal(f"--data: {error}") from None
 
 
 def _first(error: Exception) -> Exception:

@@ -1,4 +1,5 @@
 """``--load`` and ``--save``: the tree of the command in a file, in the form of :mod:`pyzk.protocol.dump`.
+``--load`` also takes a snapshot or a data directory of a server.
 
 * A file is loaded before the server listens, as a whole or not at all. Ephemerals are left out: their
   sessions are gone.
@@ -13,9 +14,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from ..protocol.dump import Node, fields_of, node_of
 from ..protocol.errors import UnimplementedError, ZooKeeperError
+from ..protocol.files.streams import begins_snapshot
 from ..protocol.records import OPEN_ACL
 from .core.engine import Engine
 from .core.tree import DataTree
@@ -32,6 +35,8 @@ def read(path: str) -> list[Node]:
 
     :raises DumpError: if it cannot be read, or a line of it is no znode.
     """
+    if os.path.isdir(path) or _is_snapshot(path):
+        return _stored(path)
     try:
         with open(path, encoding="utf-8") as file:
             return list(_nodes(file, path))
@@ -39,6 +44,36 @@ def read(path: str) -> list[Node]:
         raise DumpError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise DumpError(f"{path} is not text in UTF-8; pyzk dump shows the form") from None
+
+
+def _is_snapshot(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return begins_snapshot(file.read(4))
+    except OSError as error:
+        raise DumpError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _stored(path: str) -> list[Node]:
+    """The znodes of a snapshot, or of a data directory."""
+    from ..protocol.files.nodes import nodes_of
+    from ..protocol.files.restoring import Damaged, Restorer, read_image
+    from ..protocol.files.streams import FileError
+    from .storage.directory import DataDirectory
+
+    try:
+        if os.path.isdir(path):
+            directory = DataDirectory(path)
+            tell = partial(logger.warning, "%s: %s", path)
+            image = Restorer(os.listdir(directory.folder), directory.read, tell=tell).restore().image
+        else:
+            with open(path, "rb") as file:
+                image, _ = read_image(file, -1)
+    except (FileError, Damaged) as error:
+        raise DumpError(f"{path}: {error}") from None
+    except OSError as error:
+        raise DumpError(f"cannot read {path}: {error.strerror}") from None
+    return list(nodes_of(image))
 
 
 def _nodes(lines: Iterator[str], path: str) -> Iterator[Node]:

@@ -21,6 +21,7 @@ from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
 from .core.memory import reserve
+from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
 from .net.listening import Listener, serve_clients
@@ -29,6 +30,7 @@ from .net.streams import hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import HttpServer, Request, Response
+    from .storage.storage import Storage
     from .testing.controls import Controls
 
 
@@ -36,10 +38,14 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
 
 _BACKLOG = 2048
+_LOOK_AT_LOG = 0.5
+"""Seconds between two looks whether a snapshot is due."""
 _HTTP_TIMEOUT = 30.0
 """Seconds that a client has for an HTTP request, and again for taking the answer."""
 _MAX_BODY = 4 * 2**20
 """Bytes of an HTTP request on the port of clients, such as a tree to load."""
+_MAX_ADMIN_BODY = 64 * 1024
+"""Bytes of an HTTP request on other ports."""
 _QUIET_ROUNDS = 5
 """Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
@@ -80,7 +86,10 @@ class Server:
         self._bound: socket.socket | None = None  # the port while nobody listens
         self._hub: Any = None
         if _HAS_HUB:
-            from .net.hub import Hub
+            if self.service.storage is None:
+                from .net.hub import Hub
+            else:
+                from .net.durable_hub import DurableHub as Hub
 
             self._hub = Hub(self.service, clock.now, self._take_http)
 
@@ -126,6 +135,9 @@ class Server:
                 return listener, listener.getsockname()[:2]
 
             tasks: list[Task] = [self._keep_time]
+            if self.service.storage is not None:
+                self.service.storage.touch_sessions(self.service.at(self.clock.now()))
+                tasks.append(self._keep_snapshots)
             plain, self.service.address = listen(settings.host, settings.port)
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
@@ -154,6 +166,14 @@ class Server:
         if self._bound is not None:
             self._bound.close()
         self._hub = None  # the history can still be read, and nothing more arrives
+
+    def hand_over(self) -> Controls:
+        """Put the server into a test's hands; its history is recorded once somebody asks for that."""
+        if self.controls is None:
+            from .testing.host import take_over
+
+            self.controls = take_over(self)
+        return self.controls
 
     def close_port(self) -> None:
         """Have plain clients refused from now on: the port stays bound, and nobody listens."""
@@ -233,6 +253,22 @@ class Server:
             rounds += 1
             quiet = quiet + 1 if stats.bytes_received == received else 0
 
+    async def _keep_snapshots(self) -> None:
+        """Write a snapshot whenever one is due, step by step, and delete old files."""
+        storage = self.service.storage
+        assert storage is not None
+        while True:
+            await trio.sleep(_LOOK_AT_LOG)
+            try:
+                if storage.is_due:
+                    for _ in storage.snapshot_steps():
+                        await trio.lowlevel.checkpoint()
+                storage.purge()
+            except OSError as error:
+                logger.error("a snapshot failed: %s; the logs go on, and the next one is tried later", error)
+            except Exception:
+                report("a snapshot failed; the logs go on, and the next one is tried later")
+
     # --- a task per client -------------------------------------------------------------------------------
 
     async def _serve_tasks(
@@ -284,25 +320,34 @@ class Server:
 
             assert self._nursery is not None
             self._http = HttpServer(
-                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, _MAX_BODY
+                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, self._body_limit
             )
         await self._http.serve(stream, peer, received)
 
-    def _admin_task(self, listener: socket.socket) -> Task:
-        from .monitoring.admin import answer
+    def _body_limit(self, request: Request) -> int:
+        from .monitoring.admin import body_limit
 
-        return self._http_task(listener, answer, self.service.settings.admin_idle_timeout / 1000)
+        return body_limit(request, self.service, _MAX_BODY)
+
+    def _admin_task(self, listener: socket.socket) -> Task:
+        from .monitoring.admin import answer, body_limit
+
+        timeout = self.service.settings.admin_idle_timeout / 1000
+        return self._http_task(
+            listener, answer, timeout, lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY)
+        )
 
     def _metrics_task(self, listener: socket.socket) -> Task:
         from .monitoring.prometheus import answer
 
-        return self._http_task(listener, answer, _HTTP_TIMEOUT)
+        return self._http_task(listener, answer, _HTTP_TIMEOUT, lambda request: _MAX_ADMIN_BODY)
 
     def _http_task(
         self,
         listener: socket.socket,
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
+        max_body: Callable[[Request], int],
     ) -> Task:
         from .net.http import HttpServer
 
@@ -311,21 +356,32 @@ class Server:
             self.flush()
             return response
 
-        return partial(HttpServer(respond, timeout, self.service.unread).listen, listener)
+        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
+
+
+def service_of(storage: Storage | None) -> Callable[..., Service]:
+    """Return what makes the service of a server, whose data is in files or in memory."""
+    if storage is None:
+        return Service
+    from .net.durable import DurableService
+
+    return partial(DurableService, storage)
 
 
 async def serve(
     settings: Settings,
     prepare: Callable[[Server], object] = lambda server: None,
+    storage: Storage | None = None,
     *,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, as the command does.
 
     :param prepare: called with the server before it listens.
+    :param storage: keeps the data in files.
     :raises OSError: if an address cannot be bound.
     """
-    server = Server(settings, Clock(follow_wall_clock=True))
+    server = Server(settings, Clock(follow_wall_clock=True), service_of(storage))
     prepare(server)
     await server.run(task_status=task_status)
 

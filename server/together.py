@@ -6,6 +6,7 @@ Nothing is replicated: all servers are in this process, and their data ends with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -19,7 +20,27 @@ from .net.clock import Clock
 from .net.service import milliseconds
 from .serve import Server
 
+if TYPE_CHECKING:
+    from .testing.controls import Controls
+
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
+
+
+class _Member(Server):
+    """One server of an ensemble.
+
+    :ivar together: all of them.
+    """
+
+    together: Servers
+
+    def hand_over(self) -> Controls:
+        if self.controls is None:
+            from .testing.ensemble import take_over
+
+            take_over(self.together)  # which gives each server its controls
+        assert self.controls is not None
+        return self.controls
 
 
 class Servers:
@@ -43,7 +64,9 @@ class Servers:
         self.ensemble = Ensemble(settings, members, now=now, epoch=epoch, timing=timing)
         self.servers: dict[int, Server] = {}
         for member, own in zip(self.ensemble.members.values(), _each(settings, members), strict=True):
-            member.port = self.servers[member.number] = Server(own, clock, member.make_service)
+            server = _Member(own, clock, member.make_service)
+            server.together = self
+            member.port = self.servers[member.number] = server
         self.ensemble.begin()
 
     @property

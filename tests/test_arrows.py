@@ -20,8 +20,9 @@ ALLOWED: dict[str, set[str]] = {
     BASE: set(),
     "server.config": {"protocol", BASE},
     "server.core": {"protocol", BASE, "server.config"},
-    "server.net": {"protocol", BASE, "server.config", "server.core"},
-    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.net"},
+    "server.storage": {"protocol", BASE, "server.config", "server.core"},
+    "server.net": {"protocol", BASE, "server.config", "server.core", "server.storage"},
+    "server.monitoring": {"protocol", BASE, "server.config", "server.core", "server.storage", "server.net"},
     "server.ensemble": {"protocol", BASE, "server.config", "server.core", "server.net", "server.monitoring"},
 }
 """Room: what it may import, besides itself.

@@ -7,8 +7,9 @@ ephemerals, which belong to sessions.
 
 from __future__ import annotations
 
+import fnmatch
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,10 +27,12 @@ from ...client import (
     ZooKeeper,
 )
 from ...protocol.dump import Node, data_fields, fields_of, node_of
+from ...protocol.files.nodes import nodes_of
 from ...protocol.paths import join, parent
 from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context, split_location
+from ..files import image_of, is_data
 from ..parser import PROG
 from ..pipeline import Pipeline
 from ..show import acl_text, as_json, brief
@@ -272,33 +275,72 @@ def _differences(left: Node | None, right: Node | None) -> list[tuple[str, dict[
 async def dump(context: Context) -> int:
     """Write a tree as JSON."""
     options = context.options
+    if options.data is not None:
+        nodes = _adjusted(nodes_of(image_of(options.data), options.path), context)
+        await _write(context, nodes, Progress())
+        return 0
     async with context.connect() as zk:
         walker = _walker(zk)
         progress = Progress(await _count(zk, options.path))
-        with _target(options.file) as file:
-            async with _tree(walker, options.path, with_acl=options.acl) as nodes:
-                async for node in nodes:
-                    line = fields_of(node)
-                    if file is None:
-                        await context.out(as_json(line), line)
-                    else:
-                        file.write(as_json(line) + "\n")
-                        progress.add(node)
-        if file is not None:
-            await progress.finish(context)
+        async with _tree(walker, options.path, with_acl=options.acl) as tree:
+            await _write(context, (_masked(node, options.mask) async for node in tree), progress)
         return context.tell_refused(walker.refused)
 
 
+async def _write(context: Context, nodes: AsyncIterator[Node], progress: Progress) -> None:
+    with _target(context.options.file) as file:
+        async for node in nodes:
+            line = fields_of(node)
+            if file is None:
+                await context.out(as_json(line), line)
+            else:
+                file.write(as_json(line) + "\n")
+                progress.add(node)
+    if file is not None:
+        await progress.finish(context)
+
+
+async def _adjusted(nodes: Iterable[Node], context: Context) -> AsyncGenerator[Node, None]:
+    """Znodes of files, as the options want them."""
+    options = context.options
+    for node in nodes:
+        shown = node if options.acl else attrs.evolve(node, acl=None)
+        yield _masked(shown, options.mask)
+
+
+def _masked(node: Node, globs: Sequence[str]) -> Node:
+    """Hide the data of a znode, if it is one of these."""
+    if any(fnmatch.fnmatchcase(node.path, glob) for glob in globs):
+        return attrs.evolve(node, data=b"***")
+    return node
+
+
 async def load(context: Context) -> int:
-    """Create what ``dump`` has written."""
+    """Create what ``dump`` has written, or what files of a server hold."""
     options = context.options
     progress = Progress()
-    async with context.connect() as zk:
-        with _source(options.file) as file:
-            async with aclosing(_read(file, options.file)) as nodes:
-                await _put(context, zk, options.path, nodes, progress)
+    if options.file != "-" and is_data(options.file):
+        image = await trio.to_thread.run_sync(image_of, options.file)
+        found = list(nodes_of(image, options.top))
+        if not found:
+            raise Failure(Status.NO, f"{options.file} has no {options.top}; pyzk inspect shows what there is")
+        progress.total = len(found)
+        async with context.connect() as zk:
+            await _put(context, zk, options.path, _adjusted(found, context), progress)
+    else:
+        async with context.connect() as zk:
+            with _source(options.file) as file:
+                async with aclosing(_read(file, options.file)) as nodes:
+                    await _put(context, zk, options.path, _each(nodes, context), progress)
     await progress.finish(context)
     return 0
+
+
+async def _each(nodes: AsyncIterator[Node], context: Context) -> AsyncGenerator[Node, None]:
+    """Znodes of a dump, as the options want them."""
+    async for node in nodes:
+        async for adjusted in _adjusted([node], context):
+            yield adjusted
 
 
 def _source(name: str) -> AbstractContextManager[TextIO]:

@@ -6,8 +6,10 @@ directories, hands them in, and takes the answer out.
 * :mod:`.names` reads the name of one child.
 * :mod:`.waiting` puts the contenders of one directory in order and says which waits for which.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
+* :mod:`.cycles` finds sessions that wait for each other over several directories.
 """
 
+from .cycles import Wait, find_cycles, waits
 from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
 from .names import ContenderKind, ContenderName, Library, in_order, parse
 from .waiting import Child, Participant
@@ -21,9 +23,12 @@ __all__ = [
     "Library",
     "Participant",
     "Shape",
+    "Wait",
+    "find_cycles",
     "in_order",
     "may_be_lock",
     "parse",
     "parts",
     "recognise",
+    "waits",
 ]

@@ -133,6 +133,13 @@ class Settings:
     container_max_per_minute: int = _number(10_000, 1)  # znode.container.maxPerMinute
     container_max_never_used: int = 0  # znode.container.maxNeverUsedIntervalMs; 0: never
 
+    # files, with --data
+    snap_count: int = _number(100_000, 2)  # snapCount: transactions between two snapshots, at most
+    snap_size_limit: int = _number(2**22, 1)  # snapSizeLimitInKb: KiB of logs between two snapshots
+    snap_retain_count: int = _number(3, 3)  # autopurge.snapRetainCount
+    purge_interval: int = 0  # autopurge.purgeInterval, hours; 0 or less: nothing is deleted
+    tree_digest: bool = False  # digest.enabled: in each entry of the log, for `hash`
+
     # who may do what
     skip_acl: bool = False  # skipACL
     digest_enabled: bool = True  # DigestAuthenticationProvider.enabled
@@ -145,12 +152,15 @@ class Settings:
 
     # the operator's view
     four_letter_words: frozenset[str] = frozenset("*")  # 4lw.commands.whitelist
-    read_only_mode: bool = False  # readonlymode.enabled: here it only whitelists isro
+    read_only_mode: bool = False  # readonlymode.enabled: of a single server it only whitelists isro
     admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
     admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
     admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
     admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
+    admin_snapshot: bool = True  # admin.snapshot.enabled
+    admin_restore: bool = True  # admin.restore.enabled
+    admin_rate_interval: int = _number(300_000, 0)  # admin.rateLimiterIntervalInMS
     metrics_host: str = attrs.field(default="127.0.0.1", validator=_address)  # metricsProvider.httpHost
     metrics_port: int | None = attrs.field(default=None, validator=_port)  # metricsProvider.httpPort
     metrics_of_process: bool = True  # metricsProvider.exportJvmInfo

@@ -119,6 +119,8 @@ KNOWN: Final[dict[str, Meaning]] = {
     "secureClientPortAddress": ("secure_host", address),
     "clientPortListenBacklog": ("listen_backlog", _backlog),
     "tickTime": ("tick_time", _integer),
+    "autopurge.snapRetainCount": ("snap_retain_count", lambda text: max(_integer(text), 3)),
+    "autopurge.purgeInterval": ("purge_interval", _integer),
     "minSessionTimeout": ("min_session_timeout", _integer),
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
@@ -131,6 +133,9 @@ KNOWN: Final[dict[str, Meaning]] = {
 
 # Java system properties: for a value that cannot be read the real server takes the default, or false.
 PROPERTIES: Final[dict[str, Meaning]] = {
+    "snapCount": ("snap_count", lambda text: max(_java_integer(text), 2)),  # as the real server does
+    "digest.enabled": ("tree_digest", boolean),
+    "snapSizeLimitInKb": ("snap_size_limit", _java_integer),
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
     "jute.maxbuffer": ("max_buffer", _java_integer),
@@ -160,6 +165,9 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "admin.allowedHosts": ("admin_allowed_hosts", names),
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
+    "admin.snapshot.enabled": ("admin_snapshot", boolean),
+    "admin.restore.enabled": ("admin_restore", boolean),
+    "admin.rateLimiterIntervalInMS": ("admin_rate_interval", _java_integer),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),
     "httpOnClientPort": ("http_on_client_port", boolean),
     "control.token": ("control_token", str),
@@ -189,7 +197,7 @@ CHECKED: Final[dict[str, Parser]] = {
     "electionAlg": _only("3", "no other election algorithm exists any more"),
     "peerType": _only("participant", "an observer needs an ensemble, and this server is a single process"),
     **_each(
-        """autopurge.snapRetainCount autopurge.purgeInterval initLimit syncLimit connectToLearnerMasterLimit
+        """initLimit syncLimit connectToLearnerMasterLimit
         observerMasterPort quorum.cnxn.threads.size multiAddress.reachabilityCheckTimeoutMs
         jvm.pause.info-threshold.ms jvm.pause.warn-threshold.ms jvm.pause.sleep.time.ms""",
         _integer,
@@ -211,11 +219,12 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
 # operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
-        "nothing is kept on disk": """
-            dataDir dataLogDir preAllocSize snapCount snapSizeLimitInKb txnLogSizeLimitInKb commitLogCount
-            snapshotSizeFactor autopurge.snapRetainCount autopurge.purgeInterval fsync.warningthresholdms
+        "only --data says where data is kept": "dataDir dataLogDir",
+        "logs are written in one way": """
+            preAllocSize txnLogSizeLimitInKb commitLogCount
+            snapshotSizeFactor fsync.warningthresholdms
             forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
-            snapshot.trust.empty serializeLastProcessedZxid.enabled digest.enabled datadir.autocreate
+            snapshot.trust.empty serializeLastProcessedZxid.enabled datadir.autocreate
             db.autocreate closeSessionTxn.enabled""",
         "there is no quorum": """
             initLimit syncLimit connectToLearnerMasterLimit electionAlg electionPortBindRetry cnxTimeout
@@ -239,8 +248,6 @@ IGNORED: Final = _reasons(
             request_stale_connection_check""",
         "new connections are not throttled": "connection_throttle_*",
         "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
-        "there are no snapshots": """
-            admin.snapshot.enabled admin.restore.enabled admin.rateLimiterIntervalInMS""",
         "there is no audit log": "audit.enable audit.impl.class",
     }
 )

@@ -18,10 +18,13 @@ from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
-from .calls import chaos, following, messages, past, server, servers, sessions, tree, waits
+from .calls import chaos, ensemble, following, messages, past, server, servers, sessions, tree, waits
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
+from .views import live, locks, writes
+from .views import sessions as clients
+from .views import tree as znodes
 
 PREFIX: Final = "/api/v1"
 
@@ -35,6 +38,7 @@ class Control:
     :ivar chaos: likewise.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
+    :ivar watchers: how many clients follow the figures now.
     :ivar injected: what the commands of :mod:`.controller_service` do to requests.
     :ivar shut_down: whether one of these commands has shut the server down.
     """
@@ -47,6 +51,7 @@ class Control:
         self.snapshots: dict[int, Snapshot] = {}
         self.waiting = 0
         self.followers = 0
+        self.watchers = 0
         self.injected: dict[str, Fault] = {}
         self.shut_down = False
         self._numbers = itertools.count(1)
@@ -121,4 +126,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     *past.ROUTES,
     *following.ROUTES,
     *servers.ROUTES,
+    *ensemble.ROUTES,
+    *znodes.ROUTES,
+    *writes.ROUTES,
+    *clients.ROUTES,
+    *locks.ROUTES,
+    *live.ROUTES,
 )

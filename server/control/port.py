@@ -1,7 +1,8 @@
 """Answers to HTTP on the port of clients: pages for people, the API, the admin commands, metrics.
 
 =====================  =====================================================================================
-``/``                  what there is
+``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
+                       what there is
 ``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
 ``/command/...``       the commands of ZooKeeper's ControllerService (:mod:`.controller_service`)
 ``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
@@ -16,13 +17,14 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import trio
 
 from ...protocol.version import __version__
 from ..logger import logger
 from ..monitoring import admin
 from ..net.http import Request, Response
-from . import controller_service
+from . import controller_service, files
 from .api import PREFIX, Control
 from .guard import check_control, check_page
 from .routes import ApiError, answer_text, problem
@@ -49,6 +51,10 @@ class Port:
         self._control: Control | None = None
 
     async def answer(self, request: Request) -> Response:
+        response = await self._checked(request)
+        return attrs.evolve(response, headers={**files.SAFE, **response.headers})
+
+    async def _checked(self, request: Request) -> Response:
         try:
             check_page(request, self._hosts())
             return await self._answer(request)
@@ -61,6 +67,8 @@ class Port:
     async def _answer(self, request: Request) -> Response:
         settings = self._server.service.settings
         path = request.path
+        if path.startswith(files.PREFIX) or (path == "/" and files.wants_page(request)):
+            return files.answer(request)
         if path == "/":
             return answer_text(self._welcome())
         if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
@@ -86,11 +94,7 @@ class Port:
         """From the first request on, but for those that follow the trace, the history is recorded."""
         if self._control is None:
             self._server.service.is_controlled = True
-            if self._server.controls is None:
-                from ..testing.host import take_over
-
-                self._server.controls = take_over(self._server)
-            self._control = Control(self._server.controls, self._servers)
+            self._control = Control(self._server.hand_over(), self._servers)
         return self._control
 
     def _hosts(self) -> list[str]:
@@ -103,6 +107,7 @@ class Port:
             [
                 f"pyzk-server {__version__}, a ZooKeeper server for development and tests, at {host}:{port}",
                 "",
+                "/               in a browser: the page, which shows all of it",
                 f"{PREFIX}/server  the control API: sessions, time, faults, tree, history",
                 "/openapi.json   its description",
                 f"{self._server.service.settings.admin_url:15} the commands of ZooKeeper's admin server",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trio
@@ -16,6 +16,9 @@ from ..testing.controls import Controls
 from ..testing.host import HISTORY_LIMIT, Launch
 from .guard import is_loopback
 from .routes import ApiError
+
+if TYPE_CHECKING:
+    from ..testing.ensemble import EnsembleLaunch
 
 _MOST: Final = 1000
 """Servers at a time: each needs some file descriptors, and a history of its own."""
@@ -52,18 +55,29 @@ class Servers:
         clock: ClockMode = "running",
         record: bool = True,
         hostile: int | None = None,
+        ensemble: int | None = None,
+        observers: int = 0,
     ) -> tuple[int, Controls]:
         """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
 
         :param config: keys of zoo.cfg with their values.
         :param hostile: the seed of a hostile server.
+        :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
             or the address cannot be had.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        launch = Launch(clock, record, HISTORY_LIMIT, _settings(config), hostile)
+        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, _settings(config), hostile)
         _check_addresses(launch.settings)
+        if ensemble is not None:
+            if hostile is not None:
+                raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
+            from ..config.members import made_up
+            from ..testing.ensemble import EnsembleLaunch
+
+            members = made_up(ensemble, observers)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, None, launch.settings)
         self._last += 1
         number = self._last
         self._starting += 1
@@ -75,12 +89,15 @@ class Servers:
             self._starting -= 1
         return number, self.running[number].controls
 
-    async def _run(self, number: int, launch: Launch, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _run(
+        self, number: int, launch: Launch | EnsembleLaunch, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         stopped = trio.Event()
         try:
             with trio.CancelScope() as scope:
                 async with launch.open() as controls:
-                    self.running[number] = Started(controls, scope, stopped)
+                    first = controls if isinstance(controls, Controls) else controls[controls.numbers[0]]
+                    self.running[number] = Started(first, scope, stopped)
                     task_status.started()
                     await trio.sleep_forever()
         except Exception:

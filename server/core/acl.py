@@ -172,7 +172,7 @@ class AccessControl:
         stored = self._known.get((asked, mine))
         if stored is None:
             fixed = self._resolve(asked, mine, path)
-            stored = OPEN_ACL if fixed == OPEN_ACL else LongACL(fixed) if len(fixed) > _UNINDEXED else fixed
+            stored = shared_acl(fixed)
             size = sum(_ENTRY_SIZE + len(entry.id.id or "") for entry in (*asked, *fixed))
             if self._known_size + size > _MAX_REMEMBERED:
                 self._known.clear()
@@ -309,6 +309,13 @@ def _matches(scheme: str, who: str, wanted: str) -> bool:
     return (
         peer is not None and network is not None and network == (peer[0], network[1], peer[2] >> network[1])
     )
+
+
+def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """Return an ACL as znodes hold it: the open one is one object, and a long one has an index."""
+    if entries == OPEN_ACL:
+        return OPEN_ACL
+    return LongACL(entries) if len(entries) > _UNINDEXED else entries
 
 
 class LongACL(tuple[ACL, ...]):

@@ -96,6 +96,8 @@ class Engine:
     :ivar on_txn: called with every transaction once it is applied, if set.
     """
 
+    tree_type: type[DataTree] = DataTree
+
     def __init__(
         self,
         settings: Settings,
@@ -111,10 +113,11 @@ class Engine:
         # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
         # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
-        self.tree = DataTree()
+        self.tree = self.tree_type()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
-        self.sessions = SessionTracker(settings.tick_time, epoch, random_bytes or RandomPool().take)
+        self._random_bytes = random_bytes or RandomPool().take
+        self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
         self.on_txn: Callable[[Txn], None] | None = None
@@ -227,6 +230,10 @@ class Engine:
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
+
+    def password_of(self, session_id: int) -> bytes:
+        """Make the password of a new session."""
+        return self._random_bytes(16)
 
     def client_of(self, session: Session) -> Client | None:
         """Return the connection that serves a session now."""

@@ -51,13 +51,13 @@ class SessionTracker:
     :param tick: the tick in ms.
     :param first_id_ms: a clock reading in ms that session ids are made of, so that a restarted server
         does not hand out those of its predecessor.
-    :param random_bytes: the source of passwords.
+    :param password_of: makes the password of a new session, by its id.
     """
 
-    def __init__(self, tick: int, first_id_ms: int, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, tick: int, first_id_ms: int, password_of: Callable[[int], bytes]) -> None:
         self._tick = tick
         self._next_id = SERVER_ID << 56 | (first_id_ms & (2**40 - 1)) << 16
-        self._random_bytes = random_bytes
+        self._password_of = password_of
         self._sessions: dict[int, Session] = {}
         self._buckets: SortedDict[int, dict[int, Session]] = SortedDict()
 
@@ -72,7 +72,7 @@ class SessionTracker:
 
     def create(self, timeout: int, now: int) -> Session:
         """Open a session at ``now``."""
-        session = Session(self._next_id, timeout, self._random_bytes(16))
+        session = Session(self._next_id, timeout, self._password_of(self._next_id))
         self._next_id += 1
         self.add(session, now)
         return session
@@ -81,6 +81,16 @@ class SessionTracker:
         """Enter a session that begins, or goes on, at ``now``."""
         self._sessions[session.id] = session
         self.touch(session, now)
+
+    def restore(self, session_id: int, timeout: int, now: int) -> Session:
+        """Let a session of an earlier server live on, with its whole timeout from ``now`` on, and with the
+        password that the real server gives it. Its id is not given to another one."""
+        session = Session(session_id, timeout, computed_password(session_id))
+        if self._next_id <= session_id < (SERVER_ID + 1) << 56:
+            self._next_id = session_id + 1
+        self._sessions[session_id] = session
+        self.touch(session, now)
+        return session
 
     def touch(self, session: Session, now: int) -> None:
         """Note a sign of life of a session at ``now``."""
@@ -128,6 +138,17 @@ class SessionTracker:
         for deadline, bucket in self._buckets.items():
             if bucket:
                 yield deadline, list(bucket.values())
+
+
+def computed_password(session_id: int) -> bytes:
+    """Compute the password that the real server gives a session (semantics.md section 12.2): who knows the id
+    can do the same."""
+    state = (session_id ^ 0xB3415C00 ^ 0x5DEECE66D) % 2**48
+    words = b""
+    for _ in range(4):
+        state = (state * 0x5DEECE66D + 0xB) % 2**48
+        words += (state >> 16).to_bytes(4, "little")
+    return words
 
 
 class RandomPool:

@@ -120,6 +120,11 @@ class DataTree:
             self.quotas.changed(path, node, 1, len(node.data or b""))
         self.quotas.release()
 
+    def adopt(self, root: Znode) -> None:
+        """Become the tree below another root, which nobody else uses; all lists, sizes and quotas are worked
+        out anew."""
+        self._start(root)
+
     # --- reading -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ nothing at once, and are taken out 1,000 at a time.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
@@ -302,6 +303,25 @@ class WatchManager(Generic[W]):
     def sees_data(self, path: str, watcher: W) -> bool:
         """Return whether this watcher has an entry in the data registry."""
         return watcher in self._data.get(path, ())
+
+    def count_at(self, path: str) -> dict[str, int]:
+        """Count the entries of each registry at a path."""
+        return {"data": len(self._data.get(path, ())), "child": len(self._child.get(path, ()))}
+
+    def paths(self) -> list[list[str]]:
+        """List the paths of the data registry, and those of the child registry."""
+        return [list(self._data), list(self._child)]
+
+    def modes_of(self, path: str, watcher: W) -> tuple[int, int]:
+        """Return the modes of a watcher in the data and in the child registry."""
+        return self._data.get(path, {}).get(watcher, 0), self._child.get(path, {}).get(watcher, 0)
+
+    def modes_at(self, path: str, most: int) -> list[tuple[W, int, int]]:
+        """List the first watchers of a path, each with its modes in the data and in the child registry."""
+        data, child = self._data.get(path, {}), self._child.get(path, {})
+        watchers = chain(data, (watcher for watcher in child if watcher not in data))
+        live = (watcher for watcher in watchers if watcher not in self._over)
+        return [(watcher, data.get(watcher, 0), child.get(watcher, 0)) for watcher in islice(live, most)]
 
     def paths_of(self, watcher: W) -> list[str]:
         """Return every path on which this watcher has a watch."""

@@ -9,5 +9,6 @@ callers pass the time in, in whole ms.
 * :mod:`.member`: a server's place in the ensemble: its role, its link to the leader, its session reports.
 * :mod:`.engine`: a server's part: its tree, its watches, and the requests that wait for the log.
 * :mod:`.serving`: the service and the connections of one server.
-* :mod:`.log`: one entry of the log.
+* :mod:`.log`, :mod:`.links`: what was proposed and committed; who reaches whom.
+* :mod:`.telling`: what operators are told. :mod:`.nemesis`: trouble by chance.
 """

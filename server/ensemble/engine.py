@@ -44,7 +44,8 @@ _FORWARDED = WRITES | {SYNC}
 class Waiting:
     """A request that waits for the log, or behind one that does.
 
-    :ivar result: its reply, once it may be sent; that of a read is only made then.
+    :ivar may_be_answered: the log, or the leader, has answered it.
+    :ivar result: its reply; None if that is made when its turn comes, as for a read or a sync.
     :ivar is_from_elsewhere: its session has moved to another server.
     """
 
@@ -52,6 +53,7 @@ class Waiting:
     connection: MemberConnection
     op: int
     frame: bytes
+    may_be_answered: bool = False
     result: Result | None = None
     is_from_elsewhere: bool = False
 
@@ -69,8 +71,9 @@ class Waiting:
         self.connection.abort("its session is over")
         self.answer((0, 0, b""))
 
-    def answer(self, result: Result) -> None:
+    def answer(self, result: Result | None = None) -> None:
         self.result = result
+        self.may_be_answered = True
         self.member.engine.answered(self)
 
 
@@ -146,9 +149,9 @@ class MemberEngine(Engine):
                 member.forward(lambda leader: leader.request(request))
             finally:
                 self._forwarding = None
-            if request.result is not None and queue[0] is request:  # applied at once: the usual case
+            if request.may_be_answered and queue[0] is request:  # applied at once: the usual case
                 self._take(session_id, queue)
-                return request.result
+                return request.result or self._read(request)
         raise Withheld
 
     @property
@@ -158,19 +161,19 @@ class MemberEngine(Engine):
         return self._forwarding is not None
 
     def answered(self, request: Waiting) -> None:
-        """A request has its result: send its reply, unless it still has its turn or waits behind another."""
+        """A request may be answered: send its reply, unless it still has its turn or waits behind another."""
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
     def drain(self, session_id: int) -> None:
         """Send the replies that wait for nothing more."""
         queue = self.waiting.get(session_id)
-        while queue and (queue[0].result is not None or not queue[0].is_forwarded):
+        while queue and (queue[0].may_be_answered or not queue[0].is_forwarded):
             request = self._take(session_id, queue)
             connection = request.connection
             if connection.close_expected:
                 continue
-            result = request.result or self.read(request)
+            result = request.result or self._read(request)
             now = self.member.ensemble.now / 1000
             if connection.service.gate is not None:
                 connection.service.gate.answered(connection, request.op, request.frame, result, now)
@@ -185,8 +188,8 @@ class MemberEngine(Engine):
             self.waiting.pop(session_id, None)
         return request
 
-    def read(self, request: Waiting) -> Result:
-        """Answer a read or a sync whose turn has come."""
+    def _read(self, request: Waiting) -> Result:
+        """Answer a read or a sync whose turn has come, or a write that cannot be decoded."""
         connection, op = request.connection, request.op
         try:
             return super().handle(connection, op, request.frame, self.member.ensemble.now)
@@ -245,6 +248,10 @@ class MemberEngine(Engine):
             self.disconnected(before)
         self._served[session.id] = connection
         connection.session_id = session.id
+
+    def serves(self, session_id: object) -> bool:
+        """Return whether a connection of this server serves a session."""
+        return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
         self.member.ensemble.expire(session.id, now)

@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
@@ -36,16 +35,14 @@ from ..config.settings import Settings
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
 from .leader import Leader
-from .log import Proposal
+from .links import Links
+from .log import Log, Proposal
 from .member import Member
+from .nemesis import Nemesis
 from .serving import most_outstanding
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
-
-_KEPT = 1000
-"""Entries of the log that are kept for servers that return; one that has missed more gets a copy of the
-tree."""
 
 
 class EnsembleError(RuntimeError):
@@ -73,10 +70,12 @@ class Ensemble:
     :param secret: what the passwords of sessions are made of, the same on all servers; random by default.
     :ivar now: the latest time that anybody has told, in ms.
     :ivar epoch: the number of the last epoch of zxids.
-    :ivar committed: how many entries the log has.
-    :ivar uncommitted: entries that are proposed, in the order of their proposal.
+    :ivar log: what is committed or proposed.
+    :ivar links: which servers reach each other.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config_text: the data of ``/zookeeper/config``.
+    :ivar nemesis: makes trouble by chance, if a test wants that.
+    :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
     :ivar on_change: told when a server's role changes: the server, and what has changed.
     """
 
@@ -94,19 +93,20 @@ class Ensemble:
         self.now = now
         first = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.epoch = first >> 32
-        self.committed = 0
-        self.uncommitted: list[Proposal] = []
+        self.log = Log()
+        self.links = Links()
         self.holding: Literal["proposals", "acks"] | None = None
+        self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
-        self.quorum = sum(address.votes for address in members) // 2 + 1
-        self.most_outstanding = most_outstanding(self.quorum)
+        voters = sum(address.votes for address in members)
+        self.quorum = voters // 2 + 1
+        self.most_outstanding = most_outstanding(voters)
         self.members = {address.number: Member(self, address, settings) for address in members}
         self.config_text = config_text(members, 0)
         self._tick = settings.tick_time
         self._secret = secret or os.urandom(32)
-        self._log: deque[Proposal] = deque()  # the last of the committed entries
-        self._cuts: dict[frozenset[int], bool] = {}  # pairs that do not reach each other; whether silently
         self._election_due: int | None = None
+        self.nemesis: Nemesis | None = None
 
     # --- questions ---------------------------------------------------------------------------------------
 
@@ -140,9 +140,10 @@ class Ensemble:
             "heal, thaw or start servers first if they are no quorum"
         )
 
-    def is_cut(self, one: Member, other: Member) -> bool:
-        """Return whether two servers cannot reach each other."""
-        return bool(self._cuts) and frozenset((one.number, other.number)) in self._cuts
+    def can_elect(self) -> bool:
+        """Return whether :meth:`elect` would find a leader."""
+        awake = [m for m in self._voters(self.members.values()) if m.up and not m.frozen]
+        return any(sum(not self.links.is_cut(m, other) for other in awake) >= self.quorum for m in awake)
 
     def password_of(self, session_id: int) -> bytes:
         """Return the 16 bytes that prove who owns a session; each server can work them out."""
@@ -154,39 +155,20 @@ class Ensemble:
             return False
         return hmac.compare_digest(self.password_of(session_id), password)
 
-    @property
-    def last_zxid(self) -> int:
-        """The zxid of the last entry of the log; 0 before the first."""
-        return self._log[-1].zxid if self._log else 0
-
     # --- the log -----------------------------------------------------------------------------------------
 
     def enter(self, proposal: Proposal) -> None:
         """Enter what is committed."""
-        self.committed += 1
-        self._log.append(proposal)
-        if self.uncommitted and proposal in self.uncommitted:
-            self.uncommitted.remove(proposal)
-        if len(self._log) > _KEPT and any(m.position > self._first_kept for m in self.members.values()):
-            self._log.popleft()
-
-    @property
-    def _first_kept(self) -> int:
-        return self.committed - len(self._log)
+        self.log.commit(proposal, (member.position for member in self.members.values()))
 
     def bring_up(self, member: Member) -> None:
         """Bring a server that has no clients up to the end of the log."""
-        if member.position < self._first_kept:
-            source = max(self.members.values(), key=lambda other: other.position)
-            member.engine.tree = source.engine.tree.copy()
-            for session in list(member.engine.tracker):
-                member.engine.tracker.remove(session)
-            for session in source.engine.tracker:
-                member.engine.tracker.learn(session.id, session.timeout)
-            member.engine.zxid, member.position = source.engine.zxid, source.position
-        for proposal in list(self._log)[member.position - self._first_kept :]:
+        if member.position < self.log.first_kept:
+            self.copied.add(member.number)
+            member.copy(max(self.members.values(), key=lambda other: other.position))
+        for proposal in self.log.since(member.position):
             member.apply(proposal)
-        member.logged = self.committed
+        member.logged = self.log.committed
 
     def newest_tree(self) -> DataTree:
         """Return the tree of the server that has applied most."""
@@ -235,6 +217,11 @@ class Ensemble:
                     yield leader.next_check, partial(self._check, leader)
         if self._election_due is not None:
             yield self._election_due, self._elect_when_due
+        for member in self.members.values():
+            if (when := member.read_only_at) is not None:
+                yield when, member.become_read_only
+        if self.nemesis is not None:
+            yield self.nemesis.next_act, self.nemesis.act
 
     def _advance_leader(self, leader: Leader) -> None:
         leader.advance(self.now)
@@ -305,9 +292,8 @@ class Ensemble:
     def _is_reset(self, member: Member, leader: Leader) -> bool:
         """Return whether a server learns at once that it has no leader: its link was reset, or the leader's
         end of it is closed."""
-        pair = frozenset((member.number, leader.member.number))
-        if pair in self._cuts:
-            return not self._cuts[pair]
+        if self.links.is_cut(member, leader.member):
+            return self.links.is_reset(member, leader.member)
         return leader.member.leader is not leader
 
     def _lose(self, member: Member, leader: Leader) -> None:
@@ -321,7 +307,7 @@ class Ensemble:
         """Let servers without a leader follow one that they reach."""
         for member in self._lookers():
             for leader in self.leaders():
-                is_reached = not leader.member.frozen and not self.is_cut(member, leader.member)
+                is_reached = not leader.member.frozen and not self.links.is_cut(member, leader.member)
                 if is_reached and leader.number >= member.epoch:
                     member.follow(leader)
                     self._watch_quorum(leader)
@@ -341,16 +327,21 @@ class Ensemble:
         able = [
             member
             for member in lookers
-            if sum(not self.is_cut(member, other) for other in lookers) >= self.quorum
+            if sum(not self.links.is_cut(member, other) for other in lookers) >= self.quorum
         ]
         best = max(map(self._end_of_log, able), default=None)
         able = [member for member in able if self._end_of_log(member) == best and member is not without]
         return max(able, key=lambda member: member.number, default=None)
 
-    def _end_of_log(self, member: Member) -> tuple[int, int]:
-        """Return how long a server's log is: committed entries, and the last that is only proposed."""
-        proposed = max((p.zxid for p in self.uncommitted if member.number in p.holders), default=0)
-        return member.logged, proposed
+    def _end_of_log(self, member: Member) -> tuple[int, int, int]:
+        """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that
+        are committed and entries that are only proposed."""
+        return member.epoch, member.logged, len(self._proposed(member))
+
+    def _proposed(self, member: Member) -> list[Proposal]:
+        """Return what a server's log holds that is not committed. Of an epoch before its last it holds
+        nothing: it has dropped that when it joined the last one."""
+        return [p for p in self.log.proposed if member.number in p.holders and p.zxid >> 32 == member.epoch]
 
     def _elect_when_due(self) -> None:
         self._election_due = None
@@ -363,12 +354,11 @@ class Ensemble:
         self._election_due = None
         self.holding = None
         self.bring_up(member)
-        proposed = [p for p in self.uncommitted if member.number in p.holders and p.zxid > self.last_zxid]
-        for proposal in proposed:
+        for proposal in self._proposed(member):
             proposal.asker = None  # whose connection is gone
             self.enter(proposal)
             member.apply(proposal)
-        self.uncommitted.clear()
+        self.log.proposed.clear()
         self.epoch += 1
         member.lead(Leader(self, member, self.epoch, self.now))
         self.settle()
@@ -398,21 +388,12 @@ class Ensemble:
 
         :raises ValueError: if a server is in two groups.
         """
-        place: dict[int, int] = {}
-        for index, group in enumerate(groups):
-            for member in group:
-                if place.setdefault(member.number, index) != index:
-                    raise ValueError(f"server {member.number} is in two groups")
-        for one in self.members:
-            for other in self.members:
-                if one < other and place.get(one, -1) != place.get(other, -1):
-                    self._cuts[frozenset((one, other))] = silent
+        self.links.part(self.members, groups, silent)
         self.settle()
 
     def heal(self, members: Iterable[Member]) -> None:
         """Join again what was cut between any of these servers and others."""
-        numbers = {member.number for member in members}
-        self._cuts = {pair: silent for pair, silent in self._cuts.items() if not pair & numbers}
+        self.links.join(members)
         self.settle()
 
     def freeze(self, member: Member) -> None:
@@ -464,6 +445,7 @@ class Ensemble:
             raise EnsembleError(f"server {member.number} runs already")
         member.up = True
         member.stands_at = None
+        member.look()
         if member.port is not None:
             member.port.open_port()
         self.tell(member, "is up")
@@ -485,7 +467,7 @@ class Ensemble:
                 "no quorum of servers that run reach each other: start, thaw or heal some first"
             )
         if member is not None and member is not candidate:
-            reached = sum(not self.is_cut(member, other) for other in self._voters(self._lookers()))
+            reached = sum(not self.links.is_cut(member, other) for other in self._voters(self._lookers()))
             if member not in self._lookers() or not member.votes or reached < self.quorum:
                 self.settle()
                 raise EnsembleError(f"server {member.number} cannot lead: it votes not, or reaches no quorum")

@@ -39,6 +39,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Served(dict[int, Client]):
+    """Which sessions are connected, at any server."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__()
+        self._ensemble = ensemble
+
+    def __contains__(self, session_id: object) -> bool:
+        return any(member.engine.serves(session_id) for member in self._ensemble.members.values())
+
+
 class Leader(Engine):
     """
     :param number: of the epoch.
@@ -61,6 +72,7 @@ class Leader(Engine):
         self.zxid = number << 32
         self.stats, self.access = engine.stats, engine.access
         self._prepare_in(engine.tree)
+        self._served = _Served(ensemble)
         self.followers: dict[int, Member] = {member.number: member}
         self.owners: dict[int, Member] = {}
         self.outstanding: deque[Proposal] = deque()
@@ -146,12 +158,9 @@ class Leader(Engine):
             self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
             return
         now = self.ensemble.now
-        result = self._prepare(
-            lambda: super(Leader, self).handle(connection, op, request.frame, now), request
-        )
+        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request)
         if self.zxid == before:  # it cannot be decoded: refused without a transaction
-            _, err, body = result
-            self._send(member, lambda: request.answer((member.engine.zxid, err, body)))
+            self._send(member, request.answer)
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
         """Process a request of nobody's connection: a test loads a tree."""
@@ -163,13 +172,10 @@ class Leader(Engine):
     def _sync(self, request: Waiting) -> None:
         member = request.member
 
-        def answer() -> None:
-            request.answer(member.engine.read(request))
-
         if member is self.member:
-            answer()
+            request.answer()
         else:
-            self._send_behind(member, answer)
+            self._send_behind(member, request.answer)
 
     def open_session(self, session_id: int, timeout: int, asker: Asker) -> None:
         self.owners[session_id] = asker.member
@@ -241,14 +247,14 @@ class Leader(Engine):
 
     def _propose(self, proposal: Proposal) -> None:
         self.outstanding.append(proposal)
-        self.ensemble.uncommitted.append(proposal)
+        self.ensemble.log.proposed.append(proposal)
         self.go_on()
 
     def go_on(self) -> None:
         """Send what was proposed to whom it reaches now, and commit what a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
-            member.logged = self.ensemble.committed
+            member.logged = self.ensemble.log.committed
         if self.ensemble.holding == "proposals":
             reached = [self.member]
         for proposal in self.outstanding:
@@ -270,7 +276,7 @@ class Leader(Engine):
         self.ensemble.enter(proposal)
         for member in self.followers.values():
             if not member.is_cut_off:
-                member.logged = self.ensemble.committed
+                member.logged = self.ensemble.log.committed
             member.receive(proposal)
         for act in proposal.then:
             act()

@@ -1,8 +1,10 @@
-"""One entry of the log, from its proposal on."""
+"""The log: what was proposed, and what of it is committed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
@@ -11,6 +13,9 @@ from ..core.txn import Change, Txn
 
 if TYPE_CHECKING:
     from .member import Member
+
+_KEPT = 1000
+"""Entries that are kept for servers that return; one that has missed more gets a copy of a tree."""
 
 Result: TypeAlias = tuple[int, int, bytes]
 """A reply: zxid, error code, body."""
@@ -53,3 +58,45 @@ class Proposal:
     @property
     def zxid(self) -> int:
         return self.txn.zxid
+
+
+class Log:
+    """
+    :ivar committed: how many entries are committed.
+    :ivar proposed: entries that are not, in the order of their proposal.
+    :ivar on_commit: told each transaction that is committed, if set.
+    """
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.proposed: list[Proposal] = []
+        self.on_commit: Callable[[Txn], object] | None = None
+        self._kept: deque[Proposal] = deque()
+
+    @property
+    def last_zxid(self) -> int:
+        """The zxid of the last committed entry; 0 before the first."""
+        return self._kept[-1].zxid if self._kept else 0
+
+    @property
+    def first_kept(self) -> int:
+        """How many entries came before the first that is kept."""
+        return self.committed - len(self._kept)
+
+    def commit(self, proposal: Proposal, applied: Iterable[int]) -> None:
+        """Enter what is committed.
+
+        :param applied: how many entries each server has applied: what nobody has is kept.
+        """
+        self.committed += 1
+        self._kept.append(proposal)
+        if self.on_commit is not None:
+            self.on_commit(proposal.txn)
+        if self.proposed and proposal in self.proposed:
+            self.proposed.remove(proposal)
+        if len(self._kept) > _KEPT and max(applied) > self.first_kept:
+            self._kept.popleft()
+
+    def since(self, position: int) -> Sequence[Proposal]:
+        """List the entries behind the first ``position``, which must all be kept."""
+        return list(islice(self._kept, position - self.first_kept, None))

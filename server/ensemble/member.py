@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .ensemble import Ensemble
 
 
+_READ_ONLY = 2000
+"""ms without a leader after which a server is read-only at the earliest."""
+
+
 class Port(Protocol):
     """The sockets of a server."""
 
@@ -54,6 +58,8 @@ class Member:
     :ivar epoch: the last epoch that it has served in.
     :ivar silent_since: since when, in ms, nothing has come over its link; None if all is well.
     :ivar is_given_up: the leader has given up this server, which is frozen and does not know yet.
+    :ivar looks_since: when it began to look for a leader, in ms.
+    :ivar is_read_only: it has looked for so long that it serves who asks for a read-only server.
     :ivar report_at: when the server tells the leader next whom it has heard of, in ms; infinite if of nobody.
     :ivar has_output: something may wait to be sent on connections.
     """
@@ -78,6 +84,8 @@ class Member:
         self.epoch = 0
         self.silent_since: int | None = None
         self.is_given_up = False
+        self.looks_since = 0
+        self.is_read_only = False
         self.report_at: float = math.inf
         self.has_output = False
         self._heard: dict[int, None] = {}
@@ -102,12 +110,12 @@ class Member:
 
     @property
     def role(self) -> str:
-        """``leader``, ``follower`` or ``observer``; ``looking`` without a leader, ``down`` if it does not
-        run."""
+        """``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader, ``down``
+        if it does not run."""
         if not self.up:
             return "down"
         if self.leader is None:
-            return "looking"
+            return "read-only" if self.is_read_only else "looking"
         return "leader" if self.leads else "follower" if self.votes else "observer"
 
     @property
@@ -135,7 +143,7 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether what the leader sends does not reach this server's machine."""
-        return self.leader is None or self.ensemble.is_cut(self, self.leader.member)
+        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
 
     @property
     def answers(self) -> bool:
@@ -150,7 +158,7 @@ class Member:
 
     def forward(self, message: Callable[[Leader], object]) -> None:
         """Send something to the leader."""
-        if self.link_is_open and self.leader is not None:
+        if self.link_is_open and self.leader is not None and not self.outbox:
             message(self.leader)
         elif self.leader is not None:
             self.outbox.append(message)
@@ -158,12 +166,15 @@ class Member:
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
         self.stream.append(message)
-        self.go_on()
+        self._take()
 
     def go_on(self) -> None:
-        """Take what waits on the link, as far as nothing holds it up."""
+        """Take and send what waits on the link, as far as nothing holds it up."""
         while self.outbox and self.link_is_open and self.leader is not None:
             self.outbox.popleft()(self.leader)
+        self._take()
+
+    def _take(self) -> None:
         while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
             message = self.stream[0]
             if self.stands_at is not None:
@@ -179,6 +190,16 @@ class Member:
     def apply(self, proposal: Proposal) -> None:
         self.position += 1
         self.engine.apply(proposal)
+
+    def copy(self, other: Member) -> None:
+        """Take the state of another server."""
+        tracker = self.engine.tracker
+        self.engine.tree = other.engine.tree.copy()
+        for session in list(tracker):
+            tracker.remove(session)
+        for session in other.engine.tracker:
+            tracker.learn(session.id, session.timeout)
+        self.engine.zxid, self.position = other.engine.zxid, other.position
 
     # --- signs of life -----------------------------------------------------------------------------------
 
@@ -208,6 +229,7 @@ class Member:
 
     def follow(self, leader: Leader) -> None:
         """Serve behind this leader, brought up to what it has committed."""
+        self._end_read_only()
         self.ensemble.bring_up(self)
         self.leader, self.epoch = leader, leader.number
         leader.followers[self.number] = self
@@ -215,6 +237,7 @@ class Member:
         self.ensemble.tell(self, f"is {self.role} of server {leader.member.number}")
 
     def lead(self, leader: Leader) -> None:
+        self._end_read_only()
         self.leader, self.epoch = leader, leader.number
         self.engine.zxid = leader.number << 32
         self.ensemble.tell(self, f"is LEADER of epoch 0x{leader.number:x}")
@@ -231,8 +254,32 @@ class Member:
         self.report_at = math.inf
         self.silent_since = None
         self.is_given_up = False
+        self.look()
         self.close_connections(reason)
         self.engine.drop_requests()
+
+    def look(self) -> None:
+        """Begin to look for a leader."""
+        self.looks_since = self.ensemble.now
+        self.is_read_only = False
+
+    @property
+    def read_only_at(self) -> int | None:
+        """When it becomes read-only, in ms; None if it does not (ensemble.md 7.1)."""
+        is_looking = self.up and not self.frozen and self.leader is None and not self.is_read_only
+        if not is_looking or not self.settings.read_only_mode:
+            return None
+        return self.looks_since + max(_READ_ONLY, self.settings.tick_time)
+
+    def become_read_only(self) -> None:
+        self.is_read_only = True
+        self.ensemble.tell(self, "is READ-ONLY")
+
+    def _end_read_only(self) -> None:
+        """Close every connection of the time without a leader: there is one."""
+        if self.is_read_only:
+            self.is_read_only = False
+            self.close_connections("the read-only server has found a leader")
 
     def close_connections(self, reason: str) -> None:
         for connection in list(self.service.connections):

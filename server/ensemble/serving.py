@@ -2,7 +2,8 @@
 
 What differs from a single server (ensemble.md sections 1 and 6):
 
-* A handshake may have to wait for the log. A server without a leader closes the connection instead.
+* A handshake may have to wait for the log. A server without a leader closes the connection instead, or is
+  read-only.
 * While too many requests wait for the log, nothing more is read from a connection that has one under way.
 * A server that is frozen neither reads nor writes.
 * ``srvr`` and ``stat`` tell the role.
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from ...protocol.errors import NotReadOnlyError
 from ...protocol.records import ConnectRequest
 from ..config.settings import Settings
 from ..core.sessions import Session
 from ..net.connection import Connection
 from ..net.gate import Withheld
+from ..net.requests import reply_frame
 from ..net.service import Service
 from . import telling
 from .engine import MemberEngine
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from .member import Member
 
 _OUTSTANDING = 1000
-"""``globalOutstandingLimit``: requests under way, shared by the quorum without the leader (6.6)."""
+"""``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
 _EARLY = 64 * 1024
 """Bytes that a client may send behind a ConnectRequest that waits for the log."""
 
@@ -62,13 +65,28 @@ class MemberConnection(Connection):
 
     # --- the handshake -----------------------------------------------------------------------------------
 
-    def _attach(self, request: ConnectRequest, flag: bytes, now: float) -> bool:
+    def _attach(self, request: ConnectRequest, read_only: bytes, now: float) -> bool:
         if self.member.leader is None:
-            self._close("this server has no leader")
+            if self.member.is_read_only and read_only > b"\0":
+                self._refuse_read_only(request)
+            else:
+                self._close("this server has no leader")
             return False
         self._is_attaching = True
-        _Attachment(self, request, flag, self.member).begin()
+        _Attachment(self, request, b"\0" if read_only else b"", self.member).begin()
         return self.session is not None and not self.close_expected
+
+    def _refuse_read_only(self, request: ConnectRequest) -> None:
+        """Answer as a read-only server whose sessions are global, as they are by default: it can serve nobody
+        (ensemble.md 7.2)."""
+        session_id = request.sessionId
+        if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
+            self._is_attaching = True
+            self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
+        elif self.engine.sessions.get(session_id) is not None:
+            self._close("this server is read-only, and the session is one of the ensemble")
+        else:
+            self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
         """Answer the ConnectRequest: the log has come as far as it must."""
@@ -86,6 +104,9 @@ class MemberConnection(Connection):
     # --- requests ----------------------------------------------------------------------------------------
 
     def exchange(self, data: bytes, now: float) -> bytes:
+        if self._is_stalled:
+            self.receive_data(data, now)
+            return b""
         try:
             return super().exchange(data, now)
         except Withheld:  # by the short way
@@ -93,7 +114,11 @@ class MemberConnection(Connection):
             return b""
 
     def proceed(self, now: float) -> None:
-        if not self._is_attaching and not self._is_stalled:
+        if self._is_attaching:
+            return
+        if self._is_stalled:
+            self.more = self.more or not self.input.empty  # it goes on once some are answered
+        else:
             super().proceed(now)
 
     @property
@@ -172,7 +197,7 @@ class MemberService(Service):
         self.member = member
         super().__init__(settings, **arguments)
 
-    def _new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None) -> MemberEngine:
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
         now = self.now_ms
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
 
@@ -186,7 +211,11 @@ class MemberService(Service):
 
     @property
     def serves(self) -> bool:
-        return self.member.leader is not None
+        return self.member.leader is not None or self.member.is_read_only
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.member.is_read_only
 
     def totals_of_role(self) -> Iterator[str]:
         return telling.totals(self.member)
@@ -202,6 +231,6 @@ class MemberService(Service):
             super().advance(now, within)
 
 
-def most_outstanding(quorum: int) -> int:
+def most_outstanding(voters: int) -> int:
     """Return how many requests may wait at a server before it stops reading from who has one under way."""
-    return _OUTSTANDING // max(1, quorum - 1)
+    return _OUTSTANDING // max(1, voters - 1)

@@ -63,24 +63,23 @@ def figures(member: Member) -> Iterator[tuple[str, int]]:
 
 
 def _isro(service: Any, asker: Connection, now: float) -> str:
-    return "ro" if service.mode == "read-only" else "rw"
+    return "ro" if service.is_read_only else "rw"
 
 
 def _conf(service: Any, asker: Connection, now: float) -> str:
     member = _member(service)
     timing, line = member.ensemble.timing, member.address
-    return words.conf(service, asker, now) + "\n".join(
+    text = words.conf(service, asker, now) + "\n".join(
         (
             f"initLimit={timing.init_limit}",
             f"syncLimit={timing.sync_limit}",
             "electionAlg=3",
             f"electionPort={line.election}",
             f"quorumPort={line.quorum}",
-            f"peerType={int(not member.votes)}",
-            "membership: ",
-            member.ensemble.config_text,
+            f"peerType={int(not member.votes)}\n",
         )
     )
+    return text if member.is_read_only else f"{text}membership: \n{member.ensemble.config_text}"
 
 
 def _mntr(service: Any, asker: Connection, now: float) -> Iterator[str]:

@@ -16,7 +16,9 @@ The commands are those of :data:`.commands.COMMANDS`.
 
 from __future__ import annotations
 
+import math
 import socket
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,13 +26,17 @@ from ...protocol.errors import AuthFailedError, NoAuthError
 from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
-from .commands import BY_NAME, COMMANDS, Ask, CommandRefused, Data
+from .commands import BY_NAME, COMMANDS, Ask, Command, CommandRefused, Data, Stream
 from .jackson import Rows, pieces
 from .words import NOT_SERVING, in_pieces
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
     from ..net.service import Service
+
+
+_MAX_TREE = 2**30
+"""Bytes of a snapshot to be restored."""
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
@@ -64,15 +70,61 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return _json(refused[0], name, {}, refused[1])
     if command.method != request.method.replace("HEAD", "GET"):
         return plain(500)  # as the real server, which finds no result to show
+    if command.limited and (status := _limited(command, service, now)):
+        return _json(status, command.primary, {})
     is_get = command.method == "GET"
     ask = Ask(service, now, request.arguments if is_get else {}, request.body)
-    primary = command.names.split()[0]
     if not service.serves and not command.always:
-        return _json(200, primary, {}, NOT_SERVING)
+        return _json(200, command.primary, {}, NOT_SERVING)
     try:
-        return _json(200, primary, service.commands.get(primary, command.run)(ask))
+        found = service.commands.get(command.primary, command.run)(ask)
     except CommandRefused as error:
-        return _json(error.status, primary, error.data)
+        return _json(error.status, command.primary, error.data)
+    if isinstance(found, Stream):
+        return _streamed(command, found)
+    return _json(200, command.primary, found)
+
+
+def body_limit(request: Request, service: Service, most: int) -> int:
+    """Return how many bytes a request may have: a tree only from those who may restore it.
+
+    :param most: for all others.
+    """
+    url = service.settings.admin_url.rstrip("/")
+    command = BY_NAME.get(request.path[len(url) + 1 :]) if request.path.startswith(f"{url}/") else None
+    if command is None or not command.takes_tree or _unauthorized(request, service):
+        return most
+    return _MAX_TREE
+
+
+def _limited(command: Command, service: Service, now: float) -> int:
+    """Why a command that is costly is not carried out now: the status; 0 if it is."""
+    settings = service.settings
+    enabled, interval = {
+        "snapshot": (settings.admin_snapshot, settings.admin_rate_interval / 1e6),
+        "restore": (settings.admin_restore, settings.admin_rate_interval / 1e3),
+    }[command.primary]
+    if not enabled:
+        return 503
+    before = service.asked_at.get(command.primary, -math.inf)
+    if now - before < interval:
+        return 429
+    service.asked_at[command.primary] = now
+    return 0
+
+
+def _streamed(command: Command, found: Stream) -> Response:
+    """Make the answer with a snapshot, which is made while other clients are served."""
+    headers = {"content-type": "application/octet-stream" if found.whole else "application/json"}
+
+    def pieces() -> Iterator[bytes]:
+        for zxid, piece in found.pieces:
+            if piece:
+                headers["last_zxid"] = f"0x{zxid:x}"
+                headers["snapshot_size"] = str(len(piece))
+            yield piece if found.whole or not piece else _json(200, command.primary, {}).body
+
+    return Response(200, b"", headers, pieces())
 
 
 def _own_names(settings: Settings) -> frozenset[str]:

@@ -66,18 +66,43 @@ class Command:
     :ivar run: carries the command out; it may raise :class:`CommandRefused`.
     :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
     :ivar changes: it changes something although its method is GET.
+    :ivar limited: it can be switched off, and its rate is limited.
+    :ivar takes_tree: its body is a snapshot.
     :ivar always: it is answered also by a server that serves nobody.
     """
 
     names: str
-    run: Callable[[Ask], Data | Rows]
+    run: Callable[[Ask], Data | Rows | Stream]
     method: str = "GET"
     guarded: bool = False
     changes: bool = False
+    limited: bool = False
+    takes_tree: bool = False
     always: bool = False
+
+    @property
+    def primary(self) -> str:
+        return self.names.split()[0]
+
+
+@attrs.frozen
+class Stream:
+    """The answer is a snapshot.
+
+    :ivar pieces: its zxid and its bytes; before, pairs without bytes while it is made.
+    :ivar whole: whether the client wants it; otherwise only how long it is.
+    """
+
+    pieces: Iterator[tuple[int, bytes]]
+    whole: bool
 
 
 # --- the server -------------------------------------------------------------------------------------------
+
+
+def _folder(ask: Ask) -> str:
+    storage = ask.service.storage
+    return "" if storage is None else str(storage.directory)
 
 
 def _configuration(ask: Ask) -> Data:
@@ -85,8 +110,8 @@ def _configuration(ask: Ask) -> Data:
     least, most = settings.session_timeout_range
     return {
         "client_port": ask.service.address[1] if ask.service.address else settings.port,
-        "data_dir": "",
-        "data_log_dir": "",
+        "data_dir": _folder(ask),
+        "data_log_dir": _folder(ask),
         "tick_time": settings.tick_time,
         "max_client_cnxns": settings.max_client_connections,
         "min_session_timeout": least,
@@ -126,7 +151,7 @@ def _server_stats(ask: Ask) -> Data:
     }
     return {
         "version": VERSION_TEXT,
-        "read_only": False,
+        "read_only": service.is_read_only,
         "server_stats": {
             "packets_sent": stats.packets_sent,
             "packets_received": stats.packets_received,
@@ -308,32 +333,88 @@ def _constant(**data: Any) -> Callable[[Ask], Data]:
     return lambda ask: data
 
 
-def _disabled(ask: Ask) -> Data:
-    raise CommandRefused(503)  # nothing is kept on disk
+def _snapshot(ask: Ask) -> Stream:
+    """Return the tree as a snapshot; where data is kept in files, write it there too."""
+    from ..storage.online import snapshot_steps
+
+    engine, storage = ask.service.engine, ask.service.storage
+
+    def pieces() -> Iterator[tuple[int, bytes]]:
+        if storage is not None:
+            for _ in storage.snapshot_steps():
+                yield 0, b""
+        yield from snapshot_steps(engine)
+
+    return Stream(pieces(), ask.arguments.get("streaming", "true") == "true")
+
+
+def _restore(ask: Ask) -> Data:
+    """Replace tree and sessions by those of a snapshot. All connections are closed: clients of its sessions
+    go on when they reconnect, and others learn that theirs are over."""
+    from ...protocol.files.streams import FileError
+    from ..storage.online import read_snapshot, restore
+
+    service = ask.service
+    try:
+        image = read_snapshot(ask.body)
+    except FileError as error:
+        logger.warning("a snapshot could not be restored, and the tree stays as it is: %s", error)
+        raise CommandRefused(500) from None
+    zxid, count = image.zxid, len(image.nodes)
+    for connection in list(service.connections):
+        connection.abort("the tree was replaced by a snapshot; the client may reconnect")
+    restore(service.engine, image, service.at(ask.now))
+    logger.info(
+        "a snapshot of %d znodes at zxid 0x%x was restored, as zxid 0x%x", count, zxid, service.engine.zxid
+    )
+    return {"last_zxid": zxid}
+
+
+def _sizes(ask: Ask) -> Data:
+    storage = ask.service.storage
+    if storage is None:
+        return {"datadir_size": 0, "logdir_size": 0}
+    directory = storage.directory
+    return {"datadir_size": directory.size("snapshot"), "logdir_size": directory.size("log")}
+
+
+def _hash(ask: Ask) -> Data:
+    """Return the digests of the tree, which are kept if files and a setting say so."""
+    storage = ask.service.storage
+    digests = [] if storage is None else storage.digests
+    return {
+        "digests": [{"zxid": zxid, "digest": digest, "digest_version": 2} for zxid, digest in digests],
+    }
+
+
+def _last_snapshot(ask: Ask) -> Data:
+    storage = ask.service.storage
+    zxid, time = storage.directory.last_snapshot() if storage is not None else (0, -1)
+    return {"zxid": f"{zxid:x}", "timestamp": int(time)}
 
 
 COMMANDS: Final[Iterable[Command]] = (
     Command("configuration conf config", _configuration),
     Command("connection_stat_reset crst", _reset_connections, changes=True),
     Command("connections cons", _connections),
-    Command("dirs", _constant(datadir_size=0, logdir_size=0)),
+    Command("dirs", _sizes),
     Command("dump", _dump),
     Command("environment env envi", lambda ask: {**environment()}, always=True),
     Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
-    Command("hash", _constant(digests=[])),
+    Command("hash", _hash),
     Command("initial_configuration icfg", _initial_configuration),
-    Command("is_read_only isro", _constant(read_only=False)),
-    Command("last_snapshot lsnp", _constant(zxid="0", timestamp=-1)),
+    Command("is_read_only isro", lambda ask: {"read_only": ask.service.is_read_only}),
+    Command("last_snapshot lsnp", _last_snapshot),
     Command("leader lead", _constant(error="server is not initialized")),
     Command("monitor mntr", _monitor, always=True),
     Command("observer_connection_stat_reset orst", _constant(), changes=True),
     Command("observers obsr", _constant(synced_observers=0, observers=[])),
-    Command("restore rest", _disabled, method="POST", guarded=True),
+    Command("restore rest", _restore, method="POST", guarded=True, limited=True, takes_tree=True),
     Command("ruok", _constant()),
     Command("server_stats srvr", _server_stats),
     Command("set_trace_mask stmk", _set_trace_mask, changes=True, always=True),
     Command("shed_connections shed", _shed_connections, method="POST", guarded=True),
-    Command("snapshot snap", _disabled, guarded=True),
+    Command("snapshot snap", _snapshot, guarded=True, limited=True),
     Command("stat_reset srst", _reset_stats, changes=True),
     Command("stats stat", _stats),
     Command("system_properties sysp", _system_properties, always=True),

@@ -89,11 +89,16 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _srvr(service: Service, asker: Connection, now: float) -> str:
-    return f"Zookeeper version: {VERSION_TEXT}\n" + _lines(totals(service))
+    return _version(service) + _lines(totals(service))
+
+
+def _version(service: Service) -> str:
+    note = "READ-ONLY mode; serving only read-only clients\n" if service.is_read_only else ""
+    return f"Zookeeper version: {VERSION_TEXT}\n{note}"
 
 
 def _stat(service: Service, asker: Connection, now: float) -> Iterator[str]:
-    yield f"Zookeeper version: {VERSION_TEXT}\nClients:\n"
+    yield f"{_version(service)}Clients:\n"
     for connection in list(service.connections):
         yield f" {_brief(connection, asker)})\n"
     yield "\n" + _lines(totals(service))
@@ -166,16 +171,17 @@ def _srst(service: Service, asker: Connection, now: float) -> str:
 def conf(service: Service, asker: Connection, now: float) -> str:
     settings = service.settings
     least, most = settings.session_timeout_range
+    folder = "" if service.storage is None else str(service.storage.directory)
     secure_port = service.secure_address[1] if service.secure_address else -1
     return _lines(
         f"{key}={value}"
         for key, value in (
             ("clientPort", service.address[1] if service.address else settings.port),
             ("secureClientPort", secure_port),
-            ("dataDir", ""),
-            ("dataDirSize", 0),
-            ("dataLogDir", ""),
-            ("dataLogSize", 0),
+            ("dataDir", folder),
+            ("dataDirSize", _size(service, "snapshot")),
+            ("dataLogDir", folder),
+            ("dataLogSize", _size(service, "log")),
             ("tickTime", settings.tick_time),
             ("maxClientCnxns", settings.max_client_connections),
             ("minSessionTimeout", least),
@@ -184,6 +190,20 @@ def conf(service: Service, asker: Connection, now: float) -> str:
             ("serverId", service.server_id),
         )
     )
+
+
+def _dirs(service: Service, asker: Connection, now: float) -> str:
+    return f"datadir_size: {_size(service, 'snapshot')}\nlogdir_size: {_size(service, 'log')}\n"
+
+
+def _hash(service: Service, asker: Connection, now: float) -> str:
+    digests = [] if service.storage is None else service.storage.digests
+    return _lines(f"{zxid:x}: {digest}" for zxid, digest in digests)
+
+
+def _size(service: Service, kind: str) -> int:
+    """Return the bytes of the snapshots or of the logs."""
+    return 0 if service.storage is None else service.storage.directory.size(kind)
 
 
 def environment() -> dict[str, str]:
@@ -321,11 +341,11 @@ _ANSWERS: dict[str, _Word] = {
     "conf": conf,
     "cons": _cons,
     "crst": _crst,
-    "dirs": _constant("datadir_size: 0\nlogdir_size: 0\n"),
+    "dirs": _dirs,
     "dump": _dump,
     "envi": _envi,
     "gtmk": lambda service, asker, now: str(service.trace_mask),
-    "hash": _constant(""),  # no digest of the tree is kept
+    "hash": _hash,
     "isro": _constant("rw"),
     "mntr": _mntr,
     "ruok": _constant("imok"),

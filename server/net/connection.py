@@ -364,19 +364,25 @@ class Connection:
                 "it belongs to another server"
             )
             return False
-        # A client that omits the last byte expects none in the answer; this server is never read-only.
-        return self._attach(request, b"\0" if len(payloads[0]) > end else b"", now)
+        return self._attach(request, payloads[0][end : end + 1], now)
 
-    def _attach(self, request: records.ConnectRequest, flag: bytes, now: float) -> bool:
+    def _attach(self, request: records.ConnectRequest, read_only: bytes, now: float) -> bool:
         """Answer a ConnectRequest; True once connected.
 
-        :param flag: the last byte of the answer, if there is one.
+        :param read_only: its last byte, if it has one: whether the client would take a read-only server.
         """
+        # A client that omits the last byte expects none in the answer; this server is never read-only.
+        flag = b"\0" if read_only else b""
         return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
 
     def _welcome(
         self, session: Session | None, request: records.ConnectRequest, flag: bytes, now: float
     ) -> bool:
+        """Send the answer.
+
+        :param session: None if the client's is refused.
+        :param flag: the last byte, if there is one.
+        """
         self.session = session
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted

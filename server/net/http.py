@@ -171,11 +171,15 @@ class HttpServer:
     :param timeout: the seconds that a client has for each request, idle time included, and again for taking
         the answer.
     :param unread: counts what clients leave unread.
-    :param max_body: bytes of a request.
+    :param max_body: how many bytes a request may have, given the request without them.
     """
 
     def __init__(
-        self, answer: Answer, timeout: float, unread: UnreadOutput, max_body: int = _MAX_BODY
+        self,
+        answer: Answer,
+        timeout: float,
+        unread: UnreadOutput,
+        max_body: Callable[[Request], int] = lambda request: _MAX_BODY,
     ) -> None:
         self._answer = answer
         self._timeout = timeout
@@ -257,7 +261,7 @@ class _Exchange:
         peer: str,
         answer: Callable[[Request], Awaitable[Response]],
         unread: UnreadOutput,
-        max_body: int,
+        max_body: Callable[[Request], int],
     ) -> None:
         self.peer = peer
         self.answering = False
@@ -338,18 +342,19 @@ class _Exchange:
         if not isinstance(head, h11.Request):
             return None  # closed
         self._method = head.method
-        body = bytearray()
-        while isinstance(part := await self._next_event(), h11.Data):
-            body += part.data
-            if len(body) > self._max_body:
-                raise h11.RemoteProtocolError(f"a body of more than {self._max_body:,} bytes", 413)
-        return Request(
+        request = Request(
             head.method.decode("latin-1"),
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
-            bytes(body),
-            self.peer,
+            peer=self.peer,
         )
+        body = bytearray()
+        most = self._max_body(request)
+        while isinstance(part := await self._next_event(), h11.Data):
+            body += part.data
+            if len(body) > most:
+                raise h11.RemoteProtocolError(f"a body of more than {most:,} bytes", 413)
+        return attrs.evolve(request, body=bytes(body))
 
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

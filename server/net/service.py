@@ -10,7 +10,7 @@ import ipaddress
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -24,6 +24,9 @@ from ..logger import logger
 from .connection import Connection
 from .gate import Gate
 from .unread import UnreadOutput
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """A function that answers a four-letter word, piece by piece. Its arguments: the word, the service, the
@@ -52,6 +55,7 @@ class Service:
     :cvar server_id: the number of the server, as operators are told.
     :cvar words: by word, what answers it instead of the single server's function.
     :cvar commands: the same for commands of the admin server.
+    :ivar storage: keeps the data in files; None: it is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
@@ -60,6 +64,7 @@ class Service:
     :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
+    :ivar asked_at: when each admin command with a limited rate was asked for last (seconds, monotonic).
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.
     :ivar unread: the output that transports hold for clients that do not read.
     :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
@@ -69,6 +74,7 @@ class Service:
     """
 
     connection_type: ClassVar[type[Connection]] = Connection
+    storage: Storage | None = None
     server_id = 0
     words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = {}
     commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = {}
@@ -89,12 +95,13 @@ class Service:
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = self._new_engine(milliseconds(epoch), random_bytes)
+        self.engine = self.new_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = _TRACE_MASK
+        self.asked_at: dict[str, float] = {}
         self.gate: Gate | None = None
         self.refusing = False
         self.serves_http = False
@@ -110,7 +117,11 @@ class Service:
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
 
-    def _new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None) -> Engine:
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine without clients.
+
+        :param epoch: the time of ``now_ms`` in ms since the epoch.
+        """
         return Engine(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
 
     def accept(
@@ -213,6 +224,11 @@ class Service:
     def serves(self) -> bool:
         """Whether clients are served; otherwise most questions of operators are not answered either."""
         return True
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it serves reads alone, for lack of a leader."""
+        return False
 
     def totals_of_role(self) -> Iterator[str]:
         """Yield the last lines of ``srvr`` and ``stat``."""

@@ -24,7 +24,7 @@ from ...protocol.errors import (
     ZooKeeperError,
     error_for,
 )
-from ...protocol.multi import MultiOp, decode_results, encode_multi
+from ...protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
 from ...protocol.operations import OpCode
 from ...protocol.paths import validate_path
 from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
@@ -297,7 +297,7 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
             raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")
         by_owner.setdefault(owner, {})[path] = _operation(engine.tree, path, node, plain=wanted is not node)
     for owner in sorted(by_owner, key=bool):  # an ephemeral's parents are never ephemeral
-        _commit(engine, owner, by_owner[owner], now)
+        commit(engine, owner, by_owner[owner], now)
 
 
 def _operation(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
@@ -307,25 +307,50 @@ def _operation(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
         if kind != node.kind and not plain:
             raise ValueError(f"{path} exists, and is {kind}, not {node.kind}")
         return MultiOp(OpCode.SET_DATA, SetDataRequest(path, node.data, -1))
+    return creation(path, node)
+
+
+def creation(path: str, node: Node, *, sequential: bool = False) -> MultiOp:
+    """Make the operation that creates a znode.
+
+    :param sequential: whether the server appends a number.
+    :raises ValueError: for a container or TTL znode that is to be sequential.
+    """
+    if sequential and node.kind not in _SEQUENTIAL:
+        raise ValueError(f"a {node.kind} znode cannot be sequential; make it persistent or ephemeral")
     if node.kind == "ttl":
         mode = CreateMode.PERSISTENT_WITH_TTL
         return MultiOp(OpCode.CREATE_TTL, CreateTTLRequest(path, node.data, node.acl, mode, node.ttl))
-    op, mode = OpCode.CREATE, CreateMode.PERSISTENT
-    if node.kind == "ephemeral":
-        mode = CreateMode.EPHEMERAL
-    elif node.kind == "container":
-        op, mode = OpCode.CREATE_CONTAINER, CreateMode.CONTAINER
-    return MultiOp(op, CreateRequest(path, node.data, node.acl, mode))
+    if node.kind == "container":
+        mode = CreateMode.CONTAINER
+        return MultiOp(OpCode.CREATE_CONTAINER, CreateRequest(path, node.data, node.acl, mode))
+    plain, numbered = _SEQUENTIAL[node.kind]
+    mode = numbered if sequential else plain
+    return MultiOp(OpCode.CREATE, CreateRequest(path, node.data, node.acl, mode))
 
 
-def _commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> None:
+_SEQUENTIAL: Mapping[str, tuple[CreateMode, CreateMode]] = {
+    "persistent": (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL),
+    "ephemeral": (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL),
+}
+"""By kind: the mode without a number, and the one with a number."""
+
+
+def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> list[MultiResult]:
+    """Carry operations out, by their paths, as one transaction of a session. No ACL is asked.
+
+    :param owner: the id of the session; 0 for none.
+    :raises ZooKeeperError: the error that a client would get; then nothing has happened.
+    """
     frame = bytes(8) + encode_multi(operations.values())
     _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
     if err:
         raise error_for(err)
-    for path, result in zip(operations, decode_results(body), strict=True):
+    results = decode_results(body)
+    for path, result in zip(operations, results, strict=True):
         if result.err and result.err != RuntimeInconsistencyError.code:
             raise _explained(error_for(result.err, path), path)
+    return results
 
 
 def _explained(error: ZooKeeperError, path: str) -> ZooKeeperError:

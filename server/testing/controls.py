@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from ..core.engine import Engine
@@ -31,6 +33,7 @@ from .timeline import format_timeline
 
 if TYPE_CHECKING:
     from .chaos import Chaos
+    from .ensemble import EnsembleControls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,6 +66,11 @@ class Controls(ABC):
 
     :ivar clock: the server's time.
     """
+
+    @property
+    def ensemble(self) -> EnsembleControls | None:
+        """The controls of all servers, if this is one of an ensemble."""
+        return None
 
     def __init__(self) -> None:
         self.clock = ServerClock(self._now, self._advance, self._freeze, self._is_frozen)
@@ -596,6 +604,18 @@ class Controls(ABC):
     def format_tree(self) -> str:
         """Show the tree as indented text."""
         return contents.format_tree(self._nodes())
+
+    @_control
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write tree and sessions into a data directory that holds no data yet, as a snapshot of Apache
+        ZooKeeper: a real server starts from it, and so does ours with ``data=``.
+
+        :returns: the snapshot.
+        :raises StorageError: if that is impossible.
+        """
+        from ..storage.snapshots import export
+
+        return export(self.running.engine, path)
 
     @_control
     def snapshot(self) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -27,6 +28,8 @@ class EmbeddedServer(InThread[LocalServer], Controls):
     :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
     :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
@@ -40,11 +43,12 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         clock: ClockMode = "running",
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
+        data: str | os.PathLike[str] | None = None,
         hostile: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings, hostile)
+        self._launch = Launch(clock, record, history_limit, settings, hostile, data)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

@@ -194,7 +194,11 @@ class MessageGate(HoldingGate):
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
         if harm.when == "after":
-            result = engine.handle(connection, op, frame, self._service.at(now))
+            try:
+                result = engine.handle(connection, op, frame, self._service.at(now))
+            except Withheld:
+                self._spoil_waiting(harm, connection, op, frame, now)
+                raise
             self._note(harm, connection, op, frame, result)
             if harm.action == "delay":
                 self._reply_late(harm, connection, op, frame, kept, now, result)
@@ -219,6 +223,15 @@ class MessageGate(HoldingGate):
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)
         return result
+
+    def _spoil_waiting(self, harm: Harm, connection: Connection, op: int, frame: bytes, now: float) -> None:
+        """Do what a fault says "after" a request that waits for the log of an ensemble: the connection is
+        lost now, the delay begins now, and no error stands in for the reply."""
+        self._note(harm, connection, op, frame)
+        if harm.action == "disconnect":
+            connection.abort(FAULT)
+        elif harm.action == "delay":
+            self._wait(harm, connection, now, lambda until: None)
 
     def _reply_late(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
@@ -254,6 +255,11 @@ class Recorder:
     def entries(self) -> Iterator[Entry]:
         """Yield everything that is kept, the oldest first."""
         for entry in self._entries:
+            yield self.in_words(*entry)
+
+    def last_entries(self, most: int) -> Iterator[Entry]:
+        """Yield the last entries, the oldest first."""
+        for entry in reversed(list(islice(reversed(self._entries), most))):
             yield self.in_words(*entry)
 
     def in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:

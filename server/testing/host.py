@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
 
 from ..config.settings import Settings
 from ..net.clock import Clock
-from ..serve import Server
+from ..serve import Server, service_of
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
 from .running import Running
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
 
 T = TypeVar("T")
 
@@ -55,6 +59,7 @@ def open_server(
     clock: ClockMode = "running",
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
+    data: str | os.PathLike[str] | None = None,
     hostile: int | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
@@ -66,13 +71,16 @@ def open_server(
     :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
     :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be bound.
+    :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings, hostile).open()
+    return Launch(clock, record, history_limit, settings, hostile, data).open()
 
 
 def _as_settings(given: Mapping[str, Any]) -> Settings:
@@ -91,6 +99,22 @@ class Launch:
     history_limit: int = attrs.field(validator=attrs.validators.ge(1))
     settings: Settings = attrs.field(converter=_as_settings)
     hostile: int | None = attrs.field(default=None, validator=_OPTIONAL_INT)
+    data: str | os.PathLike[str] | None = None
+
+    def _storage(self, stack: ExitStack) -> Storage | None:
+        """Read the data that the server starts with.
+
+        :param stack: closes them at its end.
+        :raises StorageError: if that is impossible.
+        """
+        if self.data is None:
+            return None
+        from ..storage.storage import Storage
+
+        storage = Storage(self.data, self.settings)
+        storage.load()
+        stack.callback(storage.close)
+        return storage
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
@@ -100,17 +124,18 @@ class Launch:
         """
 
         clock = Clock(frozen=self.clock == "frozen")
-        server = Server(self.settings, clock)
-        async with hosted(server.run, ended):
-            running = Running(
-                server,
-                clock,
-                record=self.record,
-                history_limit=self.history_limit,
-                hostile=self.hostile,
-            )
-            server.controls = LocalServer(running)
-            yield server.controls
+        with ExitStack() as stack:
+            server = Server(self.settings, clock, service_of(self._storage(stack)))
+            async with hosted(server.run, ended):
+                running = Running(
+                    server,
+                    clock,
+                    record=self.record,
+                    history_limit=self.history_limit,
+                    hostile=self.hostile,
+                )
+                server.controls = LocalServer(running)
+                yield server.controls
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -180,6 +180,16 @@ class Tracer:
             if len(started) >= _MOST_OPEN:
                 started.clear()
             started[key] = time.perf_counter()  # last, so that the line itself does not count
+
+
+def tell_past(running: Running, selection: Selection, most: int) -> Iterator[Traced]:
+    """Yield what is selected of the last entries of the history; nothing, if none is recorded.
+
+    :param most: how many entries are looked at.
+    """
+    for entry in () if running.recorder is None else running.recorder.last_entries(most):
+        if selection.wants(entry):
+            yield Traced(entry, running.service.wall_clock(running.started + entry.time))
 
 
 class Trace:

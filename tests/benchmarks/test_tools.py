@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,6 +148,11 @@ def test_two_servers_are_measured_in_turns() -> None:
     other = f"{sys.executable} -m pyzk.server"
     printed = run("stalls", "--quick", "--only", "multi-check", "--compare", other, status=(0, 1))
     assert [line.split()[1] for line in printed.splitlines() if line.startswith("multi-check")] == ["A", "B"]
+
+
+def test_the_cost_of_files_is_measured() -> None:
+    printed = run("data", "--rounds", "1", "--seconds", "0.1", "--only", "set, one client", "--digest")
+    assert re.search(r"^set, one client +[\d,.]+ +[\d,.]+ +\d+\.\d\d$", printed, re.MULTILINE)
 
 
 def test_the_report_explains_itself() -> None:

@@ -21,7 +21,7 @@ STATE = "/example-service/state"
 
 def start(name: str, hosts: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(FOLDER / name), hosts]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # the log goes to stderr
 
 
 def line(stream: IO[str] | None) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.wire import hello
@@ -22,7 +23,8 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
 from pyzk.server.monitoring.words import answer
-from pyzk.server.net.service import Service
+from pyzk.server.serve import service_of
+from pyzk.server.storage.storage import Storage
 
 from .wire import Event, Handshake, Reply, Wire
 
@@ -35,8 +37,12 @@ class World:
     """One service and its time.
 
     :ivar now: the monotonic time in seconds.
+    :param data: a directory that keeps the data.
+    :ivar storage: None without ``data``.
     :ivar txns: every transaction so far.
     """
+
+    storage: Storage | None = None
 
     def __init__(
         self,
@@ -44,12 +50,17 @@ class World:
         now: float = START,
         epoch: float = EPOCH,
         random_bytes: Callable[[int], bytes] | None = None,
+        data: Path | None = None,
         **settings: Any,
     ) -> None:
         self.now = now
         passwords = itertools.count(1)
-        self.service = Service(
-            Settings(**{"initial_zxid": 0, **settings}),
+        known = Settings(**{"initial_zxid": 0, **settings})
+        if data is not None:
+            self.storage = Storage(data, known)
+            self.storage.load()
+        self.service = service_of(self.storage)(
+            known,
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),
@@ -127,6 +138,8 @@ class Peer(Wire[Reply]):
         while connection.has_work:
             connection.proceed(self.world.now)
             output.append(connection.data_to_send())
+        if connection.service.storage is not None:  # before a reply leaves, as the hub does it
+            connection.service.storage.write_journal()
         return b"".join(output)
 
     def feed(self, data: bytes = b"") -> None:

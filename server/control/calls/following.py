@@ -14,7 +14,7 @@ import trio
 
 from ...logs import LineBuffer
 from ...net.http import Response, Send
-from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line
+from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line, tell_past
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _MOST: Final = 16
 """Readers at once, each with its lines that wait."""
 _PIECE: Final = 64 * 1024
 """Bytes that are sent at once."""
+_MOST_PAST: Final = 500
+"""Entries of the past that a reader may ask for: to put them into words takes some 10 ms."""
 _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
 
@@ -36,15 +38,21 @@ def _trace(control: Control, ask: Ask) -> Response:
     session = control.find_any(given["session"]) if "session" in given else None
     selection = Selection.of(ops, given.get("path"), session)
     style = given.get("format", "text")
+    past = given.get("past", 0)
+    if not 0 <= past <= _MOST_PAST:
+        raise ApiError(400, f"past is a number from 0 to {_MOST_PAST}, not {past}")
     as_events = _EVENTS in ask.request.headers.get("accept", "")
     headers = {"content-type": _EVENTS if as_events else _TYPES[style], "cache-control": "no-store"}
     form = "data: {}\n" if as_events else "{}"
-    return Response(200, headers=headers, stream=partial(_follow, control, selection, style, form))
+    return Response(200, headers=headers, stream=partial(_follow, control, selection, past, style, form))
 
 
-async def _follow(control: Control, selection: Selection, style: str, form: str, send: Send) -> None:
+async def _follow(
+    control: Control, selection: Selection, past: int, style: str, form: str, send: Send
+) -> None:
     """Send lines until cancelled.
 
+    :param past: how many entries of the history are looked at first.
     :param style: of :data:`.trace.FORMATS`.
     :param form: what becomes of a line.
     """
@@ -55,6 +63,8 @@ async def _follow(control: Control, selection: Selection, style: str, form: str,
         lines.add(form.format(traced.as_line(style)))
         more.set()
 
+    for traced in tell_past(control.controls.running, selection, past):
+        tell(traced)
     tracer = Tracer(control.controls.running, selection, tell)
     control.followers += 1
     try:
@@ -80,6 +90,9 @@ ROUTES: Final[tuple[Route, ...]] = (
             "op": Field("string", "such as create; several with commas; all but ping if it is not given"),
             "path": Field("string", "a glob; * is any text without a slash, ** any text"),
             "session": Field("string", "an id, a name, the address of a client, or owner-of:PATH"),
+            "past": Field(
+                "integer", f"of the last entries of the history so many first, at most {_MOST_PAST}; 0"
+            ),
             "format": Field("string", "text if it is not given", choices=FORMATS),
         },
         answer="Lines until the client goes; with `Accept: text/event-stream` they are events.",

@@ -20,8 +20,9 @@ def _known(control: Control) -> Servers:
 
 
 def _form(number: int, controls: Controls) -> Any:
-    hosts = controls.hosts
-    return {"server": number, "hosts": hosts, "port": controls.port, "url": f"http://{hosts}/"}
+    url = f"http://{controls.hosts}/"
+    hosts = controls.hosts if controls.ensemble is None else controls.ensemble.hosts
+    return {"server": number, "hosts": hosts, "port": controls.port, "url": url}
 
 
 def _servers(control: Control, ask: Ask) -> Any:
@@ -57,6 +58,8 @@ ROUTES: Final = (
             "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
             "record": Field("boolean", "whether the history is recorded; true if it is not given"),
             "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
+            "ensemble": Field("integer", "pretend to be an ensemble of so many servers that vote"),
+            "observers": Field("integer", "and of so many observers"),
         },
     ),
     Route("GET", "/servers/{server}", _server, "Where one of them is."),

@@ -259,6 +259,26 @@ def test_a_write_is_applied_much_later(ensemble: EmbeddedEnsemble, at: Clients) 
     assert b.exists("/late").err == OK
 
 
+def test_read_only_and_back() -> None:
+    """14.16, with the sessions of the defaults: a read-only server can open none."""
+    with EmbeddedEnsemble(3, clock="frozen", read_only_mode=True) as ensemble:
+        at = Clients(ensemble)
+        a = at(1)
+        ensemble.kill(3)
+        ensemble.kill(2)
+        assert a.was_closed
+        ensemble.advance(2)
+        assert ensemble.role(1) == "read-only"
+        assert at.is_refused(1, a)
+        new = at.asking(1, read_only=True)
+        assert new.receive_frame()[-4:] == (-119).to_bytes(4, signed=True)
+        ensemble.start(2)
+        ensemble.advance(0.2)
+        assert new.was_closed
+        assert at(1, a).session_id == a.session_id
+        at.close()
+
+
 def test_a_minority_keeps_answering(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     """14.17"""
     a, b = at(1), at(3)

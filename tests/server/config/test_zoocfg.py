@@ -120,6 +120,16 @@ HONOURED = [
     ("4lw.commands.whitelist=*", "four_letter_words", {"*"}),
     ("4lw.commands.whitelist=", "four_letter_words", frozenset()),
     ("readonlymode.enabled=true", "read_only_mode", True),
+    ("snapCount=5000", "snap_count", 5000),
+    ("admin.enableServer=true\nadmin.snapshot.enabled=false", "admin_snapshot", False),
+    ("admin.enableServer=true\nadmin.restore.enabled=false", "admin_restore", False),
+    ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
+    ("snapCount=0", "snap_count", 2),
+    ("digest.enabled=true", "tree_digest", True),
+    ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
+    ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
+    ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
+    ("autopurge.purgeInterval=24", "purge_interval", 24),
     ("admin.enableServer=true", "admin_port", 8080),
     ("admin.enableServer=true\nadmin.serverPort=0", "admin_port", 0),
     ("admin.enableServer=true\nadmin.serverAddress=0.0.0.0", "admin_host", "0.0.0.0"),
@@ -194,7 +204,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "nothing is kept on disk: dataDir, dataLogDir, autopurge.snapRetainCount" in warning
+    assert "only --data says where data is kept: dataDir, dataLogDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
@@ -223,7 +233,6 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "ssl.crl=true",
         "admin.serverPort=9090",  # without admin.enableServer
         "admin.portUnification=true",
-        "admin.rateLimiterIntervalInMS=1",
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
         "metricsProvider.httpsPort=7002",
         "metricsProvider.numWorkerThreads=4",

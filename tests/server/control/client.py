@@ -27,6 +27,15 @@ class Api:
         headers = {"content-type": "application/json"} if method in ("POST", "PUT") else {}
         body = json.dumps(fields).encode() if headers else b""
         response = await self.control.answer(Request(method, PREFIX + path, headers, body))
+        if response.stream is not None:
+            lines: list[bytes] = []
+
+            async def send(data: bytes) -> None:
+                lines.append(data)
+
+            if "ndjson" in response.headers["content-type"]:  # others have no end
+                await response.stream(send)
+            return response.status, [json.loads(line) for line in b"".join(lines).splitlines()]
         if response.headers["content-type"].startswith("text/plain"):
             return response.status, response.body.decode()
         return response.status, json.loads(response.body)

@@ -69,8 +69,10 @@ def plain(names: set[str]) -> set[str]:
 def node_project(tmp_path: Path) -> Path:
     need(None if shutil.which("node") else "no node on the PATH (Debian: apt-get install nodejs)")
     client = "node-zookeeper-client"
-    install = f"npm install --prefix build/node {client}"
-    need(None if (NODE_MODULES / client).exists() else f"no {NODE_MODULES / client} ({install})")
+    if not (NODE_MODULES / client).exists():  # not from Debian, so even .ci/run may be without it
+        pytest.skip(
+            f"there is no build/node/node_modules/{client} (npm install --prefix build/node {client})"
+        )
     shutil.copytree(EXAMPLES / "node", tmp_path, dirs_exist_ok=True)
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     return tmp_path

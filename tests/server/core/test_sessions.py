@@ -15,7 +15,7 @@ TICK = 500
 
 
 def tracker(tick: int = TICK, clock_ms: int = 0x1F3482) -> SessionTracker:
-    return SessionTracker(tick, clock_ms, lambda size: bytes(range(size)))
+    return SessionTracker(tick, clock_ms, lambda session_id: bytes(range(16)))
 
 
 # --- ids and passwords -------------------------------------------------------------------------------------

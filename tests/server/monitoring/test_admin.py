@@ -7,36 +7,17 @@ import random
 import socket
 from typing import Any
 
-import attrs
 import pytest
 
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.records import ACL, Id
 from pyzk.server.monitoring import commands, jackson
 from pyzk.server.monitoring.admin import answer
-from pyzk.server.net.http import Request, Response
+from pyzk.server.net.http import Request
 
 from ...support.requests import acl, digest_id
 from ...support.world import START, World
-
-OPERATORS = [acl(31), acl(31, "ip", "127.0.0.1")]
-
-
-def operated() -> World:
-    """A world with clients at 127.0.0.1 as its operators."""
-    world = World()
-    client = world.connect()
-    client.set_acl("/", OPERATORS)
-    client.close_session()
-    return world
-
-
-def ask(
-    world: World, target: str, method: str = "GET", body: bytes = b"", auth: str | None = None
-) -> Response:
-    headers = {} if auth is None else {"authorization": auth}
-    response = answer(Request(method, target, headers, body), world.service, world.now)
-    return attrs.evolve(response, body=response.body + b"".join(response.rest))
+from .asking import OPERATORS, ask, operated
 
 
 def command(world: World, name: str) -> dict[str, Any]:
@@ -335,17 +316,6 @@ def test_every_single_permission_on_the_root_is_needed() -> None:
     assert (
         json.loads(ask(world, "/commands/shed", "POST", b"", "digest a:b").body)["error"] == "Not authorized"
     )
-
-
-@pytest.mark.parametrize(("name", "method"), [("snapshot", "GET"), ("snap", "GET"), ("rest", "POST")])
-def test_snapshots_are_disabled(name: str, method: str) -> None:
-    world = operated()
-    assert ask(world, f"/commands/{name}", method).status == 401
-    response = ask(world, f"/commands/{name}", method, auth="ip")
-    assert response.status == 503
-    assert json.loads(response.body)["error"] is None
-    other = "POST" if method == "GET" else "GET"
-    assert ask(world, f"/commands/{name}", other, auth="ip").status == 500
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""A lock that its holder may enter again; and one that says so instead of waiting for itself.
+
+python examples/aio/lock_reentrant.py 127.0.0.1:2181
+"""
+
+import asyncio
+import sys
+
+from pyzk.aio import Deadlock, Lock, connect
+
+PATH = "/example-reentrant"
+
+
+async def main(servers: str) -> None:
+    async with connect(servers) as zk:
+        lock = Lock(zk, PATH, reentrant=True)
+        async with lock as outer:
+            async with lock as inner:
+                assert inner is outer
+                print(f"entered twice, with {len(await lock.contenders())} znode")
+            assert await lock.locked(), "leaving the inner block releases nothing"
+        assert not await lock.locked()
+
+        plain = Lock(zk, PATH)
+        async with plain:
+            try:
+                await plain.acquire()
+            except Deadlock as error:
+                print(error)
+        await zk.delete(PATH)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:2181"))

@@ -1,0 +1,36 @@
+"""A write whose reply was lost: find out what became of it, instead of guessing.
+
+python examples/blocking/client_lost_reply.py 127.0.0.1:2181
+"""
+
+import sys
+import uuid
+
+from pyzk.blocking import ConnectionLossError, ZooKeeper, connect
+
+
+def enqueue(zk: ZooKeeper, queue: str, data: bytes) -> str:
+    """Append to a queue exactly once, and return the path of the entry."""
+    mark = f"entry-{uuid.uuid4()}-"  # a name that only this attempt can have made
+    while True:
+        try:
+            return zk.create(f"{queue}/{mark}", data, sequential=True, make_parents=True)
+        except ConnectionLossError as error:
+            if not error.sent:
+                continue  # it never left: repeating it is safe
+        # It may have been applied. sync makes the server we are connected to now catch up with the leader.
+        zk.sync(queue)
+        names = zk.get_children(queue) if zk.exists(queue) else []
+        for name in names:
+            if name.startswith(mark):
+                return f"{queue}/{name}"
+
+
+def main(servers: str) -> None:
+    with connect(servers) as zk:
+        print(enqueue(zk, "/example-queue", b"paint it blue"))
+        zk.delete("/example-queue", recursive=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:2181")

@@ -1,0 +1,10 @@
+"""The files of a ZooKeeper server: snapshots and transaction logs (files.md). No I/O but on streams that
+callers have opened, and no state.
+
+* :mod:`.names`: which file is which. :mod:`.streams`: gzip, snappy, and the reading of large files piece by
+  piece.
+* :mod:`.snapshot`, :mod:`.txnlog`, :mod:`.digest`: the formats, read and written.
+* :mod:`.image`: a tree as files have it, to which the entries of a log are applied.
+* :mod:`.nodes`: its znodes in the form of JSON dumps.
+* :mod:`.restoring`: from the files of a directory to one image, with all that may be wrong with them.
+"""

@@ -1,0 +1,61 @@
+"""The names of files in a data directory (files.md section 1): the kind, and a zxid in hex.
+
+A name may go on behind the zxid, as in ``snapshot.5.gz`` and ``snapshot.5.bak``. How a file is compressed is
+told by its first bytes, not by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+FOLDER = "version-2"
+"""The folder of a data directory in which the files are."""
+
+_NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(?:\.|$)", re.IGNORECASE)
+
+
+class Name(NamedTuple):
+    """:ivar zxid: of a snapshot: the last one applied when the writing began; of a log: that of its first
+    transaction."""
+
+    zxid: int
+    text: str
+
+
+class Listing(NamedTuple):
+    """The files of a data directory; the oldest first."""
+
+    snapshots: list[Name]
+    logs: list[Name]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Listing:
+        """Pick those among the names that are snapshots and logs."""
+        found = cls([], [])
+        for text in names:
+            if match := _NAME.match(text):
+                kind = found.snapshots if match[1].lower() == "snapshot" else found.logs
+                kind.append(Name(int(match[2], 16), text))
+        found.snapshots.sort()
+        found.logs.sort()
+        return found
+
+    def logs_from(self, zxid: int) -> list[Name]:
+        """Return the logs that may hold transactions behind ``zxid``: the last one that begins at ``zxid`` or
+        before, and all later ones (files.md section 4, step 3).
+
+        The log before that of the next zxid counts too: a snapshot may have been named while transactions
+        were in the older log that were not applied yet (files.md section 4.1).
+        """
+        first = max((log.zxid for log in self.logs if log.zxid <= zxid), default=0)
+        return [log for log in self.logs if log.zxid >= first]
+
+
+def snapshot_name(zxid: int) -> str:
+    return f"snapshot.{zxid:x}"
+
+
+def log_name(zxid: int) -> str:
+    return f"log.{zxid:x}"

@@ -1,0 +1,211 @@
+"""From the files of a data directory to one image (files.md section 4).
+
+1. The newest snapshot that can be read as a whole is taken.
+2. The entries of the logs behind its zxid are applied, from the last log that begins at or before it.
+3. The result must be without a gap: each zxid follows the one before, or begins a new epoch (its high 32
+   bits).
+
+What is wrong falls into three kinds:
+
+* *Told*: a torn entry at the end of a log, which nobody was answered; a snapshot that was never finished,
+  where an older one and the logs make up for it; a digest that may be another server's way to count.
+* *Damage*, told with file and offset: :class:`Damaged` is raised. With ``repair`` the result is what comes
+  before the damage, and all files behind it are named, to be set aside.
+* Whatever the caller's ``open_file`` raises.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import IO, Final
+
+import attrs
+
+from .image import Image, ImageNode
+from .names import Listing, Name
+from .snapshot import SnapshotReader, ZxidDigest
+from .streams import FileError
+from .txnlog import LogReader
+
+OpenFile = Callable[[str], IO[bytes]]
+_REPORT_EVERY: Final = 20_000
+"""Znodes or entries between two reports of progress."""
+
+
+class Damaged(ValueError):
+    """The files do not make up one whole: one line that says why."""
+
+
+@attrs.define
+class Restored:
+    """What the files hold.
+
+    :ivar snapshot: the name of the snapshot that was used; None if there was no file at all.
+    :ivar entries: how many entries of logs were applied.
+    :ivar aside: files behind a damage, which do not count.
+    :ivar digests: digests of the tree at zxids that are multiples of 128, as the word ``hash`` shows them.
+    """
+
+    image: Image
+    snapshot: str | None = None
+    entries: int = 0
+    aside: list[str] = attrs.field(factory=list)
+
+
+def read_image(
+    file: IO[bytes], zxid: int, progress: Callable[[str, int], object] = lambda what, count: None
+) -> tuple[Image, ZxidDigest | None]:
+    """Read a whole snapshot.
+
+    :param zxid: that of its name; -1 to take the one in the file.
+    :param progress: called now and then with the word ``znodes`` and their number.
+    :returns: the image, and the digest that the file has.
+    :raises FileError: it is damaged.
+    """
+    reader = SnapshotReader(file)
+    image = Image()
+    nodes = image.nodes
+    for count, (path, data, acl, stat) in enumerate(reader.nodes(), 1):
+        nodes[path] = ImageNode(data, acl, stat)
+        if count % _REPORT_EVERY == 0:
+            progress("znodes", count)
+    if "" not in nodes:
+        raise FileError(reader.offset, "the tree has no root")
+    image.sessions = reader.sessions
+    if zxid < 0:
+        zxid = (
+            reader.last_zxid if reader.last_zxid is not None else reader.digest.zxid if reader.digest else 0
+        )
+    image.zxid = zxid
+    return image, reader.digest
+
+
+class Restorer:
+    """Restores the files of one directory.
+
+    :param names: of all files.
+    :param open_file: opens one of them.
+    :param tell: takes a line for each thing that is wrong and does not matter.
+    :param repair: go on behind damage with what comes before it.
+    :param progress: called now and then with what is read (``znodes``, ``entries``), and how many.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        open_file: OpenFile,
+        *,
+        tell: Callable[[str], object] = lambda line: None,
+        repair: bool = False,
+        progress: Callable[[str, int], object] = lambda what, count: None,
+    ) -> None:
+        self._listing = Listing.of(names)
+        self._open = open_file
+        self._tell = tell
+        self._repair = repair
+        self._progress = progress
+        self._digest: ZxidDigest | None = None  # of the snapshot
+        self._skipped: list[tuple[Name, str]] = []  # snapshots that cannot be read
+        self._doubt: str | None = None  # where a digest began to differ
+
+    def restore(self) -> Restored:
+        """:raises Damaged: the files do not make up one whole, and ``repair`` was not asked for."""
+        found = self._take_snapshot()
+        self._replay(found)
+        image = found.image
+        for name, reason in self._skipped:
+            if name.zxid > image.zxid:
+                self._damage(f"{name.text}, {reason}; the logs do not go so far", found, name.text)
+            else:
+                self._tell(f"{name.text}, {reason}; an older snapshot and the logs make up for it")
+        if self._doubt is not None:
+            if all(path.isascii() for path in image.nodes):
+                self._damage(f"{self._doubt}: a part of the tree is missing or wrong", found)
+            else:  # a server on a Java before 18 may count such paths in another way (files.md section 6)
+                self._tell(f"{self._doubt}; it has paths beyond ASCII, which servers count in different ways")
+        return found
+
+    def _damage(self, reason: str, found: Restored, *files: str) -> None:
+        if not self._repair:
+            raise Damaged(reason)
+        self._tell(f"{reason}; left out by the repair")
+        found.aside.extend(name for name in files if name not in found.aside)
+
+    def _take_snapshot(self) -> Restored:
+        for name in reversed(self._listing.snapshots):
+            try:
+                with self._open(name.text) as file:
+                    image, self._digest = read_image(file, name.zxid, self._progress)
+            except FileError as error:
+                self._skipped.append((name, str(error)))
+            else:
+                return Restored(image, name.text)
+        if self._listing.logs or self._skipped:
+            what = "none of the snapshots can be read" if self._skipped else "there are logs and no snapshot"
+            first = f" ({self._skipped[0][0].text}, {self._skipped[0][1]})" if self._skipped else ""
+            found = Restored(Image.fresh())
+            self._damage(f"{what}{first}: the tree at their beginning is unknown", found)
+            return found
+        return Restored(Image.fresh())
+
+    def _replay(self, found: Restored) -> None:
+        image = found.image
+        start = image.zxid
+        if self._digest is not None and self._digest.zxid >= start:
+            image.count_digest()
+            self._compare(image, self._digest, "the snapshot")
+        logs = self._listing.logs_from(start)
+        for number, name in enumerate(logs):
+            try:
+                with self._open(name.text) as file:
+                    self._replay_log(file, name, found, start)
+            except FileError as error:
+                rest = [log.text for log in logs[number:]]
+                more = f"; {len(rest) - 1} later logs are there" if len(rest) > 1 else ""
+                self._damage(f"{name.text}, {error}{more}", found, *rest)
+                return
+
+    def _replay_log(self, file: IO[bytes], name: Name, found: Restored, start: int) -> None:
+        image = found.image
+        reader = LogReader(file)
+        last = 0
+        for entry in reader.entries():
+            zxid = entry.zxid
+            if last and zxid <= last:
+                raise FileError(entry.offset, f"zxid 0x{zxid:x} comes behind 0x{last:x}")
+            last = zxid
+            if zxid <= start:
+                continue
+            if zxid != image.zxid + 1 and zxid >> 32 == image.zxid >> 32:
+                if zxid <= image.zxid:
+                    raise FileError(entry.offset, f"zxid 0x{zxid:x} comes behind 0x{image.zxid:x}")
+                raise FileError(
+                    entry.offset, f"the transactions from 0x{image.zxid + 1:x} to 0x{zxid - 1:x} are missing"
+                )
+            try:
+                image.apply(entry)
+            except struct.error as error:
+                raise FileError(entry.offset, f"an entry cannot be applied: {error}") from None
+            found.entries += 1
+            if found.entries % _REPORT_EVERY == 0:
+                self._progress("entries", found.entries)
+            if self._digest is not None and self._digest.zxid >= zxid:
+                self._compare(image, self._digest, "the snapshot")  # not yet comparable before its zxid
+            elif entry.digest is not None:
+                if image.digest is None:
+                    image.count_digest()
+                self._compare(image, ZxidDigest(zxid, entry.digest), name.text)
+        if reader.torn is not None:
+            text = "the last entry is torn: it was never whole, and is left out"
+            self._tell(f"{name.text}, byte {reader.torn:,}: {text}")
+
+    def _compare(self, image: Image, digest: ZxidDigest, where: str) -> None:
+        """Note where digests begin to differ. A snapshot that was written while the tree changed becomes
+        right later: only the last comparison counts."""
+        if image.zxid != digest.zxid:
+            return
+        if image.digest == digest.digest:
+            self._doubt = None
+        elif self._doubt is None:
+            self._doubt = f"{where}: the tree at 0x{image.zxid:x} does not match its digest"

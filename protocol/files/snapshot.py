@@ -1,0 +1,249 @@
+"""Snapshots: a whole tree and the sessions, with checksums (files.md section 2).
+
+A reader gets the znodes one by one, parents before children, and learns last whether the checksums are right.
+A writer encodes the znodes first, because only then it is known which access control lists stand before them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import IO, Final, NamedTuple
+
+from ..jute import JuteError, Record, record
+from ..records import ACL, OPEN_ACL, AclVector
+from .digest import VERSION, signed
+from .streams import FileError, Input, uncompressed
+
+STAT: Final = struct.Struct(">qqqqiiiqq")
+"""A Stat as it is stored: czxid, mzxid, ctime, mtime, version, cversion (as the number of children ever
+created), aversion, ephemeralOwner (with the marks of containers and TTL znodes), pzxid."""
+
+_HEADER: Final = struct.Struct(">4siq")
+_MAGIC: Final = b"ZKSN"
+_VERSION, _DBID = 2, -1
+_INT: Final = struct.Struct(">i")
+_SESSION: Final = struct.Struct(">qi")
+_KEY: Final = struct.Struct(">q")
+_DIGEST: Final = struct.Struct(">qiq")
+_SEAL: Final = struct.Struct(">qi1s")
+_OPEN_KEY: Final = -1
+"""The key of the ACL that is open to everybody, which stands in no map."""
+_LARGEST_ACL: Final = 2**24
+"""Bytes of one access control list; clients cannot send more than one packet, of 1 MiB by default."""
+
+
+class ZxidDigest(NamedTuple):
+    """The digest of a tree after a transaction.
+
+    :ivar digest: an unsigned number.
+    """
+
+    zxid: int
+    digest: int
+
+
+class StoredNode(NamedTuple):
+    """A znode of a snapshot.
+
+    :ivar path: ``""`` for the root.
+    :ivar stat: see :data:`STAT`.
+    """
+
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    stat: bytes
+
+
+@record
+class _Acl(Record):
+    acl: AclVector
+
+
+class SnapshotReader:
+    """Reads a snapshot. Iterate over :meth:`nodes` to its end; what stands behind the znodes is known then.
+
+    :ivar sessions: the timeouts of the sessions in ms, by id.
+    :ivar digest: None if the file has none.
+    :ivar last_zxid: None if the file has none.
+    :ivar offset: bytes that are read.
+    :raises FileError: it is no snapshot, or its beginning is damaged.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._input = Input(uncompressed(file))
+        self.digest: ZxidDigest | None = None
+        self.last_zxid: int | None = None
+        if not self._input.has(_HEADER.size):
+            raise FileError(0, "it is no snapshot: it is too short")
+        magic, _, _ = _HEADER.unpack(self._input.take(_HEADER.size))
+        if magic != _MAGIC:
+            raise FileError(0, f"it is no snapshot: it begins with {magic!r}")
+        count = self._int("the list of sessions")
+        self.sessions = dict(self._session() for _ in range(count))
+        count = self._int("the map of ACLs")
+        self._acls = {_OPEN_KEY: OPEN_ACL}
+        for _ in range(count):
+            key, acl = self._acl()
+            self._acls[key] = acl
+
+    @property
+    def offset(self) -> int:
+        return self._input.offset
+
+    def _int(self, what: str) -> int:
+        number: int = _INT.unpack(self._input.take(4, what))[0]
+        if number < 0:
+            raise FileError(self._input.offset - 4, f"a count is negative, in {what}")
+        return number
+
+    def _session(self) -> tuple[int, int]:
+        session, timeout = _SESSION.unpack(self._input.take(_SESSION.size, "the list of sessions"))
+        return session, timeout
+
+    def _acl(self) -> tuple[int, tuple[ACL, ...]]:
+        source = self._input
+        (key,) = _KEY.unpack(source.take(8, "the map of ACLs"))
+        size = 64
+        while True:  # how long an entry is shows only when it is read
+            whole = not source.has(size)
+            try:
+                entry, end = _Acl.read(source.data, source.pos)
+            except JuteError as error:
+                if whole or size > _LARGEST_ACL:
+                    raise FileError(source.offset, f"an ACL cannot be read: {error}") from None
+                size *= 16
+            else:
+                source.pos = end
+                acl = tuple(entry.acl or ())
+                return key, OPEN_ACL if acl == OPEN_ACL else acl
+
+    def nodes(self) -> Iterator[StoredNode]:
+        """Yield the znodes, parents before children. Do not trust them before the end: only there the
+        checksum is compared.
+
+        :raises FileError: the file is damaged.
+        """
+        source, acls = self._input, self._acls
+        unpack_int, unpack_key = _INT.unpack_from, _KEY.unpack_from
+        rest = 4 + _KEY.size + STAT.size  # behind the path, without the data
+        while True:
+            if not source.has(4):
+                raise FileError(source.offset, "the file ends too early: the end of the tree is missing")
+            (size,) = unpack_int(source.data, source.pos)
+            if size < 0 or not source.has(4 + size + rest):
+                if size == 1 and source.has(5) and source.data[source.pos + 4 : source.pos + 5] == b"/":
+                    break
+                raise FileError(source.offset, f"a path of {size:,} bytes goes beyond the end of the file")
+            data, pos = source.data, source.pos + 4
+            text = data[pos : pos + size]
+            if text == b"/":
+                break
+            pos += size
+            (length,) = unpack_int(data, pos)
+            pos += 4
+            content: bytes | None = None
+            if length >= 0:
+                if not source.has(4 + size + rest + length):
+                    raise FileError(
+                        source.offset, f"a znode of {length:,} bytes goes beyond the end of the file"
+                    )
+                data, pos = source.data, source.pos + 8 + size
+                content = data[pos : pos + length]
+                pos += length
+            elif length != -1:
+                raise FileError(source.offset, "a length is negative, in a znode")
+            (key,) = unpack_key(data, pos)
+            pos += 8
+            stat = data[pos : pos + 60]
+            try:
+                path, acl = text.decode("utf-8", "surrogatepass"), acls[key]
+            except UnicodeDecodeError:
+                raise FileError(source.offset, "a path is not UTF-8") from None
+            except KeyError:
+                raise FileError(
+                    source.offset, f"a znode has the ACL {key}, which is not in the file"
+                ) from None
+            source.pos = pos + 60
+            yield StoredNode(path, content, acl, stat)
+        source.pos += 5
+        self._check_seal("the tree")
+        self._read_trailers()
+
+    def _check_seal(self, what: str) -> None:
+        """Compare the checksum of all before it: all seals before this one too."""
+        source = self._input
+        expected, at = source.checksum(), source.offset
+        found, size, text = _SEAL.unpack(source.take(_SEAL.size, f"the checksum of {what}"))
+        if found != expected:
+            raise FileError(at, f"the checksum of {what} is {found:#x}, and should be {expected:#x}")
+        if (size, text) != (1, b"/"):
+            raise FileError(at + 8, f"the end of the checksum of {what} is missing")
+
+    def _read_trailers(self) -> None:
+        """Read what stands behind the tree: by its length, as a file may have either part without the other
+        (files.md section 2.1)."""
+        source = self._input
+        digest, last = _DIGEST.size + _SEAL.size, _KEY.size + _SEAL.size
+        if source.has(digest):
+            zxid, version, value = _DIGEST.unpack(source.take(_DIGEST.size))
+            self._check_seal("the digest")
+            if version == VERSION and zxid > 0:
+                self.digest = ZxidDigest(zxid, value % 2**64)
+        if source.has(last):
+            (self.last_zxid,) = _KEY.unpack(source.take(_KEY.size))
+            self._check_seal("the last zxid")
+        if source.has(1):
+            raise FileError(source.offset, "there is something behind the end")
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+class NodeEncoder:
+    """Encodes znodes, and numbers their access control lists."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[ACL, ...], int] = {OPEN_ACL: _OPEN_KEY}
+
+    def encode(self, path: str, data: bytes | None, acl: tuple[ACL, ...], stat: bytes) -> bytes:
+        """Encode a znode; ``path`` is ``""`` for the root."""
+        key = -1 if acl is OPEN_ACL else self._keys.setdefault(acl, len(self._keys))
+        name = path.encode("utf-8", "surrogatepass")
+        length = -1 if data is None else len(data)
+        return b"".join((_INT.pack(len(name)), name, _INT.pack(length), data or b"", _KEY.pack(key), stat))
+
+    def head(self, sessions: Mapping[int, int]) -> bytes:
+        """Encode what stands before the znodes, once all of them are encoded.
+
+        :param sessions: the timeouts in ms, by id.
+        """
+        acls = [(key, acl) for acl, key in self._keys.items() if key != _OPEN_KEY]
+        return b"".join(
+            (
+                _HEADER.pack(_MAGIC, _VERSION, _DBID),
+                _INT.pack(len(sessions)),
+                *(_SESSION.pack(session, timeout) for session, timeout in sessions.items()),
+                _INT.pack(len(acls)),
+                *(_KEY.pack(key) + _Acl(acl).encode() for key, acl in acls),
+            )
+        )
+
+
+def tail(checksum: int, digest: ZxidDigest | None, last_zxid: int) -> bytes:
+    """Encode what stands behind the znodes.
+
+    :param checksum: the Adler32 of the head and the znodes.
+    :param digest: of the tree; None if it is not known, because the tree changed meanwhile.
+    """
+    zxid, value = digest or (0, 0)
+    parts = [b"\0\0\0\1/", _DIGEST.pack(zxid, VERSION, signed(value)), _KEY.pack(last_zxid)]
+    encoded = b""
+    for part in parts:
+        checksum = zlib.adler32(part, checksum)
+        seal = _SEAL.pack(checksum, 1, b"/")
+        checksum = zlib.adler32(seal, checksum)
+        encoded += part + seal
+    return encoded

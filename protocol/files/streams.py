@@ -1,0 +1,154 @@
+"""Streams of bytes: what is compressed, and the reading of a large file piece by piece."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zlib
+from typing import IO, Any, Final
+
+_INT = struct.Struct(">i")
+_PIECE: Final = 2**20
+"""Bytes that are read at once."""
+_GZIP: Final = b"\x1f\x8b"
+_SNAPPY: Final = b"\x82SNAPPY\0"
+_SNAPPY_HEAD: Final = 16
+"""Bytes before the first chunk of a snappy file."""
+_LONGEST_CHUNK: Final = 2**24
+"""Bytes of a chunk of a snappy file; its writer makes chunks of 32 KiB."""
+
+
+class FileError(ValueError):
+    """A file is damaged, or none of the kind.
+
+    :ivar offset: the byte at which that shows, from 0; of what was uncompressed, if the file is compressed.
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"byte {offset:,}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+def begins_snapshot(start: bytes) -> bool:
+    """Whether the first bytes of a file, four or more, are those of a snapshot, which may be compressed."""
+    return start[:4] == b"ZKSN" or start.startswith(_GZIP) or start[:4] == _SNAPPY[:4]
+
+
+def uncompressed(file: IO[bytes]) -> IO[bytes]:
+    """Return a stream of the plain bytes of a file that may be compressed; its first bytes tell.
+
+    :param file: a stream at its beginning, which can be read from the beginning again (``seek``).
+    :raises FileError: for snappy, if the package ``cramjam`` is not installed.
+    """
+    start = file.read(len(_SNAPPY))
+    file.seek(0)
+    if start.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    if start == _SNAPPY:
+        return io.BufferedReader(_Snappy(file), _PIECE)
+    return file
+
+
+class _Snappy(io.RawIOBase):
+    """The plain bytes of a file in the stream format of snappy-java (files.md section 2.2)."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        try:
+            import cramjam
+        except ImportError:
+            raise FileError(
+                0, "it is compressed with snappy; to read it: pip install 'pyzk-server[snappy]'"
+            ) from None
+        self._expand: Any = cramjam.snappy.decompress_raw
+        self._file = file
+        self._left = memoryview(b"")
+        self._at = len(file.read(_SNAPPY_HEAD))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            head = self._file.read(4)
+            if not head:
+                return 0
+            size = _INT.unpack(head)[0] if len(head) == 4 else -1
+            chunk = self._file.read(size) if 0 <= size <= _LONGEST_CHUNK else b""
+            if len(chunk) != size:
+                raise FileError(self._at, "the length of a compressed part is wrong, or the file was cut")
+            try:
+                self._left = memoryview(bytes(self._expand(chunk)))
+            except Exception as error:  # what the package raises is its own
+                raise FileError(self._at, f"a compressed part cannot be expanded: {error}") from None
+            self._at += 4 + size
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+class Input:
+    """A stream that is read piece by piece, with the Adler32 of all that lies behind.
+
+    :ivar data: the present piece; callers read it from ``pos`` on, and move ``pos``.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._before = 0  # bytes before this piece
+        self._sum = 1  # the Adler32 of data[:_summed] and all before
+        self._summed = 0
+        self.data = b""
+        self.pos = 0
+
+    @property
+    def offset(self) -> int:
+        """Where ``pos`` is in the whole stream."""
+        return self._before + self.pos
+
+    def has(self, size: int) -> bool:
+        """Read until ``size`` bytes lie behind ``pos``; False if the stream ends before."""
+        if len(self.data) - self.pos >= size:
+            return True
+        self.checksum()
+        pieces = [self.data[self.pos :]]
+        have = len(pieces[0])
+        while have < size:  # never more at once than there is: a length may be anything
+            try:
+                piece = self._stream.read(_PIECE)
+            except (OSError, EOFError, zlib.error) as error:
+                self._keep(pieces)
+                raise FileError(self.offset, f"it cannot be uncompressed: {error}") from None
+            if not piece:
+                break
+            pieces.append(piece)
+            have += len(piece)
+        self._keep(pieces)
+        return have >= size
+
+    def _keep(self, pieces: list[bytes]) -> None:
+        self._before += self.pos
+        self.data = b"".join(pieces)
+        self.pos = self._summed = 0
+
+    def take(self, size: int, what: str = "the file") -> bytes:
+        """Return the next bytes.
+
+        :raises FileError: the stream ends before, or the size is negative.
+        """
+        if size < 0:
+            raise FileError(self.offset, f"a length is negative, in {what}")
+        if not self.has(size):
+            raise FileError(self.offset, f"{what} ends too early: {size:,} bytes should follow")
+        start = self.pos
+        self.pos += size
+        return self.data[start : self.pos]
+
+    def checksum(self) -> int:
+        """Return the Adler32 of all bytes before ``pos``."""
+        if self._summed != self.pos:
+            self._sum = zlib.adler32(memoryview(self.data)[self._summed : self.pos], self._sum)
+            self._summed = self.pos
+        return self._sum

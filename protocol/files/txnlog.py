@@ -1,0 +1,359 @@
+"""Transaction logs: one entry for each zxid, with a checksum of its own (files.md section 3).
+
+A log ends where its writer was killed, so the end is where one must be careful:
+
+* Behind the last whole entry there is nothing, or zeros: a log is created longer than it is.
+* A *torn* entry is the beginning of one that was never whole: cut off by the end of the file or by zeros.
+  Nobody was answered, so it does not count.
+* An entry that is wrong in any other way, or is followed by another whole entry, is damage.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import IO, Any, Final, TypeAlias
+from zlib import adler32
+
+import attrs
+
+from ..jute import Boolean, Buffer, Int, JuteError, Long, Record, Text, Vector, record
+from ..operations import OpCode
+from ..records import AclVector
+from .digest import VERSION, signed
+from .streams import FileError, Input, uncompressed
+
+HEADER: Final = struct.Struct(">4siq")
+MAGIC: Final = b"ZKLG"
+FILE_HEADER: Final = HEADER.pack(MAGIC, 2, 0)
+"""The first bytes of a log."""
+
+_FRAME: Final = struct.Struct(">qi")
+_END: Final = b"B"
+_TXN: Final = struct.Struct(">qiqqi")
+_DIGEST: Final = struct.Struct(">iq")
+_LEAST: Final = _TXN.size
+"""Bytes of the smallest payload: its header."""
+
+
+# --- the records -----------------------------------------------------------------------------------------
+
+
+@record
+class CreateTxn(Record):
+    """:ivar parentCVersion: how many children the parent has ever had, with this one."""
+
+    path: Text
+    data: Buffer
+    acl: AclVector
+    ephemeral: Boolean
+    parentCVersion: Int
+
+
+@record
+class CreateContainerTxn(Record):
+    path: Text
+    data: Buffer
+    acl: AclVector
+    parentCVersion: Int
+
+
+@record
+class CreateTTLTxn(Record):
+    """:ivar ttl: in ms."""
+
+    path: Text
+    data: Buffer
+    acl: AclVector
+    parentCVersion: Int
+    ttl: Long
+
+
+@record
+class DeleteTxn(Record):
+    path: Text
+
+
+@record
+class SetDataTxn(Record):
+    """:ivar version: the new one."""
+
+    path: Text
+    data: Buffer
+    version: Int
+
+
+@record
+class SetACLTxn(Record):
+    """:ivar version: the new aversion."""
+
+    path: Text
+    acl: AclVector
+    version: Int
+
+
+@record
+class CheckTxn(Record):
+    path: Text
+    version: Int
+
+
+@record
+class CreateSessionTxn(Record):
+    """:ivar timeOut: in ms."""
+
+    timeOut: Int
+
+
+@record
+class CloseSessionTxn(Record):
+    """:ivar paths: its ephemerals; None if the log does not say."""
+
+    paths: Vector[Text]
+
+
+@record
+class ErrorTxn(Record):
+    err: Int
+
+
+@attrs.define
+class MultiTxn:
+    """:ivar parts: each with its type."""
+
+    parts: list[tuple[int, Any]]
+
+
+AnyTxn: TypeAlias = (
+    CreateTxn
+    | CreateContainerTxn
+    | CreateTTLTxn
+    | DeleteTxn
+    | SetDataTxn
+    | SetACLTxn
+    | CheckTxn
+    | CreateSessionTxn
+    | CloseSessionTxn
+    | ErrorTxn
+    | MultiTxn
+)
+
+_MULTI, _CLOSE = OpCode.MULTI.value, OpCode.CLOSE_SESSION.value
+_RECORDS: Final[dict[int, type[Record]]] = {
+    OpCode.CREATE.value: CreateTxn,
+    OpCode.CREATE2.value: CreateTxn,
+    OpCode.CREATE_TTL.value: CreateTTLTxn,
+    OpCode.CREATE_CONTAINER.value: CreateContainerTxn,
+    OpCode.DELETE.value: DeleteTxn,
+    OpCode.DELETE_CONTAINER.value: DeleteTxn,
+    OpCode.SET_DATA.value: SetDataTxn,
+    OpCode.RECONFIG.value: SetDataTxn,
+    OpCode.SET_ACL.value: SetACLTxn,
+    OpCode.CHECK.value: CheckTxn,
+    OpCode.CREATE_SESSION.value: CreateSessionTxn,
+    OpCode.CLOSE_SESSION.value: CloseSessionTxn,
+    OpCode.ERROR.value: ErrorTxn,
+}
+
+
+@attrs.frozen
+class Entry:
+    """One transaction of a log.
+
+    :ivar offset: the byte at which it begins.
+    :ivar session: the id of the session that asked for it.
+    :ivar cxid: the number that the client gave the request.
+    :ivar time: in ms since the epoch.
+    :ivar type: an op code.
+    :ivar digest: of the tree after it, as an unsigned number; None if the log does not say.
+    """
+
+    offset: int
+    session: int
+    cxid: int
+    zxid: int
+    time: int
+    type: int
+    txn: AnyTxn
+    digest: int | None
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+class LogReader:
+    """Reads a log. Iterate over :meth:`entries` to its end.
+
+    :ivar torn: where the torn entry at the end begins; None if there is none.
+    :ivar offset: bytes that are read.
+    :raises FileError: it is no log.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._input = Input(uncompressed(file))
+        self.torn: int | None = None
+        self._empty = not self._input.has(HEADER.size)
+        if self._empty:
+            data = self._input.data
+            if not (data + FILE_HEADER[len(data) :]).startswith(MAGIC):
+                raise FileError(0, "it is no log: it is too short")
+            self.torn = 0 if data else None
+            return
+        magic, _, _ = HEADER.unpack(self._input.take(HEADER.size))
+        begun = MAGIC.startswith(magic.rstrip(b"\0"))
+        if magic != MAGIC and begun and not self._more():  # made longer, and not written any more
+            self._empty, self.torn = True, 0
+        elif magic != MAGIC:
+            raise FileError(0, f"it is no log: it begins with {magic!r}")
+
+    @property
+    def offset(self) -> int:
+        return self._input.offset
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries up to the end, or to a torn one.
+
+        :raises FileError: the log is damaged.
+        """
+        source = self._input
+        while not self._empty and source.has(_FRAME.size):
+            offset = source.offset
+            found, size = _FRAME.unpack_from(source.data, source.pos)
+            if size == 0 and found == 0:
+                if self._more():
+                    raise FileError(offset, "zeros, and behind them there is something again")
+                return
+            if size < _LEAST or not source.has(_FRAME.size + size + 1):
+                self._tear(offset)
+                return
+            start = source.pos + _FRAME.size
+            payload = source.data[start : start + size]
+            end = source.data[start + size : start + size + 1]
+            if end != _END or adler32(payload) != found:
+                if end == b"\0":
+                    self._tear(offset)
+                    return
+                raise FileError(offset, "the checksum of an entry is wrong, or its end mark")
+            source.pos = start + size + 1
+            try:
+                yield decode(payload, offset)
+            except (JuteError, struct.error) as error:
+                raise FileError(offset, f"an entry cannot be read: {error}") from None
+        offset = source.offset
+        if self._more():
+            self.torn = offset
+
+    def _more(self) -> bool:
+        """Whether there is anything but zeros from here on."""
+        source = self._input
+        while source.has(1):
+            piece = source.data[source.pos :]
+            if piece.strip(b"\0"):
+                return True
+            source.pos = len(source.data)
+        return False
+
+    def _tear(self, offset: int) -> None:
+        """Note a torn entry.
+
+        :raises FileError: whole entries follow, so it is no end that was cut off.
+        """
+        source = self._input
+        rest = bytearray()
+        zeros = 0  # at the end of what is read: there may be 64 MiB
+        while source.has(1):
+            piece = source.data[source.pos :]
+            source.pos = len(source.data)
+            text = piece.rstrip(b"\0")
+            if text:
+                rest += bytes(zeros) + text
+                zeros = 0
+            zeros += len(piece) - len(text)
+        if _holds_entry(bytes(rest[1:])):
+            raise FileError(offset, "an entry is damaged, and whole ones follow")
+        if rest.endswith(_END) and adler32(rest[_FRAME.size : -1]) == int.from_bytes(rest[:8]):
+            raise FileError(offset + 8, "the length of an entry is wrong")
+        self.torn = offset
+
+
+def _holds_entry(data: bytes) -> bool:
+    """Whether a whole entry begins anywhere."""
+    at = data.find(b"\0\0\0\0")  # an Adler32 has 32 bits, and is stored as a long
+    while at >= 0 and at + _FRAME.size < len(data):
+        found, size = _FRAME.unpack_from(data, at)
+        end = at + _FRAME.size + size
+        likely = 0 < found < 2**32 and size >= _LEAST and data[end : end + 1] == _END
+        if likely and adler32(data[at + _FRAME.size : end]) == found:
+            return True
+        at = data.find(b"\0\0\0\0", at + 1)
+    return False
+
+
+def decode(payload: bytes, offset: int = 0) -> Entry:
+    """Decode an entry without its frame.
+
+    :raises JuteError: it is none.
+    :raises struct.error: it is too short.
+    """
+    session, cxid, zxid, time, type_ = _TXN.unpack_from(payload)
+    txn, end = _read_txn(type_, payload, _TXN.size)
+    digest = None
+    if len(payload) - end >= _DIGEST.size:
+        version, value = _DIGEST.unpack_from(payload, end)
+        if version == VERSION:
+            digest = value % 2**64
+    return Entry(offset, session, cxid, zxid, time, type_, txn, digest)
+
+
+def _read_txn(type_: int, data: bytes, pos: int) -> tuple[AnyTxn, int]:
+    if type_ == _MULTI:
+        (count,) = struct.unpack_from(">i", data, pos)
+        pos += 4
+        parts = []
+        for _ in range(count):
+            kind, size = struct.unpack_from(">ii", data, pos)
+            pos += 8
+            if size < 0 or pos + size > len(data):
+                raise JuteError("a part of a multi goes beyond its end")
+            parts.append((kind, _read_txn(kind, data[pos : pos + size], 0)[0]))
+            pos += size
+        return MultiTxn(parts), pos
+    if type_ == _CLOSE:
+        return _read_close(data, pos)
+    if type_ not in _RECORDS:
+        raise JuteError(f"the type {type_} is unknown")
+    txn: Any
+    txn, pos = _RECORDS[type_].read(data, pos)
+    return txn, pos
+
+
+def _read_close(data: bytes, pos: int) -> tuple[CloseSessionTxn, int]:
+    """Read a closeSession, which may have no record; then a digest may stand in its place."""
+    try:
+        if len(data) == pos:
+            raise JuteError("no record")
+        return CloseSessionTxn.read(data, pos)
+    except JuteError:
+        return CloseSessionTxn(None), pos
+
+
+# --- writing ---------------------------------------------------------------------------------------------
+
+
+def encode(entry: Entry) -> bytes:
+    """Encode an entry with its frame."""
+    head = _TXN.pack(entry.session, entry.cxid, entry.zxid, entry.time, entry.type)
+    payload = head + _encode_txn(entry.txn)
+    if entry.digest is not None:
+        payload += _DIGEST.pack(VERSION, signed(entry.digest))
+    return _FRAME.pack(adler32(payload), len(payload)) + payload + _END
+
+
+def _encode_txn(txn: AnyTxn) -> bytes:
+    if not isinstance(txn, MultiTxn):
+        return txn.encode()
+    parts = [struct.pack(">i", len(txn.parts))]
+    for kind, part in txn.parts:
+        record = _encode_txn(part)
+        parts += (struct.pack(">ii", kind, len(record)), record)
+    return b"".join(parts)

@@ -1,0 +1,207 @@
+// The frame of the page: the views, the state of the server, the colours.
+
+import { Refused, events, setToken } from "./api.js";
+import { ask, button, field, h, put } from "./dom.js";
+import { count, setServerTime } from "./words.js";
+
+const VIEWS = [
+  ["tree", "Tree", "znodes"], ["sessions", "Sessions", "sessions"], ["locks", "Locks"], ["timeline", "Timeline"],
+  ["watches", "Watches", "watches"], ["faults", "Faults and time", "armed"], ["ensemble", "Ensemble"],
+];
+const SILENCE = 12000; // ms without a word from the server, which says something every 5 s
+const RETRY = [300, 600, 1200, 2500, 5000]; // ms
+
+const byId = (id) => document.getElementById(id);
+const main = byId("main");
+let view = null;
+let name = "";
+let figures = null;
+
+// --- views ---
+
+const links = new Map(VIEWS.map(([id, title]) => {
+  const number = h("span", { class: "number" });
+  const link = h("a", { href: `#${id}` }, title, number);
+  byId("views").append(link);
+  return [id, { link, number }];
+}));
+
+function route() {
+  const [id, query = ""] = location.hash.slice(1).split("?");
+  return { id: links.has(id) ? id : "tree", params: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+async function show() {
+  const { id, params } = route();
+  if (location.hash === "#main") return;
+  if (id === name && view?.go) {
+    view.go(params);
+    return;
+  }
+  view?.close?.();
+  view = null;
+  name = id;
+  for (const [other, { link }] of links) {
+    if (other === id) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const title = VIEWS.find(([other]) => other === id)[1];
+  document.title = `${title} – pyzk-server`;
+  const module = await import(`./${id}.js`);
+  if (name !== id || view) return;
+  const place = h("section", { class: `view ${id}`, "aria-label": title });
+  put(main, place);
+  view = module.open(place, params);
+  look();
+}
+
+let running = false;
+let again = false;
+let wake = () => {};
+
+/** Have the view look again: at most twice a second, and busy for at most 5 % of the time. */
+async function refresh() {
+  if (running) {
+    again = true;
+    return;
+  }
+  running = true;
+  do {
+    again = false;
+    const shown = view;
+    const started = performance.now();
+    if (shown?.refresh && figures && !document.hidden) {
+      try {
+        await shown.refresh(figures);
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) askToken(error.message);
+      }
+    }
+    const pause = Math.max(400, 20 * (performance.now() - started));
+    if (view === shown) await new Promise((resolve) => setTimeout((wake = resolve), pause));
+  } while (again);
+  running = false;
+}
+
+/** Have it look at once. */
+function look() {
+  refresh();
+  wake();
+}
+
+addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", look);
+document.addEventListener("acted", look);
+document.addEventListener("tick", () => refresh());
+
+// --- the state of the server ---
+
+function setStatus(kind, text) {
+  const status = byId("status");
+  if (status.textContent !== text) status.textContent = text;
+  status.className = `pill ${kind}`;
+  document.body.classList.toggle("gone", kind === "bad");
+}
+
+const rate = { requests: 0, at: 0, now: 0 };
+
+function tell(found) {
+  const at = performance.now();
+  if (rate.at && found.requests >= rate.requests) {
+    rate.now = (1000 * (found.requests - rate.requests)) / Math.max(at - rate.at, 1);
+  }
+  Object.assign(rate, { requests: found.requests, at });
+  figures = { ...found, armed: found.faults + found.holds + found.cut_off + (found.paused || found.refusing ? 1 : 0) };
+  setServerTime(found.wall_ms);
+  byId("host").textContent = found.hosts;
+  const state = found.paused ? "paused" : found.frozen ? "time is frozen" : found.refusing ? "refuses connections" : "live";
+  setStatus(state === "live" ? "good" : "warn", state);
+  put(byId("figures"), [
+    ["requests/s", rate.now < 10 ? rate.now.toFixed(1) : count(Math.round(rate.now))],
+    ["connections", count(found.connections)],
+    ["zxid", found.zxid],
+  ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))));
+  for (const [id, , key] of VIEWS) {
+    if (key) links.get(id).number.textContent = figures[key] ? count(figures[key]) : "";
+  }
+  refresh();
+}
+
+let started = "";
+
+async function follow() {
+  for (let failures = 0; ; failures++) {
+    const control = new AbortController();
+    let watchdog = 0;
+    const alive = () => {
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => control.abort(), SILENCE);
+    };
+    try {
+      alive();
+      const opened = () => {
+        if (failures) document.dispatchEvent(new Event("back"));
+        failures = 0;
+      };
+      for await (const found of events("/live", {}, control.signal, opened)) {
+        alive();
+        notice("");
+        if (found.length) tell(found.at(-1));
+      }
+    } catch (error) {
+      if (error instanceof Refused) {
+        setStatus("bad", "refused");
+        notice(error.message);
+        if (error.status === 401) await askToken(error.message);
+      }
+    }
+    clearTimeout(watchdog);
+    if (byId("status").textContent !== "refused") setStatus("bad", "gone: trying again");
+    await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures, RETRY.length - 1)]));
+  }
+}
+
+function notice(text) {
+  byId("notice").hidden = !text;
+  byId("notice").textContent = text;
+}
+
+let asking = null;
+
+function askToken(reason) {
+  asking ??= new Promise((resolve) => {
+    const input = h("input", { type: "password", name: "token", autocomplete: "off", required: true });
+    const dialog = ask("This server wants a token", [h("p", {}, reason), field("control.token", input)], "Use it", () => {
+      setToken(input.value);
+    });
+    dialog.addEventListener("close", () => {
+      asking = null;
+      resolve();
+    });
+  });
+  return asking;
+}
+
+// --- colours ---
+
+const THEMES = [["", "◐", "as the system"], ["light", "☀", "light"], ["dark", "☾", "dark"]];
+let theme = THEMES.find(([value]) => value === (localStorage.getItem("theme") ?? "")) ?? THEMES[0];
+
+function paint() {
+  const [value, sign, words] = theme;
+  if (value) document.documentElement.dataset.theme = value;
+  else delete document.documentElement.dataset.theme;
+  put(byId("theme"), sign);
+  byId("theme").setAttribute("aria-label", `Colours: ${words}`);
+  byId("theme").title = `Colours: ${words}`;
+}
+
+byId("theme").addEventListener("click", () => {
+  theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+  localStorage.setItem("theme", theme[0]);
+  paint();
+});
+
+paint();
+show();
+follow();

@@ -1,0 +1,68 @@
+"""Forms and fields that several views have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.errors import NoNodeError
+from ...core.znode import Znode
+from .. import forms
+from ..routes import ApiError, Field
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+_MOST: Final = 1000
+"""Things in one answer."""
+_FEW: Final = 100
+"""The same, if the request does not say."""
+
+LIMIT: Final = Field("integer", f"at most so many; {_FEW}, at most {_MOST}")
+PATH: Final = Field("string", "a path; / if it is not given")
+TEXT: Final = Field("string", "only what has this text in it, in capitals or not")
+AFTER: Final = Field("string", "only what comes behind this one: the last one of the answer before")
+
+
+def limit_of(values: Any) -> int:
+    """:raises ApiError: 400, if it is out of range."""
+    limit: int = values.get("limit", _FEW)
+    if not 1 <= limit <= _MOST:
+        raise ApiError(400, f"limit is a number from 1 to {_MOST}, not {limit}")
+    return limit
+
+
+def text_filter(values: Any) -> Callable[[str], bool]:
+    """Return whether a text has the text that was asked for."""
+    text: str = values.get("text", "").lower()
+    return (lambda given: text in given.lower()) if text else (lambda given: True)
+
+
+def znode_at(control: Control, path: str) -> Znode:
+    """:raises NoNodeError: if there is none."""
+    node = control.controls.running.engine.tree.find(path) if path else None
+    if node is None:
+        raise NoNodeError(path)
+    return node
+
+
+def zxid_form(zxid: int) -> str:
+    """As text: many readers would round such numbers."""
+    return f"0x{zxid:x}"
+
+
+def session_label(control: Control, session: int) -> Any:
+    """A session with its name, for a znode or a watch that belongs to it; None for none."""
+    if not session:
+        return None
+    return {"id": forms.session_form(session), "name": control.controls.running.names[session]}
+
+
+def masked(scheme: str | None, name: str | None) -> str:
+    """The id of an ACL or of a client, without the digest of a password."""
+    user, colon, _ = (name or "").partition(":")
+    return f"{user}:***" if scheme == "digest" and colon else name or ""
+
+
+def identity_forms(identities: Iterable[Any]) -> list[dict[str, str]]:
+    return [{"scheme": each.scheme or "", "id": masked(each.scheme, each.id)} for each in identities]

@@ -1,0 +1,127 @@
+"""What the page has to know at once: the figures of the server, as often as they change.
+
+The server looks four times a second while somebody listens: a request costs nothing more. After 5 s without a
+change the figures are sent all the same, so that a reader notices a server that hangs.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from ....protocol.version import __version__
+from ...net.http import Response, Send
+from .. import forms
+from ..routes import ApiError, Ask, Route
+from .common import zxid_form
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+_EVERY: Final = 0.25
+"""Seconds between two looks."""
+_LONGEST: Final = 20
+"""Looks without a change after which the figures are sent: 5 s."""
+_MOST: Final = 16
+"""Readers at once."""
+_SHOWN: Final = 200
+"""Faults, and held messages, in one answer."""
+
+
+def _figures(control: Control) -> dict[str, Any]:
+    running = control.controls.running
+    engine = running.engine
+    return {
+        "zxid": zxid_form(engine.zxid),
+        "znodes": len(engine.tree) - 1,
+        "bytes": engine.tree.data_size,
+        "sessions": len(engine.sessions),
+        "connections": len(running.service.connections),
+        "watches": engine.watches.count(),
+        "requests": engine.stats.packets_received,
+        "faults": len(control.faults),
+        "fired": sum(fault.fired for fault in control.faults.values()),
+        "holds": len(running.gate.holds()),
+        "held": len(running.gate.held()),
+        "paused": bool(running.gate.paused),
+        "cut_off": len(running.gate.cut_off),
+        "refusing": running.service.refusing,
+        "frozen": running.clock.frozen,
+        "records": running.records,
+    }
+
+
+def _time(control: Control) -> dict[str, Any]:
+    running = control.controls.running
+    now = running.clock.now()
+    return {
+        "seconds": round(now - running.started, 3),
+        "wall_ms": round(running.service.wall_clock(now) * 1000),
+    }
+
+
+def _live(control: Control, ask: Ask) -> Response:
+    if control.watchers >= _MOST:
+        raise ApiError(409, f"{_MOST} readers follow already; close some pages first")
+    headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+    return Response(200, headers=headers, stream=partial(_tell, control))
+
+
+async def _tell(control: Control, send: Send) -> None:
+    control.watchers += 1
+    fixed = {"version": __version__, "hosts": control.controls.hosts}
+    told: tuple[Any, ...] = ()
+    looks = 0
+    try:
+        while True:
+            figures = _figures(control)
+            now = _time(control)
+            state = (figures, control.controls.running.started, now["seconds"] if figures["frozen"] else 0)
+            if state != told:
+                told, looks = state, 0
+            if looks % _LONGEST == 0:
+                await send(b"data: %s\n\n" % json.dumps(figures | now | fixed).encode())
+            looks += 1
+            await trio.sleep(_EVERY)
+    finally:
+        control.watchers -= 1
+
+
+def _armed(control: Control, ask: Ask) -> Any:
+    gate, running = control.controls.running.gate, control.controls.running
+    faults = list(control.faults.items())[:_SHOWN]
+    return {
+        "faults": [forms.fault_form(number, fault) for number, fault in faults],
+        "holds": gate.holds()[:_SHOWN],
+        "held": [forms.message_form(message) for message in gate.held()[:_SHOWN]],
+        "counts": {
+            "faults": len(control.faults),
+            "holds": len(gate.holds()),
+            "held": len(gate.held()),
+        },
+        "frozen": running.clock.frozen,
+        **_time(control),
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/live",
+        _live,
+        "Follow the figures of the server as events, each as soon as one has changed.",
+        answer="Events with a JSON object, until the client goes.",
+        needs_history=False,
+    ),
+    Route(
+        "GET",
+        "/armed",
+        _armed,
+        f"What stands between clients and the server: the first {_SHOWN} faults, holds and held messages.",
+        answer="Faults, holds and held messages, how many there are, and the server's time.",
+        needs_history=False,
+    ),
+)

@@ -1,0 +1,87 @@
+"""Looking at very much without making a client wait: in turns, and never at the whole at once.
+
+* A function that looks at many things asks :meth:`Turns.pause` between them. After each 5 ms of work other
+  tasks run, those that serve clients among them. So an answer need not have been true at any one moment.
+* What is iterated over may change between two turns: names are listed first, which takes 3 ms for 300,000.
+* An answer holds the first things in the order of their names, and says whether there are more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import trio
+
+from ...core.tree import DataTree
+from ...core.znode import Znode
+from ...net.service import SLICE
+
+_CHUNK = 2000
+"""Names that are looked at between two pauses: 1 ms at most."""
+
+
+class Turns:
+    """The work of one request, cut into turns."""
+
+    def __init__(self) -> None:
+        self._end = time.perf_counter() + SLICE
+
+    async def pause(self) -> None:
+        """Let others run, if the turn is over."""
+        if time.perf_counter() >= self._end:
+            await trio.lowlevel.checkpoint()
+            self._end = time.perf_counter() + SLICE
+
+
+async def first_names(
+    lists: Iterable[Sequence[str]],
+    wanted: Callable[[str], bool],
+    limit: int,
+    turns: Turns,
+    *,
+    after: str = "",
+) -> tuple[list[str], bool]:
+    """Return the first names in their order, and whether there are more.
+
+    :param lists: all names; one may be in several lists.
+    :param wanted: whether a name counts.
+    :param after: only names behind this one.
+    """
+    found: list[str] = []
+    last = None  # names from here on are not among the first
+    for names in lists:
+        for start in range(0, len(names), _CHUNK):
+            chunk = names[start : start + _CHUNK]
+            behind = {
+                name for name in chunk if name > after and (last is None or name < last) and wanted(name)
+            }
+            if behind:
+                found = sorted(behind.union(found))[: limit + 1]
+                if len(found) > limit:
+                    last = found[-1]
+            await turns.pause()
+    return found[:limit], len(found) > limit
+
+
+def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
+    """Yield a znode and all below it.
+
+    The tree may change meanwhile: a new znode may be left out, and a deleted one may be yielded.
+    """
+    top = tree.find(path)
+    waiting = [] if top is None else [(path, top)]
+    while waiting:
+        path, node = waiting.pop()
+        yield path, node
+        prefix = "" if path == "/" else path
+        children = node.children
+        for name in list(children or ()):
+            child = children.get(name) if children else None
+            if child is None:
+                continue
+            below = f"{prefix}/{name}"
+            if child.children:
+                waiting.append((below, child))
+            else:
+                yield below, child

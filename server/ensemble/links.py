@@ -1,0 +1,48 @@
+"""Which servers reach each other, two by two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .member import Member
+
+
+class Links:
+    """All links are there at first. One that is cut is silent, or was reset: both ends know that at once."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[frozenset[int], bool] = {}  # whether silently, by the pair
+
+    def is_cut(self, one: Member, other: Member) -> bool:
+        return bool(self._cuts) and frozenset((one.number, other.number)) in self._cuts
+
+    def is_reset(self, one: Member, other: Member) -> bool:
+        return not self._cuts.get(frozenset((one.number, other.number)), True)
+
+    def is_apart(self, member: Member) -> bool:
+        """Return whether a server is cut off from any other."""
+        return any(member.number in pair for pair in self._cuts)
+
+    def part(self, members: Iterable[int], groups: Sequence[Iterable[Member]], silent: bool) -> None:
+        """Cut the links between groups; servers in none of them are one more.
+
+        :param members: the numbers of all servers.
+        :raises ValueError: if a server is in two groups.
+        """
+        place: dict[int, int] = {}
+        for index, group in enumerate(groups):
+            for member in group:
+                if place.setdefault(member.number, index) != index:
+                    raise ValueError(f"server {member.number} is in two groups")
+        numbers = list(members)
+        for one in numbers:
+            for other in numbers:
+                if one < other and place.get(one, -1) != place.get(other, -1):
+                    self._cuts[frozenset((one, other))] = silent
+
+    def join(self, members: Iterable[Member]) -> None:
+        """Join again what was cut between any of these servers and others."""
+        numbers = {member.number for member in members}
+        self._cuts = {pair: silent for pair, silent in self._cuts.items() if not pair & numbers}

@@ -1,0 +1,64 @@
+"""What differs where transactions are kept in files: the kernel has them before output leaves.
+
+All output leaves by two ways: :meth:`.hub.Hub._send` sends the replies of a turn (:mod:`.durable_hub`), and
+:meth:`.connection.Connection.data_to_send` hands out all else, to every transport. So no reply and no event
+tells of a transaction that a killed server would have lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..config.settings import Settings
+from ..core.engine import Engine
+from ..storage.engine import JournaledTree
+from ..storage.storage import Storage
+from .connection import Connection
+from .requests import exchange
+from .service import Service
+
+
+class DurableConnection(Connection):
+    """A connection whose output waits for the log, which tells the sessions that asked for something."""
+
+    service: DurableService
+
+    def exchange(self, data: bytes, now: float) -> bytes:
+        tree = self.engine.tree
+        assert isinstance(tree, JournaledTree)
+        tree.session = self.session_id
+        reply = exchange(self, data, now)
+        tree.session = 0
+        return reply
+
+    def proceed(self, now: float) -> None:
+        tree = self.engine.tree
+        assert isinstance(tree, JournaledTree)
+        tree.session = self.session_id
+        super().proceed(now)
+        tree.session = 0
+
+    def data_to_send(self) -> bytes:
+        if self.output:
+            self.service.storage.write_journal()
+        return super().data_to_send()
+
+
+class DurableService(Service):
+    """A service whose data is in files.
+
+    :ivar storage: has read them.
+    """
+
+    connection_type: ClassVar[type[Connection]] = DurableConnection
+    storage: Storage
+
+    def __init__(self, storage: Storage, settings: Settings, **arguments: Any) -> None:
+        self.storage = storage
+        super().__init__(settings, **arguments)
+
+    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine: the first one with what the files hold, later ones empty."""
+        make = self.storage.make_engine
+        return make(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)

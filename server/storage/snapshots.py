@@ -1,0 +1,136 @@
+"""Snapshots: the whole tree in a file, written while clients are served (files.md sections 2 and 4.1).
+
+The tree may change while it is written. So the zxid in the name is that of the beginning, and a new log
+begins with it: all entries of that log, applied to what the snapshot holds, make it right. Only a snapshot
+during which nothing changed has a digest.
+
+The work is done in steps of about 1 ms. The znodes are encoded first, into a file of their own, because the
+access control lists stand before them in a snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+from zlib import adler32
+
+from ...protocol.files.digest import add, value_of
+from ...protocol.files.snapshot import NodeEncoder, ZxidDigest, tail
+from ..core.engine import Engine
+from ..core.znode import Znode
+from .building import stored_stat
+from .directory import DataDirectory, StorageError
+
+_STEP = 200
+"""Znodes that are encoded in one step: 0.6 ms."""
+_COPIED = 2**20
+"""Bytes that are copied in one step: 0.5 ms."""
+_SOME = 64 * 1024
+"""Bytes of znodes in one step, but for the last znode of it."""
+
+
+def snapshot_steps(engine: Engine, directory: DataDirectory) -> Iterator[int]:
+    """Write a snapshot into a directory; yields between the steps, with the number of znodes written.
+
+    :raises OSError: a file cannot be written; then there is no snapshot.
+    """
+    with directory.unfinished() as (_, body), directory.unfinished() as (path, target):
+        writer = SnapshotWriter(engine, body, target)
+        yield from writer.steps()
+        directory.finish(path, writer.zxid)
+
+
+def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
+    """Write the tree and the sessions into a data directory that holds no data yet: a server starts from it.
+
+    :returns: the snapshot.
+    :raises StorageError: that is impossible.
+    """
+    directory = DataDirectory(path)
+    directory.open()
+    try:
+        if any(directory.listing()):
+            raise StorageError(f"{directory} holds data already; name another directory")
+        for _ in snapshot_steps(engine, directory):
+            pass
+        return directory.folder / directory.listing().snapshots[0].text
+    except OSError as error:
+        raise StorageError(f"cannot write a snapshot in {directory}: {error.strerror}") from None
+    finally:
+        directory.close()
+
+
+class SnapshotWriter:
+    """Writes one snapshot of an engine.
+
+    :param body: a file for the znodes; it is read again.
+    :param target: the file for the snapshot.
+    :ivar zxid: of the snapshot's name.
+    :ivar count: znodes that are written so far.
+    """
+
+    def __init__(self, engine: Engine, body: IO[bytes], target: IO[bytes]) -> None:
+        self._engine = engine
+        self._body = body
+        self._target = target
+        self.zxid = engine.zxid
+        self.count = 0
+        self._digest = 0
+        self._encoder = NodeEncoder()
+
+    def steps(self) -> Iterator[int]:
+        """Write the snapshot; yields the number of znodes written, between two steps.
+
+        :raises OSError: a file cannot be written.
+        """
+        sessions = {session.id: session.timeout for session in self._engine.sessions}
+        tree = self._engine.tree
+        for pieces in self._encoded(tree.nodes["/"]):
+            self._body.write(b"".join(pieces))
+            yield self.count
+        digest = ZxidDigest(self.zxid, self._digest) if self._engine.zxid == self.zxid else None
+        head = self._encoder.head(sessions)
+        self._target.write(head)
+        checksum = adler32(head)
+        self._body.seek(0)
+        while piece := self._body.read(_COPIED):
+            self._target.write(piece)
+            checksum = adler32(piece, checksum)
+            yield self.count
+        # Of the end only what stands before its checksum counts
+        self._target.write(tail(checksum, digest, self.zxid))
+        self._target.flush()
+
+    def _encoded(self, root: Znode) -> Iterator[list[bytes]]:
+        """Yield the encoded znodes, those of each step together; parents come before children."""
+        pieces = [self._encode("", root)]
+        size = 0
+        waiting: list[tuple[str, Znode, Iterator[str]]] = [("", root, iter(list(root.children or ())))]
+        while waiting:
+            above, parent, names = waiting[-1]
+            for name in names:
+                children = parent.children
+                node = children.get(name) if children else None
+                if node is None:  # deleted meanwhile
+                    continue
+                path = f"{above}/{name}"
+                piece = self._encode(path, node)
+                pieces.append(piece)
+                size += len(piece)
+                if len(pieces) >= _STEP or size > _SOME:
+                    yield pieces
+                    pieces, size = [], 0
+                if node.children:
+                    waiting.append((path, node, iter(list(node.children))))
+                    break
+            else:
+                waiting.pop()
+        yield pieces
+
+    def _encode(self, path: str, node: Znode) -> bytes:
+        stat = stored_stat(node)
+        self.count += 1
+        self._digest = add(self._digest, value_of(path, node.data, stat))
+        return self._encoder.encode(path, node.data, node.acl, stat)

@@ -1,0 +1,248 @@
+"""One server's data: read at the start, and kept from then on.
+
+* :meth:`Storage.load` reads the files, and :meth:`Storage.engine` makes an engine of them: the tree, the
+  sessions with their whole timeouts, the zxid. Ephemerals of sessions that are over are dropped.
+* From then on each transaction is in a log before any output leaves (:mod:`.journal`).
+* A snapshot is due when enough transactions were logged, and is written in steps. Old files go as the keys of
+  autopurge say.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from ...protocol.files.image import is_session
+from ...protocol.files.restoring import Damaged, Restored, Restorer
+from ..config.settings import Settings
+from ..core.engine import Engine
+from ..logger import logger
+from .building import build
+from .directory import DataDirectory, StorageError
+from .engine import DigestedEngine, JournaledEngine
+from .journal import Journal, JournalFailed
+from .snapshots import snapshot_steps
+
+_PROGRESS = 2.0
+"""Seconds between two lines about what is being read or written."""
+_HOUR = 3600.0
+
+
+class Storage:
+    """
+    :param path: the data directory.
+    :param repair: whether to go on with what comes before a damage.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: Settings, *, repair: bool = False) -> None:
+        self.directory = DataDirectory(path)
+        self._settings = settings
+        self._repair = repair
+        self._restored: Restored | None = None
+        self._engine: JournaledEngine | None = None
+        self._replaced = 0  # how often the whole tree became another one
+        self._due = 0  # entries after which the next snapshot is due
+        self._next_purge = time.monotonic() + _HOUR * settings.purge_interval
+        self._told = time.monotonic()
+        self._draw_due()
+
+    def _draw_due(self) -> None:
+        # as the real server: so that the members of an ensemble do not write theirs at the same time
+        half = max(1, self._settings.snap_count // 2)
+        self._due = half + random.randrange(half)
+
+    # --- the start ---------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Lock the directory and read what is there.
+
+        :raises StorageError: that is impossible, or the files are damaged.
+        """
+        self.directory.open()
+        restorer = Restorer(
+            self.directory.names(),
+            self.directory.read,
+            tell=lambda line: logger.warning("%s: %s", self.directory, line),
+            repair=self._repair,
+            progress=self._progress,
+        )
+        began = time.monotonic()
+        try:
+            self._restored = restored = restorer.restore()
+        except Damaged as damage:
+            self.close()
+            raise StorageError(
+                f"{self.directory}: {damage}. Nothing was changed; with --data-repair the server starts with "
+                "what comes before it, and moves the files behind it aside"
+            ) from None
+        except OSError as error:
+            self.close()
+            raise StorageError(f"{self.directory}: cannot read {error.filename}: {error.strerror}") from None
+        image = restored.image
+        if restored.snapshot is not None:
+            logger.info(
+                "%s: %d znodes and %d sessions at zxid 0x%x, of %s and %d transactions of logs, in %.1f s",
+                self.directory,
+                len(image.nodes),
+                len(image.sessions),
+                image.zxid,
+                restored.snapshot,
+                restored.entries,
+                time.monotonic() - began,
+            )
+
+    def make_engine(
+        self,
+        settings: Settings,
+        *,
+        now: int,
+        epoch: int,
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> Engine:
+        """Make an engine: the first one with what :meth:`load` has read, later ones empty."""
+        kind = DigestedEngine if settings.tree_digest else JournaledEngine
+        engine = kind(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        restored, self._restored = self._restored, None
+        if restored is not None:
+            self._fill(engine, restored, now)
+        if self._engine is not None:
+            engine.zxid = self._engine.zxid
+            self._engine.write_journal()
+            self._engine.journal.close()
+        journal = Journal(self.directory, engine.zxid)
+        engine.journal = engine.tree.journal = journal
+        engine.on_replace = self._tree_replaced
+        engine.tree.on_large = self._changed_much
+        self._engine = engine
+        self._replaced += 1
+        if restored is None or restored.snapshot is None or restored.aside or self._repair:
+            self.write_snapshot()
+        return engine
+
+    def _fill(self, engine: JournaledEngine, restored: Restored, now: int) -> None:
+        image = restored.image
+        if restored.aside:
+            place = self.directory.set_aside(restored.aside)
+            logger.warning("%s: moved to %s: %s", self.directory, place.name, ", ".join(restored.aside))
+        if restored.snapshot is None and not restored.entries:
+            return
+        engine.zxid = image.zxid
+        for session, timeout in list(image.sessions.items()):
+            if session > 0:
+                engine.sessions.restore(session, timeout, now)
+            else:  # of a server of an ensemble whose number is above 127
+                del image.sessions[session]
+                logger.warning("session 0x%x is not taken over: its client gets a new one", session % 2**64)
+        if gone := image.drop_orphans():
+            logger.info(
+                "%s: %d ephemerals are dropped, such as %s: their sessions are over",
+                self.directory,
+                len(gone),
+                gone[0],
+            )
+        assert all(is_session(owner) for owner in image.sessions)
+        root, lost = build(image, lambda count: self._progress("znodes in the tree", count))
+        if lost:
+            text = "%s: %d znodes are left out, such as %s: their parents are missing"
+            logger.warning(text, self.directory, len(lost), lost[0])
+        engine.tree.adopt(root)
+
+    def _progress(self, what: str, count: int) -> None:
+        now = time.monotonic()
+        if now - self._told > _PROGRESS:
+            self._told = now
+            logger.info("%s: %d %s so far", self.directory, count, what)
+
+    def touch_sessions(self, now: int) -> None:
+        """Give each session its whole timeout from ``now`` on (monotonic, ms): it takes seconds to make a
+        large tree, and nobody can have given a sign of life meanwhile."""
+        assert self._engine is not None
+        for session in self._engine.sessions:
+            self._engine.sessions.touch(session, now)
+
+    # --- snapshots ---------------------------------------------------------------------------------------
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was logged since the last snapshot, for another one."""
+        assert self._engine is not None
+        journal = self._engine.journal
+        return journal.count >= self._due or journal.size >= 1024 * self._settings.snap_size_limit
+
+    def snapshot_steps(self) -> Iterator[int]:
+        """Write a snapshot; yields between the steps, with the number of znodes written.
+
+        It is given up if the whole tree becomes another one meanwhile: no log could make it right.
+
+        :raises OSError: a file cannot be written.
+        """
+        engine = self._engine
+        assert engine is not None
+        engine.write_journal()
+        engine.journal.close()
+        self._draw_due()
+        replaced = self._replaced
+        for count in snapshot_steps(engine, self.directory):
+            self._progress("znodes written", count)
+            yield count
+            if replaced != self._replaced:
+                return
+
+    def _changed_much(self, zxid: int, time: int) -> None:
+        """Write a snapshot in the place of an entry that no real server could read."""
+        assert self._engine is not None
+        journal = self._engine.journal
+        journal.write(zxid - 1, time)
+        journal.last = zxid
+        self.write_snapshot()
+
+    def _tree_replaced(self) -> None:
+        self._replaced += 1
+        self.write_snapshot()
+
+    def write_snapshot(self) -> None:
+        """Write a snapshot at once, whatever time that takes.
+
+        :raises StorageError: that is impossible.
+        """
+        try:
+            for _ in self.snapshot_steps():
+                pass
+        except OSError as error:
+            raise StorageError(f"cannot write a snapshot in {self.directory}: {error.strerror}") from None
+
+    def purge(self) -> None:
+        """Delete old files, if the keys of autopurge ask for it and it is time.
+
+        :raises OSError: a file cannot be deleted.
+        """
+        interval, now = self._settings.purge_interval, time.monotonic()
+        if interval > 0 and now >= self._next_purge:
+            self._next_purge = now + _HOUR * interval
+            if old := self.directory.purge(self._settings.snap_retain_count):
+                logger.info("%s: %d old files are deleted", self.directory, len(old))
+
+    def write_journal(self) -> None:
+        """Hand all transactions so far to the kernel.
+
+        :raises JournalFailed: that is impossible, and nothing may be answered.
+        """
+        assert self._engine is not None
+        self._engine.write_journal()
+
+    @property
+    def digests(self) -> list[tuple[int, int]]:
+        """Zxids and digests of the tree, as ``hash`` lists them; none if they are not kept."""
+        return [] if self._engine is None else list(self._engine.journal.digests)
+
+    def close(self) -> None:
+        """Write what waits, and let others have the directory."""
+        if self._engine is not None:
+            with suppress(JournalFailed):  # nobody was answered
+                self._engine.write_journal()
+            self._engine.journal.close()
+            self._engine = None
+        self.directory.close()

@@ -1,0 +1,106 @@
+"""The verbs of an ensemble together with what a test can do to a single server."""
+
+from __future__ import annotations
+
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, open_ensemble
+
+from ...support.wire import Reply, StreamClient
+from .client import Clients
+
+
+def test_a_fault_behind_a_write_that_waits_for_the_log(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b, c = at(1), at(1), at(1)
+    ensemble.lag(1)
+    with ensemble[1].fault("create", when="after"):
+        a.later.create("/a")
+        assert a.was_closed
+    with ensemble[1].fault("create", when="after", action="drop_reply"):
+        b.later.create("/b")
+        assert b.arrivals() == []
+    with ensemble[1].fault("create", when="after", action="delay", seconds=1):
+        c.later.create("/c")
+        assert c.arrivals() == []
+    ensemble.release(1)
+    assert set(ensemble.dump()) == {"/a", "/b", "/c"}
+    assert c.arrivals() == b.arrivals() == []
+    ensemble.advance(1)
+    assert len(c.arrivals()) == 1
+    assert b.arrivals() == []
+
+
+def test_a_fault_instead_of_a_write_takes_a_zxid_of_the_log(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    zxid = ensemble.zxid()
+    with ensemble[1].fault("create", action="error", error=-4):
+        assert a.create("/a").err == -4
+    assert {ensemble.applied(number) for number in ensemble.numbers} == {zxid + 1}
+    assert a.create("/a").zxid == zxid + 2
+
+
+def test_a_reply_is_held_behind_the_log(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    ensemble.lag(1)
+    ensemble[1].hold("reply", op="create")
+    a.later.create("/a")
+    assert ensemble[1].held() == []
+    ensemble.release(1)
+    assert a.arrivals() == []
+    assert [message.text for message in ensemble[1].held()] == ["create /a -> ok"]
+    ensemble[1].release()
+    (reply,) = a.arrivals()
+    assert isinstance(reply, Reply)
+    assert reply.err == 0
+
+
+def test_one_server_hangs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b = at(1), at(2)
+    ensemble[1].pause()
+    a.later.create("/a")
+    assert a.arrivals() == []
+    assert b.exists("/a").err == -101
+    ensemble[1].resume()
+    assert len(a.arrivals()) == 1
+
+
+def test_snapshots_come_back_through_the_log(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    ensemble.load({"/a": "old"})
+    snapshot = ensemble.snapshot()
+    a.set("/a", b"new")
+    ensemble.lag(1)
+    ensemble.restore(snapshot)
+    assert (ensemble[1].dump(), ensemble[2].dump()) == ({"/a": b"new"}, {"/a": b"old"})
+    ensemble.release(1)
+    assert a.data("/a") == b"old"
+
+
+def test_no_session_expires_while_it_is_connected() -> None:
+    with EmbeddedEnsemble(3, clock="frozen", expire_connected=False) as ensemble:
+        at = Clients(ensemble)
+        a, b = at(1), at(2)
+        b.drop()
+        ensemble.advance(100)
+        assert [session.id for session in ensemble.sessions()] == [a.session_id]
+        at.close()
+
+
+def test_clients_that_are_kept_alive_stay(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b, c = at(1), at(2), at(3)
+    b.drop()
+    ensemble.advance(60, keep_alive=True)
+    assert {session.id for session in ensemble.sessions()} == {a.session_id, c.session_id}
+
+
+async def test_in_a_trio_run_without_sockets() -> None:
+    async with open_ensemble(3, clock="frozen") as ensemble:
+        a = await StreamClient(ensemble[1].open_stream()).connect()
+        b = await StreamClient(ensemble[3].open_stream()).connect()
+        ensemble.lag(1)
+        assert (await b.create("/x")).err == 0
+        assert (await a.exists("/x")).err == -101
+        await a.send(9, b"\0\0\0\1/")
+        assert await a.is_silent()
+        ensemble.release(1)
+        assert (await a.next()).err == 0
+        assert (await a.exists("/x")).err == 0
+        ensemble.elect()

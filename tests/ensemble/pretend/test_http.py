@@ -1,0 +1,90 @@
+"""The verbs over HTTP, on the port of any server."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from pyzk.server.control.calls.ensemble import VERBS
+from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
+
+from .client import Clients
+
+
+def ask(url: str | None, path: str, body: dict[str, Any] | None = None) -> Any:
+    request = urllib.request.Request(f"{url}api/v1{path}", headers={"content-type": "application/json"})
+    if body is not None:
+        request.data = json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return json.loads(error.read())
+
+
+def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    url = ensemble[2].url
+    shown = ask(url, "/ensemble")
+    assert (shown["hosts"], shown["leader"]) == (ensemble.hosts, 3)
+    assert [server["role"] for server in shown["servers"]] == ["follower", "follower", "leader"]
+    a = at(1)
+    ask(url, "/ensemble/lag", {"server": 1})
+    a.later.create("/x")
+    first = ask(url, "/ensemble")["servers"][0]
+    assert (first["troubles"], first["outstanding"]) == (["lags"], 1)
+    ask(url, "/ensemble/release", {"servers": [1]})
+    assert a.receive_reply().err == 0
+    ask(url, "/ensemble/partition", {"groups": [[1], [2, 3]], "silent": False})
+    assert a.was_closed
+    ask(url, "/ensemble/heal", {})
+    assert ask(url, "/ensemble/elect", {"to": 1})["leader"] == 1
+    ask(url, "/ensemble/kill", {"server": 1, "pending": "lost"})
+    assert ask(url, "/ensemble/advance", {"seconds": 0.2})["leader"] == 3
+    assert ask(url, "/ensemble/start", {"server": 1})["servers"][0]["role"] == "follower"
+    assert "== kill server 1" in ask(url, "/ensemble/timeline")["timeline"]
+
+
+def test_what_cannot_be_done_is_said(ensemble: EmbeddedEnsemble) -> None:
+    url = ensemble[1].url
+    assert ask(url, "/ensemble/lag", {"server": 9})["status"] == 400
+    assert ask(url, "/ensemble/start", {"server": 1})["status"] == 409
+    assert ask(url, "/ensemble/elect", {"to": "x"})["status"] == 400
+
+
+def test_a_single_server_has_no_ensemble() -> None:
+    with EmbeddedServer() as server:
+        assert ask(server.url, "/ensemble")["status"] == 409
+
+
+def test_an_ensemble_for_each_test() -> None:
+    with EmbeddedServer() as server:
+        made = ask(server.url, "/servers", {"ensemble": 3, "observers": 1, "clock": "frozen"})
+        assert len(made["hosts"].split(",")) == 4
+        url = made["url"]
+        assert ask(url, "/ensemble")["leader"] == 3
+        assert ask(url, "/ensemble/isolate", {"server": 4})["servers"][3]["troubles"] == ["cut off"]
+        assert ask(server.url, "/servers", {"ensemble": 0})["status"] == 400
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_is_one_of_python(verb: str) -> None:
+    assert callable(getattr(EnsembleControls, verb))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
+    fields = VERBS[verb][1]
+    usual = {
+        name: value for name, value in {"server": 2, "seconds": 0, "groups": []}.items() if name in fields
+    }
+    for value in (None, 0, -1, 9, 2**63 - 1, 1.5, "x", [], [[]], [[1], [1]], [["x"]], {}, True):
+        for name in fields:
+            answer = ask(ensemble[1].url, f"/ensemble/{verb}", {**usual, name: value})
+            assert "servers" in answer or answer["status"] in (400, 409)
+            ask(ensemble[1].url, "/ensemble/thaw", {"server": 2})

@@ -1,0 +1,292 @@
+"""What a server answers: handshakes, moved sessions, the order of replies (ensemble.md sections 1 to 3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyzk.protocol import errors
+from pyzk.protocol.operations import OpCode
+
+from ...support.ensemble import EnsembleWorld, Later
+from ...support.requests import create_op, delete_op
+from ...support.tree import contents
+from ...support.wire import Reply
+from ...support.world import Peer
+
+
+@pytest.fixture
+def world() -> EnsembleWorld:
+    """Server 3 leads, server 4 observes."""
+    return EnsembleWorld(3, 1)
+
+
+def move(world: EnsembleWorld, peer: Peer, server: int, **handshake: object) -> Peer:
+    shown = {"session_id": peer.session_id, "password": peer.password, **handshake}
+    return world[server].connect(**shown)
+
+
+def release(world: EnsembleWorld, *servers: int) -> None:
+    world.release([world.ensemble.members[server] for server in servers])
+
+
+# --- handshakes --------------------------------------------------------------------------------------------
+
+
+def test_session_ids_tell_the_server_that_was_asked(world: EnsembleWorld) -> None:
+    ids = [world[server].connect().session_id for server in (1, 2, 3, 4, 1)]
+    assert [session_id >> 56 for session_id in ids] == [1, 2, 3, 4, 1]
+    assert len(set(ids)) == 5
+
+
+def test_the_timeout_is_negotiated_at_each_attach(world: EnsembleWorld) -> None:
+    peer = world[1].connect(timeout=2000)
+    moved = move(world, peer, 2, timeout=4000)
+    assert moved.handshake is not None
+    assert moved.handshake.timeout == 4000
+    assert world.ensemble.leader().sessions.get(peer.session_id).timeout == 4000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("server", [1, 2, 3, 4])
+def test_a_session_that_is_not_is_refused(world: EnsembleWorld, server: int) -> None:
+    """1.9 and 2.4: the live connection elsewhere is untouched."""
+    peer = world[1].connect()
+    for shown in ({"password": b"x" * 16}, {"session_id": 5}, {"session_id": peer.session_id + 99}):
+        other = move(world, peer, server, **shown)
+        assert other.session_id == 0
+        assert other.closed
+    assert peer.exists("/").err == 0
+
+
+def test_a_new_session_at_a_lagging_server_waits(world: EnsembleWorld) -> None:
+    """1.7: it exists even if its client has gone."""
+    world.lag(1)
+    waiting, gone = world[1].open(), world[1].open()
+    waiting.connect()
+    gone.connect()
+    gone.connection.receive_eof()
+    assert waiting.handshake is None
+    assert len(list(world.ensemble.leader().sessions)) == 2
+    release(world, 1)
+    waiting.feed()
+    assert waiting.session_id >> 56 == 1
+    assert len(list(world[1].engine.sessions)) == 2
+
+
+def test_a_client_that_goes_on_at_a_lagging_server_waits_behind_the_log(world: EnsembleWorld) -> None:
+    """1.8"""
+    peer = world[2].connect()
+    world.lag(1)
+    world[3].connect().create("/x")
+    moved = move(world, peer, 1)
+    assert moved.handshake is None
+    Later(moved).exists("/x")
+    release(world, 1)
+    (reply,) = moved.take_all()
+    assert isinstance(reply, Reply)
+    assert reply.err == 0
+
+
+def test_requests_behind_a_handshake_that_waits_are_answered(world: EnsembleWorld) -> None:
+    world.lag(1)
+    peer = world[1].open()
+    peer.connect()
+    Later(peer).create("/x")
+    Later(peer).exists("/x")
+    release(world, 1)
+    assert [reply.err for reply in peer.take_all()] == [0, 0]
+
+
+# --- moved sessions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("old", [1, 4])
+def test_an_old_connection_at_a_follower_still_reads(world: EnsembleWorld, old: int) -> None:
+    """2.2"""
+    peer = world[old].connect()
+    peer.create("/x")
+    moved = move(world, peer, 2)
+    assert peer.exists("/x", watch=True).err == 0
+    assert peer.sync("/").err == 0
+    assert peer.ping().err == 0
+    moved.set("/x", b"1")
+    assert len(peer.take_events()) == 1
+    zxid = world.zxid(3)
+    Later(peer).multi(delete_op("/x"))
+    assert peer.closed
+    assert world.zxid(3) == zxid + 1
+    assert moved.exists("/x").err == 0
+
+
+def test_an_old_connection_at_the_leader_is_closed_at_any_request(world: EnsembleWorld) -> None:
+    for method in ("ping", "exists", "sync", "create"):
+        peer = world[3].connect()
+        move(world, peer, 1)
+        zxid = world.zxid(3)
+        getattr(Later(peer), method)(*([] if method == "ping" else ["/x"]))
+        assert peer.closed
+        assert world.zxid(3) == zxid
+
+
+def test_an_old_connection_may_close_the_session(world: EnsembleWorld) -> None:
+    """2.2, 2.5"""
+    for old in (1, 3):
+        peer = world[old].connect()
+        moved = move(world, peer, 2)
+        assert peer.close_session().err == 0
+        assert moved.closed
+        assert move(world, peer, 2).session_id == 0
+
+
+def test_the_owner_is_who_attached_last(world: EnsembleWorld) -> None:
+    """2.3"""
+    first = world[1].connect()
+    second = move(world, first, 2)
+    third = move(world, first, 1)
+    assert first.closed, "the same server closes the older connection at once"
+    assert not second.closed
+    assert third.create("/x").err == 0
+    Later(second).create("/y")
+    assert second.closed
+
+
+def test_writes_of_a_session_that_is_over_are_dropped(world: EnsembleWorld) -> None:
+    """2.8"""
+    peer = world[1].connect()
+    world.lag(1)
+    world.ensemble.expire(peer.session_id, int(world.now * 1000))
+    assert peer.exists("/").err == 0
+    zxid = world.zxid(3)
+    Later(peer).create("/x")
+    assert world.zxid(3) == zxid
+    assert not peer.closed
+    release(world, 1)
+    assert peer.closed
+    assert world[1].engine.waiting == {}  # type: ignore[attr-defined]
+
+
+def test_a_session_waits_for_its_own_write_on_its_next_connection_too(world: EnsembleWorld) -> None:
+    """2.13"""
+    peer = world[1].connect()
+    world.hold("acks")
+    Later(peer).create("/x")
+    again = move(world, peer, 1)
+    Later(again).exists("/x")
+    assert again.take_all() == []
+    world.release_acks()
+    (reply,) = again.take_all()
+    assert reply.err == 0  # type: ignore[union-attr]
+
+
+# --- order, errors, sync -----------------------------------------------------------------------------------
+
+
+def test_refused_writes_wait_for_the_log_too(world: EnsembleWorld) -> None:
+    peer = world[1].connect()
+    world.lag(1)
+    Later(peer).delete("/none")
+    Later(peer).multi(create_op("/a"), delete_op("/none"))
+    assert peer.take_all() == []
+    release(world, 1)
+    refused, multi = peer.take_all()
+    assert isinstance(refused, Reply)
+    assert isinstance(multi, Reply)
+    assert (refused.err, refused.zxid) == (errors.NoNodeError.code, world.zxid(3) - 1)
+    assert [result.err for result in multi.results] == [0, errors.NoNodeError.code]
+
+
+@pytest.mark.parametrize("server", [1, 3])
+def test_a_write_that_cannot_be_decoded_is_answered(world: EnsembleWorld, server: int) -> None:
+    """6.7: the real ensemble never answers it, nor any write after it."""
+    peer = world[server].connect()
+    zxid = world.zxid(3)
+    reply = peer.request(OpCode.CREATE, b"\0\0")
+    assert (reply.err, reply.zxid) == (errors.MarshallingError.code, zxid)
+    assert peer.create("/x").zxid == zxid + 1
+
+
+@pytest.mark.parametrize("server", [1, 3, 4])
+def test_the_path_of_a_sync_is_echoed_and_not_checked(world: EnsembleWorld, server: int) -> None:
+    """3.7"""
+    peer = world[server].connect()
+    zxid = world.zxid(server)
+    for path in (None, "", "x", "/none"):
+        reply = peer.sync(path)
+        assert (reply.err, reply.zxid, reply.record.path) == (0, zxid, path)
+    assert peer.request(OpCode.SYNC, b"\0").err == errors.MarshallingError.code
+    assert world.zxid(3) == zxid
+
+
+def test_a_stat_is_that_of_the_answering_server(world: EnsembleWorld) -> None:
+    """The reply to a write shows the znode as it was right behind the write, however late it comes."""
+    peer, other = world[1].connect(), world[3].connect()
+    other.create("/x", b"")
+    world.lag(1)
+    Later(peer).set("/x", b"12")
+    other.set("/x", b"123")
+    release(world, 1)
+    (reply,) = peer.take_all()
+    assert isinstance(reply, Reply)
+    stat = reply.record.stat
+    assert (stat.version, stat.dataLength, stat.mzxid) == (1, 2, reply.zxid)
+    assert peer.get("/x").record.stat.version == 2
+
+
+def test_a_server_stops_reading_who_has_too_much_under_way(world: EnsembleWorld) -> None:
+    """6.6"""
+    peer, other = world[1].connect(), world[1].connect()
+    peer.create("/x")
+    world.lag(1)
+    for _ in range(1500):
+        Later(peer).set("/x", b"")
+    assert not peer.connection.may_read
+    assert other.exists("/x").err == 0
+    assert world[1].engine.outstanding < 600  # type: ignore[attr-defined]
+    release(world, 1)
+    assert [reply.err for reply in peer.take_all()] == [0] * 1500  # type: ignore[union-attr]
+
+
+def test_time_of_a_container_and_of_quotas_is_the_leaders(world: EnsembleWorld) -> None:
+    peer = world[2].connect()
+    for path in ("/zookeeper/quota/q", "/q"):
+        peer.create(path)
+    peer.create("/zookeeper/quota/q/zookeeper_limits", b"count=5,bytes=-1")
+    peer.create("/zookeeper/quota/q/zookeeper_stats", b"count=0,bytes=0")
+    peer.create("/q/x", b"data")
+    trees = [contents(server.engine.tree) for server in world.servers.values()]
+    assert all(tree == trees[0] for tree in trees)
+
+
+# --- returning ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writes", [10, 1500])
+def test_a_server_that_returns_has_what_it_missed(world: EnsembleWorld, writes: int) -> None:
+    """By the log, or with a copy of a tree."""
+    peer = world[3].connect()
+    peer.create("/e", flags=1)
+    world.kill(1)
+    for number in range(writes):
+        peer.create(f"/{number}")
+    world.start(1)
+    assert contents(world[1].engine.tree) == contents(world[3].engine.tree)
+    assert (1 in world.ensemble.copied) is (writes > 1000)
+    assert [session.id for session in world[1].engine.sessions] == [peer.session_id]
+    watching = world[1].connect()
+    watching.exists("/e", watch=True)
+    peer.close_session()
+    assert [event.path for event in watching.take_events()] == ["/e"]
+    assert isinstance(peer, Peer)
+
+
+def test_a_restored_snapshot_goes_through_the_log(world: EnsembleWorld) -> None:
+    from pyzk.server.testing.snapshots import Snapshot
+
+    peer, watching = world[1].connect(), world[2].connect()
+    peer.create("/a", b"old")
+    snapshot = Snapshot.of(world[1].engine)
+    peer.set("/a", b"new")
+    watching.get("/a", watch=True)
+    snapshot.restore(world.ensemble.leader())
+    assert len(watching.take_events()) == 1
+    assert {server.engine.tree.nodes["/a"].data for server in world.servers.values()} == {b"old"}
+    assert peer.set("/a", b"newer").err == 0

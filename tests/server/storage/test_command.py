@@ -1,0 +1,200 @@
+"""``pyzk-server --data`` as a process: killed with SIGKILL, refused, repaired."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from pyzk.server import cli
+from pyzk.server.storage.directory import DataDirectory
+from pyzk.server.testing.embedded import EmbeddedServer, ServerDied
+from pyzk.server.testing.process import ProcessServer
+
+from ...support.wire import ClosedError, WireClient
+
+
+def server_of(data: Path, *more: str) -> ProcessServer:
+    return ProcessServer(arguments=["--data", str(data), *more])
+
+
+def kill(server: ProcessServer) -> None:
+    process = server._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    server.stop()
+
+
+def test_what_was_answered_outlives_a_kill(tmp_path: Path) -> None:
+    """Clients pipeline writes until the server is killed; each that was answered is there afterwards."""
+    server = server_of(tmp_path).start()
+    answered: list[int] = [0] * 4
+
+    def write(client: int, zk: KazooClient) -> None:
+        pending = [zk.create_async(f"/{client}-{number}", b"") for number in range(600)]
+        for each in pending:
+            each.wait()
+            if each.successful():
+                answered[client] += 1
+
+    clients = [KazooClient(server.hosts, connection_retry={"max_tries": 0}) for _ in answered]
+    for zk in clients:
+        zk.start()
+    threads = [threading.Thread(target=write, args=item) for item in enumerate(clients)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 20
+    while min(answered) < 100 and time.monotonic() < deadline:
+        time.sleep(0.005)  # until there is something to lose
+    kill(server)
+    for zk in clients:
+        zk.stop()
+    for thread in threads:
+        thread.join()
+    assert min(answered) >= 100
+    with server_of(tmp_path) as again:
+        zk = KazooClient(again.hosts)
+        zk.start()
+        names = set(zk.get_children("/"))
+        zk.stop()
+        zk.close()
+    for client, count in enumerate(answered):
+        assert {f"{client}-{number}" for number in range(count)} <= names
+    for zk in clients:
+        zk.close()
+
+
+def test_a_client_goes_on_with_its_session_after_a_kill(tmp_path: Path) -> None:
+    server = server_of(tmp_path).start()
+    with WireClient((server.host, server.port)) as client:
+        client.connect()
+        client.create("/e", b"", flags=1)
+        session, password = client.session_id, client.password
+        kill(server)
+    with server_of(tmp_path) as again, WireClient((again.host, again.port)) as client:
+        client.connect(session_id=session, password=password)
+        assert client.session_id == session
+        assert client.exists("/e").err == 0
+        client.close_session()
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--data-repair"], "--data-repair is for --data"),
+        (["--data", "{}", "--load", "x"], "--load and --data both say what to start with"),
+        (["--data", "{}/file"], "--data: cannot use"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    flags: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert cli.main([flag.format(tmp_path) for flag in flags]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_damage_is_one_line_and_the_repair_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill(server_of(tmp_path).start())
+    (snapshot,) = (tmp_path / "version-2").glob("snapshot.*")
+    snapshot.write_bytes(snapshot.read_bytes()[:-60])
+    assert cli.main(["--data", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"{snapshot.name}, byte " in error
+    assert "--data-repair" in error
+    server = server_of(tmp_path, "--data-repair").start()
+    assert "left out by the repair" in server.log()
+    kill(server)
+    assert (tmp_path / "version-2" / "set-aside-1" / snapshot.name).exists()
+    with server_of(tmp_path):
+        pass
+
+
+def test_a_log_that_cannot_be_written_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be lost is not answered."""
+    from pyzk.server.storage import journal
+
+    server = EmbeddedServer(data=tmp_path).start()
+    zk = KazooClient(server.hosts, connection_retry={"max_tries": 0})
+    zk.start()
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "write", full)
+    pending = zk.create_async("/a")
+    pending.wait(10)
+    assert not pending.successful()
+    zk.stop()
+    zk.close()
+    with pytest.raises(ServerDied, match=r"cannot write the log.*No space left on device"):
+        server.stop()
+
+
+def test_the_command_ends_where_its_log_cannot_be_written(tmp_path: Path) -> None:
+    """As on a full disk: a file may have 16 KiB. What was answered is there when there is room again."""
+    limited = ("bash", "-c", 'ulimit -f 16; exec "$@"', "bash", sys.executable, "-m", "pyzk.server")
+    server = ProcessServer(arguments=["--data", str(tmp_path)], executable=limited).start()
+    answered = 0
+    with WireClient((server.host, server.port)) as client, suppress(ClosedError, OSError):
+        client.connect()
+        for answered in range(1000):
+            assert client.create(f"/{answered}", bytes(100)).err == 0
+    assert 0 < answered < 999
+    process = server._process
+    assert process is not None
+    assert process.wait(10) == 2
+    error = server.log()
+    assert "--data: cannot write the log" in error
+    assert "Traceback" not in error
+    server.stop()
+    with server_of(tmp_path) as again, WireClient((again.host, again.port)) as client:
+        client.connect()
+        names = client.children("/").record.children
+        assert {str(number) for number in range(answered)} <= set(names)
+
+
+def test_a_first_snapshot_that_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(directory: DataDirectory, path: Path, zxid: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DataDirectory, "finish", full)
+    assert cli.main(["--port", "0", "--data", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pyzk-server: --data: cannot write a snapshot in ")
+    assert error.endswith(": No space left on device\n")
+
+
+def test_a_server_in_a_test_starts_again_with_its_data(tmp_path: Path) -> None:
+    server = EmbeddedServer(data=tmp_path)
+    for number in range(3):
+        with server:
+            server.load({f"/{number}": str(number)})
+            assert server.dump() == {f"/{each}": str(each).encode() for each in range(number + 1)}
+
+
+def test_a_server_in_a_test_may_be_reset_and_restarted(tmp_path: Path) -> None:
+    with EmbeddedServer(data=tmp_path) as server:
+        server.load({"/a": "1"})
+        server.restart(keep_data=True)
+        assert server.dump() == {"/a": b"1"}
+        server.restart(keep_data=False)
+        server.load({"/b": "2"})
+    with EmbeddedServer(data=tmp_path) as server:
+        assert server.dump() == {"/b": b"2"}
+        server.reset()
+    with EmbeddedServer(data=tmp_path) as server:
+        assert server.dump() == {}

@@ -1,0 +1,481 @@
+"""A server whose data is in files: killed at any moment, it goes on where it was (files.md sections 3, 4
+and 5)."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyzk.protocol import records as r
+from pyzk.protocol.files.image import Image, ImageNode
+from pyzk.protocol.files.restoring import Restorer
+from pyzk.protocol.files.snapshot import SnapshotReader
+from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
+from pyzk.protocol.operations import OpCode
+from pyzk.server.core.quota import ROOT
+from pyzk.server.core.tree import DataTree
+from pyzk.server.storage import snapshots
+from pyzk.server.storage.building import build, stored_stat
+from pyzk.server.storage.directory import StorageError
+from pyzk.server.testing import contents
+
+from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
+from ...support.invariants import check_tree_invariants
+from ...support.requests import acl, create_op, delete_op, set_op
+from ...support.world import World
+
+
+def stored(tree: DataTree) -> dict[str, Any]:
+    """All that files hold of a tree: the usage of a quota is counted afresh."""
+    return {
+        path: (
+            None if path.startswith(ROOT) else node.data,
+            *(node.acl, node.owner, node.children_created, node.czxid, node.mzxid, node.ctime, node.mtime),
+            *(node.version, node.aversion, node.pzxid, frozenset(node.children or ())),
+        )
+        for path, node in tree.nodes.items()
+    }
+
+
+def sessions(world: World) -> dict[int, tuple[int, bytes]]:
+    return {session.id: (session.timeout, session.password) for session in world.engine.sessions}
+
+
+def read(folder: Path, told: list[str] | None = None) -> tuple[DataTree, dict[int, int], int]:
+    """What the files of a server hold, which may still run."""
+    version = folder / "version-2"
+    found = Restorer(
+        os.listdir(version), lambda name: (version / name).open("rb"), tell=(told or []).append
+    ).restore()
+    image = found.image
+    image.drop_orphans()
+    tree = DataTree()
+    root, lost = build(image)
+    assert lost == []
+    tree.adopt(root)
+    return tree, image.sessions, image.zxid
+
+
+def world(folder: Path, **more: Any) -> World:
+    return World(data=folder, **{**SETTINGS, **more})
+
+
+def killed(old: World) -> None:
+    """What a kill leaves: the lock of the directory goes, and nothing more is written."""
+    assert old.storage is not None
+    old.storage.directory.close()
+    old.engine.journal.close()  # type: ignore[attr-defined]
+
+
+def check_files(run: Run, folder: Path) -> None:
+    server = run.world
+    assert server.storage is not None
+    server.storage.write_journal()
+    tree, timeouts, zxid = read(folder)
+    assert stored(tree) == stored(server.tree)
+    assert timeouts == {session.id: session.timeout for session in server.engine.sessions}
+    assert zxid == server.zxid
+    check_tree_invariants(tree)
+
+
+@given(st.lists(action, max_size=30))
+@settings(max_examples=60)
+def test_the_files_hold_what_the_server_holds(actions: list[Action]) -> None:
+    with tempfile.TemporaryDirectory(dir=memory()) as name:
+        run = Run(world(Path(name)))
+        for act in [*START, *actions]:
+            act(run)
+        check_files(run, Path(name))
+        killed(run.world)
+
+
+@given(st.lists(action, min_size=4, max_size=40), st.integers(0, 3), st.integers(1, 3))
+@settings(max_examples=60)
+def test_a_snapshot_that_is_written_while_the_tree_changes_is_made_right(
+    actions: list[Action], start: int, step: int
+) -> None:
+    before, snapshots._STEP = snapshots._STEP, 1
+    try:
+        with tempfile.TemporaryDirectory(dir=memory()) as name:
+            run = Run(world(Path(name)))
+            for act in START:
+                act(run)
+            assert run.world.storage is not None
+            steps = iter(())
+            for number, act in enumerate(actions):
+                if number == start:
+                    steps = run.world.storage.snapshot_steps()
+                act(run)
+                for _ in range(step):
+                    next(steps, None)
+            for _ in steps:
+                pass
+            check_files(run, Path(name))
+            killed(run.world)
+    finally:
+        snapshots._STEP = before
+
+
+def memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+# --- restarts ----------------------------------------------------------------------------------------------
+
+
+def a_history(run: Run) -> None:
+    client = run.peer(0)
+    for act in START:
+        act(run)
+    client.create("/a/b", None, acl(31, "ip", "127.0.0.1") and (acl(31, "ip", "127.0.0.1"),))
+    client.create("/s-", b"x", flags=2)
+    client.create("/t", b"x", flags=5, ttl=60_000)
+    client.set("/a", b"more")
+    client.set("/missing", b"")
+    client.multi(create_op("/m", b"1"), set_op("/m", b"2"), delete_op("/m"), create_op("/n", flags=1))
+    client.multi(create_op("/x"), create_op("/a"))
+    client.multi()
+    client.delete("/s-0000000003")
+    run.peer(1).close_session()
+    set_up_quota("/q", b"count=5,bytes=-1")(run)
+    run.peer(0).create("/q/x", b"12345")
+
+
+def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    a_history(run)
+    old = run.world
+    assert old.storage is not None
+    old.storage.write_journal()
+    killed(old)
+    new = world(tmp_path)
+    assert stored(new.tree) == stored(old.tree)
+    assert new.tree.ephemerals == old.tree.ephemerals
+    assert (new.tree.containers, new.tree.ttl_nodes) == (old.tree.containers, old.tree.ttl_nodes)
+    assert sessions(new) == sessions(old)
+    assert new.zxid == old.zxid
+    check_tree_invariants(new.tree)
+    killed(new)
+
+
+def test_a_client_takes_up_its_session(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    client = run.peer(0)
+    client.create("/e", flags=1)
+    killed(run.world)
+    new = world(tmp_path)
+    again = new.connect(session_id=client.session_id, password=client.password)
+    assert again.session_id == client.session_id
+    assert list(new.tree.ephemerals[again.session_id]) == ["/e"]
+    assert new.connect().session_id not in {peer.session_id for peer in run.peers}
+    new.pass_time(60)
+    assert "/e" not in new.tree.nodes
+    killed(new)
+
+
+def test_sessions_have_their_whole_timeout_when_the_server_begins_to_serve(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    killed(run.world)
+    new = world(tmp_path)
+    assert new.storage is not None
+    new.now += 15  # as long as it takes to make the tree; longer than the timeout
+    new.storage.touch_sessions(new.service.at(new.now))
+    new.pass_time(9)
+    assert len(new.engine.sessions) == 2
+    new.pass_time(10)
+    assert len(new.engine.sessions) == 0
+    killed(new)
+
+
+def test_ephemerals_of_sessions_that_are_over_are_dropped(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    run.peer(0).create("/e", flags=1)
+    run.peer(1).create("/f", flags=1)
+    run.peer(0).close_session()
+    killed(run.world)
+    new = world(tmp_path)
+    assert set(new.tree.nodes) & {"/e", "/f"} == {"/f"}
+    killed(new)
+
+
+def test_the_usage_of_a_quota_is_counted_afresh(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    a_history(run)
+    assert run.world.storage is not None
+    run.world.storage.write_journal()
+    text = run.world.tree.nodes[f"{ROOT}/q/zookeeper_stats"].data
+    killed(run.world)
+    new = world(tmp_path)
+    assert new.tree.nodes[f"{ROOT}/q/zookeeper_stats"].data == text == b"count=2,bytes=9"
+    killed(new)
+
+
+def test_each_zxid_has_one_entry(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    a_history(run)
+    run.world.engine.zxid += 2  # what nobody enters
+    run.peer(0).create("/last")
+    assert run.world.storage is not None
+    run.world.storage.write_journal()
+    entries = []
+    for path in sorted((tmp_path / "version-2").glob("log.*"), key=lambda path: int(path.suffix[1:], 16)):
+        with path.open("rb") as file:
+            found = list(LogReader(file).entries())
+        assert path.read_bytes()[16:] == b"".join(map(encode, found)), "the plain encoder writes the same"
+        entries += found
+    assert [entry.zxid for entry in entries] == list(range(1, run.world.zxid + 1))
+    killed(run.world)
+
+
+def test_the_log_is_written_before_output_leaves(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    watcher, client = run.peer(0), run.peer(1)
+    client.create("/a")
+    watcher.get("/a", watch=True)
+    zxids = []
+    for _ in range(3):
+        client.set("/a", b"x")
+        zxids.append(read(tmp_path)[2])
+        assert zxids[-1] == run.world.zxid
+    assert len(set(zxids)) == 3
+    run.world.engine.handle(client.connection, OpCode.SET_DATA, bytes(8) + SET, 0)
+    assert read(tmp_path)[2] == zxids[-1]
+    watcher.connection.send(b"")
+    assert read(tmp_path)[2] == zxids[-1]
+    watcher.connection.data_to_send()
+    assert read(tmp_path)[2] == run.world.zxid == zxids[-1] + 1
+    killed(run.world)
+
+
+SET = r.SetDataRequest("/a", b"y", -1).encode()
+
+
+@given(st.lists(action, max_size=25))
+@settings(max_examples=40)
+def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -> None:
+    """The files are compared with their digests whenever they are read."""
+    with tempfile.TemporaryDirectory(dir=memory()) as name:
+        run = Run(world(Path(name), tree_digest=True))
+        for act in [*START, *actions]:
+            act(run)
+        check_files(run, Path(name))
+        entries = [
+            entry
+            for path in (Path(name) / "version-2").glob("log.*")
+            for entry in LogReader(io.BytesIO(path.read_bytes())).entries()
+        ]
+        assert entries
+        unknown = ErrorTxn(-1)  # a zxid that nobody has entered, such as that of an empty multi
+        assert all(entry.digest is not None or entry.txn == unknown for entry in entries)
+        last = max(entries, key=lambda entry: entry.zxid)
+        image = Image()
+        for path, node in run.world.tree.nodes.items():
+            if path != "/":
+                image.nodes[path] = ImageNode(node.data, node.acl, stored_stat(node))
+        assert last.digest in (None, image.count_digest())
+        killed(run.world)
+
+
+def test_hash_lists_digests(tmp_path: Path) -> None:
+    run = Run(world(tmp_path, tree_digest=True, initial_zxid=100))
+    for number in range(200):
+        run.peer(0).create(f"/{number}")
+    assert run.world.storage is not None
+    digests = run.world.storage.digests
+    assert [zxid for zxid, _ in digests] == [128, 256]
+    answer = run.world.open().exchange(b"hash").decode()
+    assert answer.splitlines() == [f"{zxid:x}: {digest}" for zxid, digest in digests]
+    killed(run.world)
+    plain = world(tmp_path)
+    assert plain.storage is not None
+    plain.connect()
+    assert plain.storage.digests == []
+    killed(plain)
+
+
+def test_a_tree_that_is_replaced_is_written_at_once(tmp_path: Path) -> None:
+    run = Run(world(tmp_path))
+    from pyzk.server.testing.snapshots import Snapshot
+
+    run.peer(0).create("/a")
+    snapshot = Snapshot.of(run.world.engine)
+    run.peer(0).create("/b")
+    snapshot.restore(run.world.engine)
+    run.peer(0).create("/c")
+    check_files(run, tmp_path)
+    assert set(read(tmp_path)[0].nodes) & {"/a", "/b", "/c"} == {"/a", "/c"}
+    killed(run.world)
+
+
+def test_what_is_too_large_for_an_entry_becomes_a_snapshot(tmp_path: Path) -> None:
+    """A real server does not read entries of more than 2 MiB."""
+    run = Run(world(tmp_path))
+    run.peer(0).create("/before")
+    tree: contents.Flat = {f"/{number}": b"x" * 100_000 for number in range(20)}
+    contents.load(run.world.engine, tree, 0)
+    run.peer(0).create("/after")
+    check_files(run, tmp_path)
+    logs = (tmp_path / "version-2").glob("log.*")
+    assert max(path.stat().st_size for path in logs) < 1_000_000
+    assert {"/before", "/0", "/after"} <= set(run.world.tree.nodes)
+    killed(run.world)
+
+
+# --- snapshots and old files -------------------------------------------------------------------------------
+
+
+def test_a_snapshot_begins_a_new_log_and_has_a_digest_if_nothing_changed(tmp_path: Path) -> None:
+    run = Run(world(tmp_path, snap_count=20))
+    storage = run.world.storage
+    assert storage is not None
+    assert not storage.is_due
+    a_history(run)
+    storage.write_journal()
+    assert storage.is_due
+    storage.write_snapshot()
+    assert not storage.is_due
+    with storage.directory.read(storage.directory.listing().snapshots[-1].text) as file:
+        reader = SnapshotReader(file)
+        assert len(list(reader.nodes())) == len(run.world.tree) - 1
+    assert reader.digest is not None
+    assert reader.digest.zxid == reader.last_zxid == run.world.zxid
+    run.peer(0).create("/later")
+    check_files(run, tmp_path)
+    assert storage.directory.listing().logs[-1].zxid == run.world.zxid
+    assert storage.directory.last_snapshot()[0] == run.world.zxid - 1
+    killed(run.world)
+
+
+def test_old_files_are_deleted_as_the_keys_say(tmp_path: Path) -> None:
+    run = Run(world(tmp_path, purge_interval=1, snap_retain_count=3))
+    storage = run.world.storage
+    assert storage is not None
+    for number in range(6):
+        run.peer(0).create(f"/{number}")
+        storage.write_snapshot()
+    storage.purge()
+    assert len(storage.directory.listing().snapshots) == 7, "not yet"
+    storage._next_purge = 0
+    storage.purge()
+    listing = storage.directory.listing()
+    assert [run.world.zxid - name.zxid for name in listing.snapshots] == [2, 1, 0]
+    assert listing.logs[0].zxid <= listing.snapshots[0].zxid
+    check_files(run, tmp_path)
+    killed(run.world)
+
+
+# --- what can go wrong -------------------------------------------------------------------------------------
+
+
+def test_two_servers_cannot_have_one_directory(tmp_path: Path) -> None:
+    first = world(tmp_path)
+    with pytest.raises(StorageError, match="another pyzk-server uses it"):
+        world(tmp_path)
+    killed(first)
+    killed(world(tmp_path))
+
+
+def test_a_place_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot use"):
+        world(tmp_path / "file")
+
+
+def test_a_torn_entry_is_left_out_and_its_file_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(world(tmp_path))
+    client = run.peer(0)
+    client.create("/a")
+    client.create("/b")
+    killed(run.world)
+    (log,) = (tmp_path / "version-2").glob("log.*")
+    data = log.read_bytes()
+    log.write_bytes(data[:-3])
+    new = world(tmp_path)
+    assert "the last entry is torn" in caplog.text
+    assert set(new.tree.nodes) & {"/a", "/b"} == {"/a"}
+    new.connect().create("/c")
+    assert log.read_bytes() == data[:-3]
+    killed(new)
+    killed(world(tmp_path))
+
+
+def test_a_log_with_nothing_but_a_torn_entry_is_set_aside(tmp_path: Path) -> None:
+    first = world(tmp_path)
+    killed(first)
+    (tmp_path / "version-2" / "log.1").write_bytes(b"ZKLG\0\0\0\2" + bytes(8) + b"torn")
+    new = world(tmp_path)
+    new.connect()
+    assert (tmp_path / "version-2" / "set-aside-1" / "log.1").read_bytes().endswith(b"torn")
+    assert read(tmp_path)[2] == 1
+    killed(new)
+
+
+def test_damage_refuses_the_start_and_the_repair_deletes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(world(tmp_path))
+    for number in range(5):
+        run.peer(0).create(f"/{number}")
+    killed(run.world)
+    (log,) = (tmp_path / "version-2").glob("log.*")
+    data = bytearray(log.read_bytes())
+    at = data.index(b"/2")
+    data[at + 1] ^= 1
+    log.write_bytes(bytes(data))
+    before = {path: path.read_bytes() for path in (tmp_path / "version-2").iterdir()}
+    with pytest.raises(StorageError, match=r"log\.1, byte \d+: the checksum.*--data-repair"):
+        world(tmp_path)
+    assert {path: path.read_bytes() for path in (tmp_path / "version-2").iterdir()} == before
+    from pyzk.server.config.settings import Settings
+    from pyzk.server.storage.storage import Storage
+
+    storage = Storage(tmp_path, Settings(), repair=True)
+    storage.load()
+    engine = storage.make_engine(Settings(), now=0, epoch=0)
+    assert set(engine.tree.nodes) & {"/1", "/2", "/3"} == {"/1"}
+    assert (tmp_path / "version-2" / "set-aside-1" / "log.1").read_bytes() == bytes(data)
+    assert "moved to set-aside-1: log.1" in caplog.text
+    storage.close()
+    killed(world(tmp_path))
+
+
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path) -> None:
+    killed(world(tmp_path))
+    left = tmp_path / "version-2" / ".pyzk-unfinished.1.nodes"
+    left.touch()
+    killed(world(tmp_path))
+    assert not left.exists()
+
+
+def test_only_the_owner_reads_the_files(tmp_path: Path) -> None:
+    run = Run(world(tmp_path / "new"))
+    run.peer(0).create("/a")
+    for path in (tmp_path / "new").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+    killed(run.world)
+
+
+def test_a_directory_may_be_copied_and_both_go_on(tmp_path: Path) -> None:
+    run = Run(world(tmp_path / "one"))
+    a_history(run)
+    assert run.world.storage is not None
+    run.world.storage.write_journal()
+    killed(run.world)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    both = [world(tmp_path / name) for name in ("one", "two")]
+    for each, number in zip(both, itertools.count()):
+        each.connect().create(f"/{number}")
+        killed(each)
+    trees = [set(each.tree.nodes) for each in both]
+    assert trees[0] ^ trees[1] == {"/0", "/1"}
