@@ -13,13 +13,12 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
 
 import attrs
 import pytest
 import trio
 
-from pyzk.client import UNANSWERED, NodeExistsError, SessionExpiredError, ZooKeeper
+from pyzk.client import UNANSWERED, SessionExpiredError, ZooKeeper
 from pyzk.recipes import (
     ClaimQueue,
     LeaderElection,
@@ -56,13 +55,8 @@ async def latch(zk: ZooKeeper, path: str) -> AsyncIterator[object]:
 
 
 @asynccontextmanager
-async def claim(make: Callable[..., Any], zk: ZooKeeper, path: str) -> AsyncIterator[object]:
+async def claim(queue: Queue | ClaimQueue) -> AsyncIterator[object]:
     """The claim on an item, of which there is one."""
-    queue = make(zk, path)
-    if await queue.size() == 0:
-        with suppress(*UNANSWERED, NodeExistsError):
-            await zk.create(f"{path}-put")
-            await queue.put(b"the only one")
     with suppress(Again):
         async with queue.claim() as item:
             yield item
@@ -92,10 +86,11 @@ HELD: dict[str, Callable[[ZooKeeper, str, random.Random], Hold]] = {
     "single node lock": lambda zk, path, rng: (SingleNodeLock(zk, path), 1),
     "election": lambda zk, path, rng: (LeaderElection(zk, path).lead(), 1),
     "latch": lambda zk, path, rng: (latch(zk, path), 1),
-    "claim": lambda zk, path, rng: (claim(Queue, zk, path), 1),
-    "claim of a lock": lambda zk, path, rng: (claim(ClaimQueue, zk, path), 1),
+    "claim": lambda zk, path, rng: (claim(Queue(zk, path)), 1),
+    "claim of a lock": lambda zk, path, rng: (claim(ClaimQueue(zk, path)), 1),
 }
-UNFAIR = {"single node lock", "claim", "claim of a lock"}
+QUEUES = {"claim": Queue, "claim of a lock": ClaimQueue}
+UNFAIR = {"single node lock", *QUEUES}
 """Whoever comes first is next: nobody is sure of a turn."""
 
 
@@ -312,6 +307,9 @@ async def run(kind: str, seed: int, fault: Fault | None = None) -> None:
     ):
         schedule = Schedule(place, rng, turns)
         everywhere = place.ensemble.numbers
+        if kind in QUEUES:
+            async with place.client("setup", everywhere) as zk:
+                await QUEUES[kind](zk, "/held").put(b"the only one")
         for name in names:
             some = rng.sample(everywhere, rng.randint(1, len(everywhere)))
             servers = some if fault in OF_A_FOLLOWER else everywhere
