@@ -59,7 +59,13 @@ def ensemble_of_three() -> Iterator[str]:
     yield from real(3)
 
 
-@pytest.fixture(params=["ours", "standalone", "ensemble"])
+@pytest.fixture(scope="package")
+def pretended() -> Iterator[str]:
+    with Pretended() as ensemble:
+        yield ensemble.hosts
+
+
+@pytest.fixture(params=["ours", "pretended", "standalone", "ensemble"])
 def hosts(request: pytest.FixtureRequest) -> str:
     """The connect string of a running service, which all tests here share."""
     name = "ensemble_of_three" if request.param == "ensemble" else request.param

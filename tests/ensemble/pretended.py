@@ -38,9 +38,7 @@ class Pretended:
     """Three servers, on a clock that runs; see :class:`..support.real.Ensemble`."""
 
     def __init__(self) -> None:
-        self._ensemble = EmbeddedEnsemble(
-            3, tick_time=TICK, max_session_timeout=60_000, max_client_cnxns=0, extended_types=True
-        )
+        self._ensemble = EmbeddedEnsemble(3, tick_time=TICK, max_session_timeout=60_000, extended_types=True)
         self.nodes: list[Server] = []
 
     def __enter__(self) -> Self:
