@@ -72,7 +72,7 @@ class _Part(Running):
 
     def _new_recorder(self, limit: int) -> Recorder:
         return self._ensemble.recorded.recorder(
-            self._number, self.service, self.clock.now, self.started, limit
+            self._number, self.service, self.clock.now, self._ensemble.started, limit
         )
 
 
