@@ -563,9 +563,9 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self._writer(), flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
 
-    def _writer(self) -> Engine:
+    def writer(self) -> Engine:
         """Return the engine that takes writes."""
         return self.running.engine
 
@@ -642,7 +642,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self._writer())
+        snapshot.restore(self.writer())
 
     # --- the history ----
 

@@ -514,7 +514,7 @@ class MemberControls(Controls):
         """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
         return self.running.open_stream()
 
-    def _writer(self) -> Engine:
+    def writer(self) -> Engine:
         return self.ensemble._local.servers.ensemble.leader()
 
     def _advance(self, seconds: float, keep_alive: bool) -> None:

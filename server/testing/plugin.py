@@ -86,11 +86,14 @@ def pytest_runtest_makereport(
 def _hold(item: pytest.Item) -> None:
     """Wait for Enter while the servers of a test still run. Without a terminal or a pipe nobody can press it:
     then return at once."""
+    from .controls import Controls
+
     servers = [
-        f"{name} at {server.url}"
+        f"{name} at {one.url}"
         for node in item.listchain()
         for name, server in node.stash.get(factories.SERVERS, {}).items()
-        if server.url is not None
+        for one in ([server] if isinstance(server, Controls) else server)
+        if one.url is not None
     ]
     capture = item.config.pluginmanager.getplugin("capturemanager")
     if not servers or capture is None:

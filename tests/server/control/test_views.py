@@ -24,6 +24,7 @@ from pyzk.server.core.znode import Children, Znode
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
 from pyzk.server.serve import Server
+from pyzk.server.testing import open_ensemble
 from pyzk.server.testing.contents import Node
 from pyzk.server.testing.host import LocalServer
 from tests.server.control.client import JSON, Api, ask
@@ -157,6 +158,17 @@ async def test_every_kind_is_created_and_watches_fire(api: Api) -> None:
         ({"path": "/no/parent"}, "/no/parent"),
     ):
         assert words in (await api.refused("POST", "/znode", **fields))[1]
+
+
+async def test_writes_at_any_server_of_an_ensemble_go_through_its_leader() -> None:
+    async with open_ensemble(3) as ensemble:
+        for number in ensemble.numbers:
+            api = Api(ensemble[number])  # type: ignore[arg-type] # it needs no more than the controls
+            assert await api.post("/znode", path=f"/{number}", data="x") == {"path": f"/{number}"}
+            status, answer = await api.ask("PUT", "/znode", path=f"/{number}", data="y", version=0)
+            assert (status, answer["stat"]["version"]) == (200, 1)
+            assert (await api.ask("PUT", "/znode", path=f"/{number}", data="z", version=0))[0] == 409
+        assert ensemble.dump() == {f"/{number}": b"y" for number in ensemble.numbers}
 
 
 # --- sessions and watches --------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ def test_other_kinds_are_created(server: EmbeddedServer, connect: Connect, visit
             page.fill(f"dialog [name={name}]", value)
         page.click("Create", "dialog button")
         page.until("!document.querySelector('dialog')")
+        page.until(f"document.querySelector('.path').textContent === '/{kind}-'")
     nodes: Any = server.dump(form="nodes")
     assert {path: (node.kind, node.ttl) for path, node in nodes.items()} == {
         "/container-": ("container", 0),
