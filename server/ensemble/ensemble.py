@@ -7,8 +7,9 @@ setting of
 * A server whose leader dies, or whose link to it is reset, closes its clients at once. Over a silent link it
   notices after ``sync_limit`` ticks, and so does the leader.
 * Each tick a leader looks whether a quorum follows it. If not it closes its clients and looks for a leader.
-* Servers without a leader join one that they reach, at once. Else, where a quorum of them reach each other,
-  one of them leads after the time of an election: the one with the longest log, then with the highest number.
+* Servers without a leader join one that they reach, at once. Else one of them leads after the time of an
+  election: of those that reach a quorum of them with no longer logs, the one with the longest log, then with
+  the highest number.
 * A new leader commits what was proposed and is in its own log, with its old zxid; whatever else was proposed
   is lost. Then its epoch begins.
 * A server that joins is brought up to what its leader has committed.
@@ -142,8 +143,7 @@ class Ensemble:
 
     def can_elect(self) -> bool:
         """Return whether :meth:`elect` would find a leader."""
-        awake = [m for m in self._voters(self.members.values()) if m.up and not m.frozen]
-        return any(sum(not self.links.is_cut(m, other) for other in awake) >= self.quorum for m in awake)
+        return bool(self._able([m for m in self.members.values() if m.up and not m.frozen]))
 
     def password_of(self, session_id: int) -> bytes:
         """Return the 16 bytes that prove who owns a session; each server can work them out."""
@@ -320,18 +320,26 @@ class Ensemble:
     def _voters(members: Iterable[Member]) -> list[Member]:
         return [member for member in members if member.votes]
 
-    def _candidate(self, without: Member | None = None) -> Member | None:
-        """Return the server that leads next: it reaches a quorum that has no leader either, and of all these
-        has the longest log."""
-        lookers = self._voters(self._lookers())
-        able = [
-            member
-            for member in lookers
-            if sum(not self.links.is_cut(member, other) for other in lookers) >= self.quorum
+    def _candidate(self, unlike: Member | None = None) -> Member | None:
+        """Return the server that leads next: of all that can, one with the longest log.
+
+        :param unlike: leads only if no other has as long a log.
+        """
+
+        def rank(member: Member) -> tuple[tuple[int, ...], bool, int]:
+            return self._end_of_log(member), member is not unlike, member.number
+
+        return max(self._able(self._lookers()), key=rank, default=None)
+
+    def _able(self, servers: Iterable[Member]) -> list[Member]:
+        """List the servers that can lead: each reaches a quorum that does not have a longer log. One of every
+        quorum has all that was ever committed."""
+        ends = {member: self._end_of_log(member) for member in self._voters(servers)}
+        return [
+            one
+            for one, end in ends.items()
+            if sum(ends[other] <= end and not self.links.is_cut(one, other) for other in ends) >= self.quorum
         ]
-        best = max(map(self._end_of_log, able), default=None)
-        able = [member for member in able if self._end_of_log(member) == best and member is not without]
-        return max(able, key=lambda member: member.number, default=None)
 
     def _end_of_log(self, member: Member) -> tuple[int, int, int]:
         """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that
@@ -345,8 +353,7 @@ class Ensemble:
 
     def _elect_when_due(self) -> None:
         self._election_due = None
-        candidate = self._candidate()
-        if candidate is not None:
+        if (candidate := self._candidate()) is not None:
             self._lead(candidate)
 
     def _lead(self, member: Member) -> None:
@@ -461,19 +468,14 @@ class Ensemble:
         for each in self.members.values():
             if each.up and not each.frozen and each.leader is not None:
                 each.leave("the leader has resigned")
-        candidate = self._candidate()
-        if candidate is None:
+        candidate = member or self._candidate(unlike=before)
+        if candidate not in self._able(self._lookers()):
+            self.settle()
+            who = "no server can" if member is None else f"server {member.number} cannot"
             raise EnsembleError(
-                "no quorum of servers that run reach each other: start, thaw or heal some first"
+                f"{who} lead: a leader votes, and reaches a quorum whose logs are no longer than its own "
+                "(start, thaw or heal servers first)"
             )
-        if member is not None and member is not candidate:
-            reached = sum(not self.links.is_cut(member, other) for other in self._voters(self._lookers()))
-            if member not in self._lookers() or not member.votes or reached < self.quorum:
-                self.settle()
-                raise EnsembleError(f"server {member.number} cannot lead: it votes not, or reaches no quorum")
-            candidate = member
-        elif member is None and candidate is before:
-            candidate = self._candidate(without=before) or before
         self._lead(candidate)
 
     def hold(self, what: Literal["proposals", "acks"]) -> None:

@@ -1,0 +1,54 @@
+"""Who leads next: a server that has all that was ever committed (ensemble.md 3.17, 15.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyzk.server.ensemble.ensemble import EnsembleError
+
+from ...support.ensemble import EnsembleWorld, Later
+
+
+@pytest.fixture
+def world() -> EnsembleWorld:
+    """Server 5, an old leader, reaches servers 1 and 2, which have missed nothing and do not reach each
+    other."""
+    world = EnsembleWorld(5)
+    old = world[5].connect()
+    world.freeze(5)
+    Later(old).create("/late")
+    world.pass_time(3)
+    assert world.leader == 4
+    assert world[1].connect().create("/committed").err == 0
+    world.thaw(5)
+    world.partition([[1], [2]], False)
+    world.heal([5])
+    world.kill(3)
+    world.kill(4)
+    world.pass_time(3)
+    return world
+
+
+def roles(world: EnsembleWorld) -> list[str]:
+    return [world.role(number) for number in world.servers]
+
+
+def test_no_server_leads_whose_log_is_behind_its_quorum(world: EnsembleWorld) -> None:
+    assert roles(world) == ["looking", "looking", "down", "down", "looking"]
+    world.heal([1, 2])
+    world.pass_time(1)
+    assert roles(world) == ["follower", "leader", "down", "down", "follower"]
+    tree = world[5].engine.tree.nodes
+    assert "/committed" in tree
+    assert "/late" not in tree
+
+
+def test_no_test_can_have_it_lead(world: EnsembleWorld) -> None:
+    assert not world.can_elect()
+    with pytest.raises(EnsembleError, match="server 5 cannot lead"):
+        world.elect(5)
+    with pytest.raises(EnsembleError, match="no server can lead"):
+        world.elect()
+    world.heal([1, 2])
+    world.elect(1)
+    assert roles(world) == ["leader", "follower", "down", "down", "follower"]
