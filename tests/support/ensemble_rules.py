@@ -8,6 +8,7 @@ and the trees, whenever
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from typing import Any
@@ -74,8 +75,8 @@ class Client:
             self.welcomed = True
             if handshake.session_id == 0:
                 assert peer.closed
-                if self.run.two_leaders < self.attached:  # else an old leader may have said so (14.18)
-                    self.run.told_over(self.session[0], self.server)
+                if self.run.misled.get(self.server, 0.0) < self.attached:  # else it may be false (14.18)
+                    self.run.told_over(self.session[0])
                 self.session, self.seen = (0, bytes(16)), 0
             else:
                 assert self.session[0] in (0, handshake.session_id)
@@ -175,7 +176,7 @@ class Run:
 
     :ivar ghosts: connections that their clients have forgotten.
     :ivar sessions: the ids that were given to clients.
-    :ivar two_leaders: when there was an old leader beside the new one.
+    :ivar misled: by server, when it last had an old leader, or was one; infinite while it has one.
     """
 
     def __init__(
@@ -190,8 +191,10 @@ class Run:
         self._acknowledged: dict[int, int] = {}
         self.nemesis = self.world.ensemble.nemesis = Nemesis(self.world.ensemble, seed, rate)
         self.log: list[Txn] = []
-        self.two_leaders = 0.0
+        self.misled: dict[int, float] = {}
+        self._ending: set[int] = set()  # sessions whose end was proposed
         self.world.ensemble.log.on_commit = self._committed
+        self.world.ensemble.on_change = self._changed
 
     def next_xid(self) -> int:
         self._xid += 1
@@ -221,20 +224,32 @@ class Run:
     def acknowledge(self, zxid: int, session: int) -> None:
         self._acknowledged[zxid] = session
 
-    def told_over(self, session: int, server: int) -> None:
-        """A client was told by a server that its session is gone."""
-        leader = self.world.ensemble.members[server].leader
-        if leader is None or leader.number != self.world.ensemble.epoch or session == 0:
-            return
-        txns = [*self.log, *(proposal.txn for proposal in leader.outstanding)]
-        over = {txn.session for txn in txns if isinstance(txn.effect, CloseSession)}
-        assert session in over, "rule 12: a client is told that its session is gone, and nothing has ended it"
+    def _changed(self, *_: object) -> None:
+        """The role of a server changes."""
+        self._note_proposals()
+        for number, member in self.world.ensemble.members.items():
+            if member.leader is not None and member.leader.number < self.world.ensemble.epoch:
+                self.misled[number] = math.inf
+            elif self.misled.get(number) == math.inf:
+                self.misled[number] = self.world.now
+
+    def _note_proposals(self) -> None:
+        """Note whose end is proposed: who asks hears of it, even if the proposal is lost later."""
+        ensemble = self.world.ensemble
+        txns = [proposal.txn for proposal in ensemble.log.proposed if proposal.zxid >> 32 == ensemble.epoch]
+        self._ending.update(txn.session for txn in txns if isinstance(txn.effect, CloseSession))
+
+    def told_over(self, session: int) -> None:
+        """A client was told that its session is gone."""
+        self._note_proposals()
+        over = {txn.session for txn in self.log if isinstance(txn.effect, CloseSession)}
+        assert session in over | self._ending | {0}, (
+            "rule 12: a client is told that its session is gone, and nothing has ended it"
+        )
 
     def step(self, seconds: float) -> None:
         self.random.choice(self.clients).act()
         self.world.pass_time(seconds)
-        if len(self.world.ensemble.leaders()) > 1:
-            self.two_leaders = self.world.now
 
     def check(self) -> None:
         """Rules of the log."""

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from ...support import ensemble_rules
 from ...support.ensemble_rules import Run
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -32,3 +33,49 @@ def test_the_same_seed_makes_the_same_trouble() -> None:
     first, second = trouble(), trouble()
     assert first == second
     assert len(first[0]) > 10
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A client whose timeout is 6 s. Server 3 leads, and nothing happens by chance."""
+    monkeypatch.setattr(ensemble_rules, "TIMEOUTS", [6000])
+    run = Run(1, observers=0, clients=1)
+    run.world.ensemble.nemesis = None
+    return run
+
+
+def test_an_old_leader_does_not_know_a_session_of_the_next_epoch(quiet: Run) -> None:
+    """ensemble.md 14.18. The client looks when the old leader has joined the others."""
+    client = quiet.clients[0]
+    quiet.world.freeze(3)
+    quiet.world.pass_time(3)
+    client.attach(1)
+    client.attach(3)
+    quiet.world.thaw(3)
+    assert client.session[0] in quiet.sessions
+    quiet.finish()
+    assert client.session[0] == 0
+
+
+def test_a_leader_tells_an_end_that_is_lost_with_it(quiet: Run) -> None:
+    """ensemble.md section 15.2, rule 12: the end was proposed when the client asked."""
+    client = quiet.clients[0]
+    client.attach(1)
+    quiet.world.hold("proposals")
+    quiet.world.pass_time(7)
+    quiet.world.lag(1)
+    client.attach(1)
+    quiet.world.release([1])
+    quiet.world.kill(3)
+    quiet.world.pass_time(1)
+    assert client.session[0] in {session.id for session in quiet.world[2].engine.sessions}
+    client.take()
+    assert client.session[0] == 0
+
+
+def test_any_other_leader_is_right(quiet: Run) -> None:
+    quiet.clients[0].attach(1)
+    leader = quiet.world.ensemble.leader()
+    leader.sessions.remove(next(iter(leader.sessions)))
+    with pytest.raises(AssertionError, match="rule 12"):
+        quiet.clients[0].attach(2)
