@@ -1006,6 +1006,7 @@ def connect(
     connect_timeout: float = 15.0,
     close_grace: float = 1.0,
     auth: Iterable[tuple[str, bytes | str]] = ...,
+    sasl: tuple[str, str] | None = None,
     on_expired: Literal["cancel", "new_session"] = "cancel",
     resume: tuple[int, bytes] | None = None,
     ssl_context: ssl.SSLContext | None = None,

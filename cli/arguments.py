@@ -118,5 +118,7 @@ def identities(
             scheme, colon, credential = line.partition(":")
             if not (scheme and colon):
                 raise wrong(program, f"{source}, line {count}: it must be SCHEME:CREDENTIAL")
+            if scheme.strip() == "sasl" and not credential.partition(":")[0]:
+                raise wrong(program, f"{source}, line {count}: it must be sasl:NAME:PASSWORD")
             found.append((scheme.strip(), credential))
     return tuple(found)

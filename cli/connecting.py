@@ -31,12 +31,15 @@ async def client(
 
     :raises Failure: for every error of the client and of the servers that leaves the block.
     """
+    # In the protocol SASL is no scheme of an auth packet: such a line is the user to log in as.
+    users = [text.partition(":") for scheme, text in auth if scheme == "sasl"]
     with explained():
         async with connect(
             hosts,
             session_timeout=session_timeout,
             connect_timeout=connect_timeout,
-            auth=auth,
+            auth=[identity for identity in auth if identity[0] != "sasl"],
+            sasl=users[-1][::2] if users else None,
             on_expired="new_session",
             ssl_context=ssl_context,
         ) as zk:

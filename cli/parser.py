@@ -239,6 +239,11 @@ def _timeline(add: _Add) -> None:
     add("--pings", action="store_true", help="pings too")
 
 
+def _advise(add: _Add) -> None:
+    help = "leave out the findings of this rule; may be repeated"
+    add("--ignore", metavar="RULE", action="append", default=[], help=help)
+
+
 def _session(add: _Add) -> None:
     add("session", metavar="SESSION", help=_SESSION)
 
@@ -299,6 +304,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "exec": Verb("run a command beside a fresh pyzk-server", "executing:execute", _exec),
     "trace": Verb("follow every request and reply, on a pyzk-server", "control:trace", _trace),
     "timeline": Verb("show what has happened, on a pyzk-server", "control:timeline", _timeline),
+    "advise": Verb("say what clients do wrong, on a pyzk-server", "control:advise", _advise),
     "expire": Verb("end a session as if by time, on a pyzk-server", "control:expire", _session),
     "pause": Verb("cut a client or all off, unnoticed, on a pyzk-server", "control:pause", _session_or_all),
     "resume": Verb("end that", "control:resume", _session_or_all),
@@ -309,8 +315,9 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 _EPILOG = (
-    "Exit status: 0; 1: no (no such znode, trees differ, not healthy, not confirmed); 2: arguments;"
-    " 69: no server; 70: refused; 77: not allowed. PYZK_HOSTS and PYZK_AUTH replace --hosts and --auth-file."
+    "Exit status: 0; 1: no (no such znode, trees differ, not healthy, not confirmed, advice);"
+    " 2: arguments; 69: no server; 70: refused; 77: not allowed."
+    " PYZK_HOSTS and PYZK_AUTH replace --hosts and --auth-file."
 )
 
 

@@ -68,6 +68,12 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2
 
 
+def _is_user(value: Any) -> bool:
+    return (
+        _is_pair(value) and all(_is_text(text) and _is_credential(text) for text in value) and value[0] != ""
+    )
+
+
 def _is_session(value: Any) -> bool:
     return _is_pair(value) and _is_long(value[0]) and isinstance(value[1], bytes)
 
@@ -115,6 +121,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "connect_timeout": (_is_seconds, "a number of seconds, 0 or more"),
     "close_grace": (_is_seconds, "a number of seconds, 0 or more"),
     "auth": (_is_auth, "a list of (scheme, credential): a str, and bytes or a str"),
+    "sasl": (_or_none(_is_user), "(name, password), two str, or None"),
     "on_expired": (lambda value: value in _ON_EXPIRED, " or ".join(map(repr, _ON_EXPIRED))),
     "resume": (_or_none(_is_session), "(session id, password): an int of 64 bits and bytes"),
     "ssl_context": (_or_none(_is(ssl.SSLContext)), "an ssl.SSLContext or None"),
@@ -134,9 +141,10 @@ _ADVICE = {
     "session_timeout": "as in 10 or 2.5, without quotes",
     "connect_timeout": "as in 10 or 2.5, without quotes",
     "auth": 'as in [("digest", "user:password")]',
+    "sasl": 'as in ("user", "password")',
 }
 """What to do, where the type alone does not say it."""
-_NOT_SHOWN = ("data", "credential", "auth", "resume")
+_NOT_SHOWN = ("data", "credential", "auth", "sasl", "resume")
 """Arguments whose values are not repeated in errors: they may be large or secret."""
 
 

@@ -32,6 +32,7 @@ from .pending import wait_settled
 from .registry import WatchRegistry
 from .resolver import Resolver
 from .runner import Connector, Runner
+from .sasl import SaslUser
 from .session import Session
 from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, Credential, SessionData
 from .zookeeper import ZooKeeper
@@ -50,6 +51,7 @@ async def connect(
     connect_timeout: float = 15.0,
     close_grace: float = 1.0,
     auth: Iterable[tuple[str, bytes | str]] = (),
+    sasl: tuple[str, str] | None = None,
     on_expired: Literal["cancel", "new_session"] = "cancel",
     resume: tuple[int, bytes] | None = None,
     ssl_context: ssl.SSLContext | None = None,
@@ -83,6 +85,8 @@ async def connect(
     :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
+    :param sasl: name and password of a user: log in by SASL DIGEST-MD5, on each connection before anything
+        else is sent.
     :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
         created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: speak TLS. The host name is checked as the context demands.
@@ -116,6 +120,7 @@ async def connect(
             "connect_timeout": connect_timeout,
             "close_grace": close_grace,
             "auth": identities,
+            "sasl": sasl,
             "on_expired": on_expired,
             "resume": resume,
             "ssl_context": ssl_context,
@@ -137,6 +142,7 @@ async def connect(
         wanted_timeout=session_timeout,
         connect_budget=session_timeout,
         credentials=[Credential(*identity) for identity in identities],
+        sasl=None if sasl is None else SaslUser(*sasl),
         session_id=session_id,
         password=password,
         read_only=read_only,

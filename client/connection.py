@@ -11,8 +11,8 @@ The phases:
 
 * HANDSHAKE: the ConnectRequest was sent, its answer is awaited. EXPIRED: the server has said that the session
   is over.
-* AUTHENTICATING: the credentials were sent again, their answers are awaited. REFUSED: the server does not
-  accept one of them.
+* AUTHENTICATING: the SASL login and the credentials are sent again, their answers are awaited. REFUSED: the
+  server does not accept one of them.
 * READY: watches are armed again before the first request, and requests are served; by a read-only server
   (ensemble.md section 7) only those that change nothing.
 * BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
@@ -47,6 +47,7 @@ from ..protocol.constants import (
     EventType,
 )
 from ..protocol.errors import (
+    AuthFailedError,
     MarshallingError,
     NotReadOnlyError,
     SessionClosedRequireAuthError,
@@ -63,12 +64,13 @@ from ..protocol.records import (
     RequestHeader,
     WatcherEvent,
 )
+from .authentication import Authentication
 from .events import Missed, MissedReason
 from .lease import PROOFS, Lease
 from .proofs import Proofs
 from .registry import Rearm
 from .request import REQUEST_HEADER_SIZE, Request
-from .session_data import NO_PASSWORD, Credential, SessionData
+from .session_data import NO_PASSWORD, SessionData
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +152,7 @@ class Connection:
         self._buffer = FrameBuffer(_HANDSHAKE_LIMIT)
         self._handshake_deadline = now + session.connect_budget
         self._handshake_sent_at = now
-        self._authenticating: deque[Credential] = deque()
+        self._authentication: Authentication | None = None  # while it goes on
         self._rearming: deque[Rearm] = deque()
         self._last_sent = now
         self._last_received = now
@@ -373,19 +375,22 @@ class Connection:
         self._lease.attached(self._handshake_sent_at, now, self._timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
-        for credential in session.credentials:
-            self._authenticating.append(credential)
-            self._send_control(AUTH_XID, OpCode.AUTH, credential.packet())
-        if not self._authenticating:
+        self._authentication = Authentication(session, self._send_control)
+        self._go_on(self._authentication, now)
+
+    def _go_on(self, authentication: Authentication, now: float) -> None:
+        if authentication.over:
+            self._authentication = None
             self._serve(now)
 
-    def _authenticated(self, code: int, now: float) -> None:
-        """Take the answer to one of the credentials that this connection began with."""
-        credential = self._authenticating.popleft()
-        if code:
-            self.end(f"the server refused the {credential.scheme} credential", Phase.REFUSED)
-        elif not self._authenticating:
-            self._serve(now)
+    def _authenticated(self, authentication: Authentication, code: int, payload: bytes, now: float) -> None:
+        """Take the answer to a part of what this connection began with."""
+        try:
+            authentication.receive(code, payload)
+        except AuthFailedError as error:
+            self.end(error.words, Phase.REFUSED)
+        else:
+            self._go_on(authentication, now)
 
     def _serve(self, now: float) -> None:
         """Begin to serve: the session and its identities are restored. Arm the watches again, before any
@@ -413,7 +418,7 @@ class Connection:
                 self._special_reply(xid, zxid, code, payload, now)
                 continue
             if not in_flight or in_flight[0].xid != xid:
-                self._overtaking_reply(xid, code)
+                self._other_reply(xid, code, payload, now)
                 continue
             request = in_flight.popleft()
             sent_at = request.sent_at
@@ -454,10 +459,8 @@ class Connection:
             if self._ping_sent_at is not None:
                 self._lease.answered(self._ping_sent_at, now)
                 self._ping_sent_at = None
-        elif xid == AUTH_XID and self._authenticating:
-            self._authenticated(code, now)
         elif xid == AUTH_XID:
-            self._overtaking_reply(xid, code)
+            self._other_reply(xid, code, payload, now)
         elif xid == SET_WATCHES_XID and self._rearming and not code:
             rearm = self._rearming.popleft()
             for path, watcher in rearm.watchers:
@@ -467,11 +470,14 @@ class Connection:
         else:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
-    def _overtaking_reply(self, xid: int, code: int) -> None:
-        """Take a reply that is not for the oldest request. The server's connection layer answers
-        authentication and refuses requests at once, ahead of earlier requests (wire.md section 7); all else
-        is a violation.
+    def _other_reply(self, xid: int, code: int, payload: bytes, now: float) -> None:
+        """Take a reply that is not for the oldest request: to what this connection began with, or one that
+        has overtaken others. The server's connection layer answers authentication and refuses requests at
+        once, ahead of earlier requests (wire.md section 7); all else is a violation.
         """
+        if self._authentication is not None and self._authentication.expects(xid):
+            self._authenticated(self._authentication, code, payload, now)
+            return
         request = next((r for r in self.in_flight if r.xid == xid), None)
         if request is None or (xid != AUTH_XID and code not in _REFUSALS):
             expected = self.in_flight[0].xid if self.in_flight else "none"

@@ -14,6 +14,7 @@ from .events import MissedReason
 from .lease import Lease
 from .registry import WatchRegistry
 from .request import Request
+from .sasl import SaslUser
 
 DEFAULT_REPLY_LIMIT = 64 * 2**20
 """Bytes. No setting of a server bounds its replies: a list of children can be larger than any request."""
@@ -65,6 +66,7 @@ class SessionData:
     :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
         the next connection on.
     :ivar session_id: 0 without a session. Give id and password to take over a session.
+    :ivar sasl: who logs in by SASL, on each connection; None for nobody.
     :ivar read_only: whether to be served by read-only servers, too.
     :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :ivar reply_limit: the largest reply in bytes that is accepted.
@@ -80,6 +82,7 @@ class SessionData:
     wanted_timeout: float
     connect_budget: float
     credentials: list[Credential] = attrs.field(factory=list, converter=_unique)
+    sasl: SaslUser | None = None
     session_id: int = 0
     password: bytes = NO_PASSWORD
     read_only: bool = False

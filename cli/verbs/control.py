@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..show import brief, table
+from ..status import Status
 
 _WIDTH = 120
 """Characters of a line of the timeline, where there is no terminal."""
@@ -58,6 +60,27 @@ async def timeline(context: Context) -> int:
     for line in found["timeline"].splitlines():
         await context.out(printable(line), {})
     return 0
+
+
+async def advise(context: Context) -> int:
+    """Say what clients do wrong, and what to do instead."""
+    async with api(context) as server:
+        findings = (await server.ask("GET", "advice"))["findings"]
+    shown = [found for found in findings if found["rule"] not in context.options.ignore]
+    for found in shown:
+        await context.out(_advice(found), found)
+    return Status.NO if shown else 0
+
+
+def _advice(found: Any) -> str:
+    who = ", ".join(each["name"] or _id(each) for each in found["sessions"])
+    where = f"seen from {found['first']:.3f} to {found['last']:.3f} s; sessions: {who}"
+    lines = [f"{found['rule']}: {found['evidence']}", where, *_wrapped(found["explanation"], found["remedy"])]
+    return "\n    ".join(map(printable, lines))
+
+
+def _wrapped(*texts: str) -> list[str]:
+    return [line for text in texts for line in textwrap.wrap(text, _WIDTH - 4)]
 
 
 # --- sessions ----------------------------------------------------------------------------------------------

@@ -92,6 +92,17 @@ def _digest(settings: Settings | None, attribute: attrs.Attribute[str], value: s
         raise ValueError(f"{attribute.name}: {error}") from None
 
 
+def _users(
+    settings: Settings | None, attribute: attrs.Attribute[Any], value: Mapping[str, str] | None
+) -> None:
+    try:
+        for text in (*(value or {}).keys(), *(value or {}).values()):
+            text.encode()
+    except (AttributeError, UnicodeEncodeError):
+        message = f'{attribute.name} must be passwords by user name, as in {{"bob": "secret"}}'
+        raise ValueError(message) from None
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
     """The settings of one server.
@@ -147,6 +158,13 @@ class Settings:
     super_digest: str | None = attrs.field(default=None, repr=False)  # DigestAuth...Provider.superDigest
     x509_enabled: bool = False  # authProvider.N=...X509AuthenticationProvider; a secure port implies it
     x509_super_user: str | None = None  # X509AuthenticationProvider.superUser
+    sasl_users: Mapping[str, str] | None = attrs.field(  # sasl.user.NAME, java.security.auth.login.config
+        default=None, validator=_users, repr=False, hash=False
+    )
+    sasl_enabled: bool = attrs.field()  # authProvider.N=...SASLAuthenticationProvider
+    sasl_super_users: frozenset[str] = frozenset()  # superUser, superUser.X
+    sasl_any_user: str | None = None  # letAnySaslUserDoX
+    allow_sasl_failed_clients: bool = False  # allowSaslFailedClients
     required_auth_schemes: frozenset[str] = frozenset()  # enforce.auth.enabled with enforce.auth.schemes
     reconfig_enabled: bool = False  # reconfigEnabled
 
@@ -176,6 +194,11 @@ class Settings:
         given = self.max_client_connections
         return 0 if given == MAX_CLIENT_CONNECTIONS else given
 
+    @sasl_enabled.default
+    def _sasl_by_default(self) -> bool:
+        """Users alone are enough, but for those of a JAAS file: that needs a provider as well."""
+        return self.sasl_users is not None
+
     @property
     def session_timeout_range(self) -> tuple[int, int]:
         """The shortest and the longest session timeout, in ms."""
@@ -185,7 +208,7 @@ class Settings:
     @property
     def auth_schemes(self) -> frozenset[str]:
         """The schemes a client can authenticate by here (semantics.md section 8.4)."""
-        offered = {"ip": True, "digest": self.digest_enabled}
+        offered = {"ip": True, "digest": self.digest_enabled, "sasl": self.sasl_enabled}
         offered["x509"] = self.x509_enabled or self.secure_port is not None
         return frozenset(scheme for scheme, there in offered.items() if there)
 

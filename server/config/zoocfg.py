@@ -27,8 +27,12 @@ from .zookeys import (
     KEY_OF,
     KNOWN,
     NOT_YET,
+    NUMBERED,
     PROMETHEUS,
     PROPERTIES,
+    SASL_KEYS,
+    SASL_USER,
+    SUPER_USER,
     Parser,
     address,
     boolean,
@@ -247,8 +251,9 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[
     keys = {variable(key): key for key in _NAMES}
     entries, warnings = [], []
     for name, value in sorted(environment.items()):
-        if name.startswith(f"{_PREFIX}AUTH_PROVIDER_"):
-            keys[name] = f"authProvider.{name.rpartition('_')[2]}"
+        for beginning in NUMBERED:
+            if name.startswith(start := variable(beginning)):
+                keys[name] = beginning + name.removeprefix(start)
         if name in keys:
             entries.append(Entry(keys[name], value, 0, name))
         elif name.startswith(_PREFIX) and not _OTHERS.fullmatch(name):
@@ -278,7 +283,7 @@ _NAMES = (*KNOWN, *PROPERTIES, *sorted(tls.OPTIONS))
 
 
 def _is_known(key: str) -> bool:
-    known = key in _NAMES or key in CHECKED or key.startswith("authProvider.")
+    known = key in _NAMES or key in CHECKED or key.startswith(NUMBERED)
     return known or any(reason_for(key, table) for table in (IGNORED, NOT_YET))
 
 
@@ -357,7 +362,7 @@ class _Reader:
             self._give(field, self._parse(entry, parser), entry)
         elif key in PROPERTIES:
             self._take_property(entry, *PROPERTIES[key])
-        elif key in tls.OPTIONS or key.startswith("authProvider."):
+        elif key in tls.OPTIONS or key.startswith(NUMBERED):
             pass  # their meaning depends on other keys: see below
         elif self.members and (key in _OF_ENSEMBLES or key in self.servers):
             pass
@@ -463,16 +468,44 @@ class _Reader:
                     self._give(AUTH_PROVIDERS[entry.value], True, entry)
                 else:
                     self._note("no such class here", f"{key} ({entry.value})")
-        if self._is_true("sessionRequireClientSASLAuth"):
+        self._read_sasl()
+        if self._is_true("sessionRequireClientSASLAuth"):  # it overrides the other two (sasl.md section 8)
             entry = self.entries["sessionRequireClientSASLAuth"]
-            self._refuse(entry, "SASL cannot be had; name another scheme in enforce.auth.schemes")
-        if not self._is_true("enforce.auth.enabled"):
+            self._give("required_auth_schemes", frozenset({"sasl"}), entry)
+        elif not self._is_true("enforce.auth.enabled"):
             self.given.pop("required_auth_schemes", None)
         elif "required_auth_schemes" not in self.given or not self.given["required_auth_schemes"].value:
             self._refuse(
                 self.entries["enforce.auth.enabled"],
                 "enforce.auth.schemes must name a scheme: digest, ip ...",
             )
+
+    def _read_sasl(self) -> None:
+        values = {
+            key: entry.value
+            for key, entry in self.entries.items()
+            if key in SASL_KEYS or key.startswith((SASL_USER, SUPER_USER))
+        }
+        if not values:
+            return
+        from . import sasl  # for who uses it
+
+        try:
+            found = sasl.read(values)
+        except sasl.SaslKeyError as error:
+            self._refuse(self.entries[error.key], str(error))
+        for key, warning in found.warnings:
+            self._warn(self.entries[key], warning)
+        if found.users is None:
+            for key in values:
+                if key != sasl.JAAS_FILE and not is_off(values[key]):
+                    self._note("SASL has no users", key)
+            return
+        entry = self.entries[found.key]
+        self._give("sasl_users", found.users, entry)
+        self._give("sasl_super_users", found.super_users, entry)
+        if found.enabled or "sasl_enabled" not in self.given:
+            self._give("sasl_enabled", found.enabled, entry)
 
     def _read_secure_port(self) -> None:
         options = {key: entry.value for key, entry in self.entries.items() if key in tls.OPTIONS}

@@ -96,7 +96,7 @@ def _metrics_provider(text: str) -> str:
 
 
 _SECRET = re.compile(
-    "(passw(or)?d|pwd|passphrase|superdigest|secret|token|credential|(private|api)[._-]?key)[._-]?(key|text|value)?s?$",
+    r"\bsasl\.user\..|(passw(or)?d|pwd|passphrase|superdigest|secret|token|credential|(private|api)[._-]?key)[._-]?(key|text|value)?s?$",
     re.IGNORECASE,
 )
 
@@ -156,6 +156,12 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "enforce.auth.enabled": (None, boolean),
     "enforce.auth.schemes": ("required_auth_schemes", names),
     "sessionRequireClientSASLAuth": (None, boolean),
+    "allowSaslFailedClients": ("allow_sasl_failed_clients", boolean),
+    "letAnySaslUserDoX": ("sasl_any_user", str),
+    "java.security.auth.login.config": (None, str),
+    "sasl.serverconfig": (None, str),
+    "SASLAuthenticationProvider.superPassword": (None, str),
+    "superUser": (None, str),
     "4lw.commands.whitelist": ("four_letter_words", names),
     "readonlymode.enabled": ("read_only_mode", boolean),
     "admin.enableServer": (None, boolean),
@@ -173,6 +179,16 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "control.token": ("control_token", str),
 }
 
+SASL_USER: Final = "sasl.user."
+SUPER_USER: Final = "superUser."
+SASL_KEYS: Final = (
+    *("java.security.auth.login.config", "sasl.serverconfig", "allowSaslFailedClients", "superUser"),
+    *("SASLAuthenticationProvider.superPassword", "letAnySaslUserDoX"),
+)
+"""Keys that have no effect without users of SASL."""
+NUMBERED: Final = ("authProvider.", SASL_USER, SUPER_USER)
+"""How keys begin that end with a name of the operator's choice."""
+
 KEY_OF: Final = {field: key for key, (field, _) in (KNOWN | PROPERTIES).items() if field}
 """The key of a field of Settings."""
 
@@ -181,6 +197,7 @@ AUTH_PROVIDERS: Final = {
     f"{_AUTH}IPAuthenticationProvider": None,
     f"{_AUTH}DigestAuthenticationProvider": "digest_enabled",
     f"{_AUTH}X509AuthenticationProvider": "x509_enabled",
+    f"{_AUTH}SASLAuthenticationProvider": "sasl_enabled",
 }
 """The field that the class in an authProvider.N sets to true; None for what is always there."""
 
@@ -249,6 +266,7 @@ IGNORED: Final = _reasons(
         "new connections are not throttled": "connection_throttle_*",
         "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
         "there is no audit log": "audit.enable audit.impl.class",
+        "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local",
     }
 )
 
@@ -257,9 +275,6 @@ NOT_YET: Final = _reasons(
     {
         "the admin server speaks plain HTTP": "admin.portUnification admin.needClientAuth",
         "the metrics are served over plain HTTP": "metricsProvider.httpsPort metricsProvider.ssl.*",
-        "there is no SASL yet": """
-            allowSaslFailedClients superUser superUser.* SASLAuthenticationProvider.* kerberos.*
-            letAnySaslUserDoX java.security.auth.login.config""",
         "there is no ensemble scheme yet": "ensembleAuthName",
         "these TLS options are not there yet": "client.portUnification ssl.*",
     }

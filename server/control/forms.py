@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
+from ..testing.advisor.finding import Finding
 from ..testing.chaos import Injected
 from ..testing.contents import Node
 from ..testing.faults import Fault
@@ -134,10 +135,16 @@ def address_form(address: tuple[str, int]) -> str:
 
 def entry_form(entry: Entry, name: str | None) -> JSON:
     """:param name: of its session."""
-    form = attrs.asdict(entry) | {"name": name}
+    form = attrs.asdict(entry, filter=attrs.filters.exclude("facts")) | {"name": name}
     form["session"] = session_form(entry.session) if entry.session else None
     form["zxid"] = f"0x{entry.zxid:x}" if entry.zxid else None
     return form
+
+
+def finding_form(finding: Finding, names: Mapping[int, str]) -> JSON:
+    """:param names: of sessions."""
+    sessions = [{"id": session_form(each), "name": names.get(each)} for each in finding.sessions]
+    return attrs.asdict(finding) | {"sessions": sessions}
 
 
 def message_form(message: HeldMessage) -> JSON:

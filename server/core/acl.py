@@ -3,7 +3,7 @@
 The rules:
 
 * A connection has identities: its address (``ip``), what auth packets earn (``digest``, ``super``), and the
-  subject of its TLS certificate (``x509``).
+  subject of its TLS certificate (``x509``), and the user of its SASL login (``sasl``).
 * An operation needs one bit of permission on one znode. It is allowed if any entry of the ACL that has the
   bit matches any identity; for the identity ``super`` always; and if the settings skip ACLs.
 * An ACL that a client sets must not be empty, and each entry must be valid in a scheme that is switched on.
@@ -18,7 +18,7 @@ import re
 import socket
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...protocol.constants import Perms
 from ...protocol.digest import digest_id
@@ -34,6 +34,8 @@ MAX_IDENTITIES_SIZE = 2**16
 and each ``auth`` entry of an ACL stores all."""
 
 _ADMIN = Perms.ADMIN.value
+_ALL_SASL = "super"
+"""The user of SASL who is named by every entry of that scheme (sasl.md section 6)."""
 _UNINDEXED = 8
 """Entries up to which an ACL is searched entry by entry: an index is no faster."""
 _MAX_REMEMBERED = 2**20
@@ -86,6 +88,10 @@ class AccessControl:
         self._known: dict[tuple[tuple[ACL, ...], tuple[Id, ...]], tuple[ACL, ...]] = {}
         self._known_size = 0
         self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
+        # What an ``auth`` entry stands for; identities of SASL only with a provider (sasl.md section 1).
+        self._stored = {"digest", "x509"} | (self._schemes.keys() & {"sasl"})
+        self._sasl_super_users = settings.sasl_super_users
+        self._sasl_any_user = settings.sasl_any_user
 
     # --- identities -------------------------------------------------------------------------------
 
@@ -110,6 +116,22 @@ class AccessControl:
         if self._x509_super is not None and subject == self._x509_super:
             identities.append(Id("super", subject))
         return identities
+
+    def sasl_identities(self, user: str) -> list[Id]:
+        """Return the identities of a user who has logged in by SASL (sasl.md section 6)."""
+        identities = [Id("sasl", user)]
+        if user in self._sasl_super_users:
+            identities.append(SUPER)
+        return identities
+
+    def user_of(self, identity: Id) -> str:
+        """Return the part of an identity that whoAmI shows: never the digest."""
+        name = identity.id or ""
+        if identity.scheme == "digest":
+            return name.partition(":")[0]
+        if identity.scheme == "super" or (identity.scheme == "sasl" and "sasl" not in self._schemes):
+            return ""  # for the latter there is no provider to ask (sasl.md section 1)
+        return name
 
     # --- being allowed -----------------------------------------------------------------------------------
 
@@ -137,16 +159,33 @@ class AccessControl:
                 return True
             if scheme in self._schemes:
                 for identity in identities:
-                    if identity.scheme == scheme and _matches(scheme, identity.id or "", wanted or ""):
+                    if identity.scheme == scheme and self._matches(scheme, identity.id or "", wanted or ""):
                         return True
         return False
+
+    def _matches(self, scheme: str, who: str, wanted: str) -> bool:
+        """Return whether the id of an ACL entry names an identity."""
+        if who == wanted:
+            return True
+        if scheme == "sasl":
+            return who == _ALL_SASL or wanted == self._sasl_any_user
+        if scheme != "ip":
+            return False
+        peer, network = _ip_network(who), _ip_network(wanted)
+        return (
+            peer is not None
+            and network is not None
+            and network == (peer[0], network[1], peer[2] >> network[1])
+        )
 
     def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
         """Answer as :meth:`allows`, for an ACL with an index."""
         return bool(acl.granted("world", "anyone") & perm) or any(
-            acl.granted(identity.scheme, identity.id or "") & perm
+            acl.granted(scheme, who) & perm
             for identity in identities
-            if identity.scheme in self._schemes
+            if (scheme := identity.scheme) in self._schemes
+            for who in (identity.id or "", self._sasl_any_user if scheme == "sasl" else None)
+            if who is not None
         )
 
     # --- setting an ACL ----------------------------------------------------------------------------------
@@ -166,7 +205,7 @@ class AccessControl:
         mine: tuple[Id, ...] = ()
         for entry in asked:
             if entry.id.scheme == "auth":
-                mine = tuple(i for i in identities if i.scheme in ("digest", "x509"))
+                mine = tuple(i for i in identities if i.scheme in self._stored)
                 break
         # What is valid depends on the settings alone, so that this can never be wrong later.
         stored = self._known.get((asked, mine))
@@ -240,13 +279,6 @@ def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
         known.append(identity)
 
 
-def user_of(identity: Id) -> str:
-    """Return the part of an identity that whoAmI shows: never the digest."""
-    if identity.scheme == "super":
-        return ""
-    return (identity.id or "").partition(":")[0] if identity.scheme == "digest" else identity.id or ""
-
-
 # --- the schemes' rules for ids ---------------------------------------------------------------------------
 
 
@@ -295,20 +327,20 @@ def _parse_network(wanted: str) -> tuple[int, int, int] | None:
 _LONGEST_NETWORK = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
 _QUAD = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
-_SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid}
+
+def sasl_valid(wanted: str) -> bool:
+    """Return whether a name is a valid ``sasl`` id (sasl.md section 7); with others nobody can log in."""
+    return "@" not in wanted or _KERBEROS_NAME.fullmatch(wanted) is not None
+
+
+_KERBEROS_NAME = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
+
+_SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid, "sasl": sasl_valid}
 """Whether an ACL may hold an id, by scheme."""
 
 
-def _matches(scheme: str, who: str, wanted: str) -> bool:
-    """Return whether the id of an ACL entry names an identity."""
-    if who == wanted:
-        return True
-    if scheme != "ip":
-        return False
-    peer, network = _ip_network(who), _ip_network(wanted)
-    return (
-        peer is not None and network is not None and network == (peer[0], network[1], peer[2] >> network[1])
-    )
+_PermsOfIds: TypeAlias = dict[tuple[str | None, str | None], int]
+"""By scheme and id."""
 
 
 def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
@@ -327,7 +359,7 @@ class LongACL(tuple[ACL, ...]):
     def granted(self, scheme: str | None, who: str) -> int:
         """Return the permissions of one identity, or of everyone: ``world``, ``anyone``."""
         exact, networks = self._index
-        perms = exact.get((scheme, who), 0)
+        perms = exact.get((scheme, None if scheme == "sasl" and who == _ALL_SASL else who), 0)
         if scheme == "ip" and (peer := _ip_network(who)) is not None:
             for (width, shift), known in networks.items():
                 if width == peer[0]:
@@ -335,19 +367,22 @@ class LongACL(tuple[ACL, ...]):
         return perms
 
     @cached_property
-    def _index(self) -> tuple[dict[tuple[str | None, str], int], dict[tuple[int, int], dict[bytes, int]]]:
+    def _index(self) -> tuple[_PermsOfIds, dict[tuple[int, int], dict[bytes, int]]]:
         """Permissions by scheme and id; those of networks by the width of their addresses and how many low
-        bits do not matter, of which there are 33 + 129 at most, and then by number.
+        bits do not matter, of which there are 33 + 129 at most, and then by number. Those of all ``sasl``
+        entries together stand under None.
 
         A number is looked up by its bytes, so that a client cannot choose many with the same hash.
         """
-        exact: dict[tuple[str | None, str], int] = {}
+        exact: _PermsOfIds = {}
         networks: dict[tuple[int, int], dict[bytes, int]] = {}
         for entry in self:
             scheme, wanted = entry.id.scheme, entry.id.id or ""
             network = _ip_network(wanted) if scheme == "ip" else None
             if network is None:
                 exact[scheme, wanted] = exact.get((scheme, wanted), 0) | entry.perms
+                if scheme == "sasl":
+                    exact[scheme, None] = exact.get((scheme, None), 0) | entry.perms
             else:
                 width, shift, number = network
                 known, key = networks.setdefault((width, shift), {}), number.to_bytes(16)

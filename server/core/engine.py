@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
@@ -41,6 +41,9 @@ from .stats import ServerStats
 from .tree import DataTree
 from .txn import AnyEffect, Change, CloseSession, Create, CreateSession, Delete, Refused, Replace, Txn
 from .watches import Notification, WatchManager
+
+if TYPE_CHECKING:
+    from .sasl import Login
 
 _READ = Perms.READ.value
 _EXPIRED = 1000
@@ -345,6 +348,22 @@ class Engine:
         :raises AuthFailedError: the packet is refused.
         """
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
+
+    def new_login(self) -> Login | None:
+        """Return a login for a connection, by which :meth:`logged_in` may come; None without users."""
+        users = self.settings.sasl_users
+        if users is None:
+            return None
+        from .sasl import Login  # with hashlib, which a server without users need not load
+
+        return Login(users, self._random_bytes)
+
+    def logged_in(self, client: Client, user: str) -> None:
+        """Add the identities of a user who has logged in by SASL.
+
+        :raises AuthFailedError: they become too many.
+        """
+        add_identities(client.identities, self.access.sasl_identities(user))
 
     # --- transactions ------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from .figures import Figures
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
+    from ..core.sasl import Login
     from .service import Service
 
 
@@ -64,6 +65,8 @@ class Connection:
     :ivar aborted: nothing more will be sent either; close at once.
     :ivar speaks_http: the client speaks HTTP, so this connection is over; ``input`` holds what it has sent.
     :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
+    :ivar login: the SASL login, from its first token on.
+    :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar figures: what operators are told of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
@@ -79,6 +82,10 @@ class Connection:
     :ivar output: bytes that wait to be sent, in pieces.
     :ivar waiting: the number of these bytes.
     """
+
+    # Of the class until a client logs in: most never do, and a field costs memory for each
+    login: Login | None = None
+    null_tokens = 0
 
     def __init__(
         self,

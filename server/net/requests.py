@@ -50,6 +50,7 @@ from ...protocol.jute import JuteError
 from ...protocol.operations import CLIENTS, CLOSE_SESSION, CREDENTIALS, PING, WRITES, OpCode
 from ..core.operations import IN_STEPS, Unfinished, UnknownOperation
 from ..core.sessions import Session
+from ..logger import logger
 from .gate import Withheld
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ _PLAIN = CLIENTS - _SLOW - _SPECIAL
 """Operations with which the long way has nothing to do but to call the engine and queue the reply."""
 _PLAIN_IF_WATCHED = _PLAIN - WRITES
 _NONE_PLAIN: frozenset[int] = frozenset()
+MAX_NULL_TOKENS = 16
+"""Tokens of one connection that are answered by none. Clients ask once or, like kazoo, as often as they can:
+these are ended by a refusal (sasl.md, trap 7)."""
+_NO_TOKEN = records.SetSASLResponse(None).encode()
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
@@ -277,10 +282,8 @@ def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> 
     """Auth and sasl concern the connection alone: they take no zxid and keep no session alive (wire.md
     section 12)."""
     try:
-        if op == OpCode.SASL:  # no login is configured: the exchange is over before it starts
-            if records.GetSASLRequest.decode(payload, 8).token is None:
-                raise JuteError("a null token")
-            _reply(connection, xid, 0, 0, records.SetSASLResponse(None).encode())
+        if op == OpCode.SASL:
+            _log_in(connection, xid, records.GetSASLRequest.decode(payload, 8).token)
             return
         packet = records.AuthPacket.decode(payload, 8)
     except JuteError as error:
@@ -294,6 +297,58 @@ def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> 
         connection.refuse(str(error))
     else:
         _reply(connection, xid, 0, 0)
+
+
+def _log_in(connection: Connection, xid: int, token: bytes | None) -> None:
+    """Take a token of a SASL login (sasl.md sections 2 and 5).
+
+    :raises JuteError: the real server closes the connection at such a token.
+    """
+    if token is None:
+        raise JuteError("a null token")
+    engine = connection.engine
+    if connection.login is None and not connection.null_tokens:
+        connection.login = engine.new_login()
+    login = connection.login
+    if login is None:
+        _answer_no_token(connection, xid)
+        return
+    try:
+        answer = login.answer(token)
+        if login.user is not None:
+            engine.logged_in(connection, login.user)
+    except AuthFailedError as error:
+        _refuse_login(connection, xid, str(error))
+    else:
+        _reply(connection, xid, 0, 0, records.SetSASLResponse(answer).encode())
+
+
+def _refuse_login(connection: Connection, xid: int, reason: str) -> None:
+    settings = connection.service.settings
+    connection.engine.stats.auth_failed += 1
+    if "sasl" in settings.required_auth_schemes:
+        err = SessionClosedRequireAuthError.code
+    elif settings.allow_sasl_failed_clients:
+        logger.warning("%s: it goes on without its SASL login, which has failed: %s", connection, reason)
+        connection.login = None
+        _answer_no_token(connection, xid)
+        return
+    else:
+        err = AuthFailedError.code
+    _reply(connection, xid, 0, err, _NO_TOKEN)
+    connection.refuse(f"its SASL login was refused: {reason}")
+
+
+def _answer_no_token(connection: Connection, xid: int) -> None:
+    """Answer that there is no SASL login; refuse clients that go on asking."""
+    connection.null_tokens += 1
+    if connection.null_tokens <= MAX_NULL_TOKENS:
+        _reply(connection, xid, 0, 0, _NO_TOKEN)
+        return
+    _reply(connection, xid, 0, AuthFailedError.code, _NO_TOKEN)
+    connection.refuse(
+        "it asks for a SASL login again and again; give it none, or the server users (sasl.user.NAME)"
+    )
 
 
 def reply_frame(xid: int, zxid: int, err: int, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .contents import Node
@@ -42,6 +43,7 @@ _HOMES = {
     "Entry": "history",
     "Fault": "faults",
     "FaultNeverFired": "faults",
+    "Finding": "advisor.finding",
     "HeldMessage": "holding",
     "Injected": "chaos",
     "LocalEnsemble": "ensemble",
@@ -68,6 +70,7 @@ __all__ = [
     "Entry",
     "Fault",
     "FaultNeverFired",
+    "Finding",
     "HeldMessage",
     "Injected",
     "LocalEnsemble",

@@ -32,6 +32,7 @@ from .snapshots import Snapshot
 from .timeline import format_timeline
 
 if TYPE_CHECKING:
+    from .advisor.finding import Finding
     from .chaos import Chaos
     from .ensemble import EnsembleControls
 
@@ -538,6 +539,17 @@ class Controls(ABC):
             lines.append(line)
         return lines
 
+    # --- advice ------------------------------------------------------------------------------------------
+
+    @_control
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong and how to do it right, as far as the history shows it: docs/advisor.md.
+
+        Nothing is looked at before the first call. A later call adds what has happened since; entries that
+        the history has lost between the calls are not looked at. Empty with ``record=False``.
+        """
+        return self.running.advice()
+
     # --- the tree ----
 
     @_control
@@ -551,9 +563,9 @@ class Controls(ABC):
         """
         flat = contents.flatten(tree)
         self.running.enter(f"load {some(list(tree))}")
-        contents.load(self._writer(), flat, self.running.service.at(self.running.clock.now()))
+        contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
 
-    def _writer(self) -> Engine:
+    def writer(self) -> Engine:
         """Return the engine that takes writes."""
         return self.running.engine
 
@@ -630,7 +642,7 @@ class Controls(ABC):
         stay, and ephemerals of those that are over do not come back.
         """
         self.running.enter(f"restore {snapshot!r}")
-        snapshot.restore(self._writer())
+        snapshot.restore(self.writer())
 
     # --- the history ----
 

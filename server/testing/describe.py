@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import attrs
 
@@ -18,6 +19,9 @@ from .operations import decode, name_of, paths_in
 _TEXT = 32  # characters of data that are shown
 _NAMES = 6  # names of children, or operations of a multi, that are shown
 
+_HEADER = 16  # bytes: xid, zxid and error code of a reply
+
+_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 _KINDS = {
     CreateMode.PERSISTENT: "",
     CreateMode.EPHEMERAL: "ephemeral",
@@ -36,6 +40,48 @@ _EVENTS = {
 
 
 @attrs.frozen
+class Asked:
+    """One operation of a request, for programs.
+
+    :ivar op: its name.
+    :ivar kind: of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if plain.
+    :ivar version: that the znode must have; -1 for any.
+    :ivar empty: whether it brings no data.
+    """
+
+    op: str
+    path: str
+    kind: str = ""
+    watch: bool = False
+    version: int = -1
+    empty: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Facts:
+    """What programs need to know of a message, beside its words.
+
+    :ivar asked: the operations of a request.
+    :ivar size: of the whole message, in bytes, without its length.
+    :ivar answer: a number that is another for another reply.
+    :ivar created: the path of the new znode, in the reply to a create.
+    :ivar step: of an event: ``created``, ``deleted``, ``changed``, ``children changed``. Of a session:
+        ``begins``, ``closed``, ``expired``. Of a connection: ``opened``, ``attached``, ``refused``, ``over``.
+    :ivar timeout: of a session that begins, in seconds.
+    """
+
+    asked: Sequence[Asked] = ()
+    size: int = 0
+    answer: int = 0
+    created: str | None = None
+    step: str = ""
+    timeout: float = 0.0
+
+
+NO_FACTS: Final = Facts()
+
+
+@attrs.frozen
 class Described:
     """A message in words.
 
@@ -46,6 +92,7 @@ class Described:
     text: str
     path: str | None = None
     paths: Sequence[str] = ()
+    facts: Facts = NO_FACTS
 
 
 def data_text(data: bytes | None) -> str:
@@ -77,7 +124,17 @@ def describe_request(op: int, frame: bytes) -> Described:
         words.append(path)
     if request is not None:
         words += _arguments(op, request)
-    return Described(" ".join(words), path, [path] if path is not None else paths_in(op, frame))
+    asked = () if path is None else (_asked(op, path, request),)
+    paths = [path] if path is not None else paths_in(op, frame)
+    return Described(" ".join(words), path, paths, Facts(asked=asked, size=len(frame)))
+
+
+def _asked(op: int, path: str, request: Any) -> Asked:
+    kind = ""
+    if isinstance(request, records.CreateRequest | records.CreateTTLRequest):
+        kind = "container" if op == OpCode.CREATE_CONTAINER else _kind(request.flags)
+    watch, version = getattr(request, "watch", False), getattr(request, "version", -1)
+    return Asked(name_of(op), path, kind, watch, version, not getattr(request, "data", None))
 
 
 def _arguments(op: int, request: Any) -> list[str]:
@@ -111,13 +168,15 @@ def _describe_multi(op: int, frame: bytes) -> Described:
         items = decode_multi(frame, 8)
     except JuteError:
         return Described(f"{name_of(op)} (malformed)")
-    operations = []
+    operations, asked = [], []
     for item in items:
         request: Any = item.request
+        asked.append(_asked(item.op, str(request.path), request))
         words = [name_of(item.op), str(request.path), *_arguments(item.op, request)]
         operations.append(" ".join(words))
     path = getattr(items[0].request, "path", None) if len(items) == 1 else None
-    return Described(f"{name_of(op)} {some(operations)}", path, paths_in(op, frame))
+    facts = Facts(asked=asked, size=len(frame))
+    return Described(f"{name_of(op)} {some(operations)}", path, paths_in(op, frame), facts)
 
 
 def some(words: Sequence[str]) -> str:
@@ -136,8 +195,17 @@ def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> 
         return "ok"
 
 
+def reply_facts(op: int, err: int, body: bytes) -> Facts:
+    """Return what programs need to know of a reply."""
+    created = None
+    if not err and op in _CREATES:
+        with suppress(JuteError):
+            created = records.CreateResponse.read(body)[0].path
+    return Facts(size=len(body) + _HEADER, answer=hash((err, body)), created=created)
+
+
 def _result(op: int, request_path: str | None, body: bytes) -> str:
-    if op in (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL):
+    if op in _CREATES:
         path = records.CreateResponse.read(body)[0].path
         # of a sequential znode only the end is news
         return "ok" if path == request_path else f"..{path[len(request_path or '') :]}"

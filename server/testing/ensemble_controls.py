@@ -28,6 +28,7 @@ from .snapshots import Snapshot
 from .timeline import format_timeline
 
 if TYPE_CHECKING:
+    from .advisor.finding import Finding
     from .ensemble import LocalEnsemble
 
 P = ParamSpec("P")
@@ -82,6 +83,11 @@ class EnsembleControls(ABC):
     def hosts(self) -> str:
         """The connect string, with all servers."""
         return self._local.servers.hosts
+
+    @property
+    def url(self) -> str | None:
+        """Where the first server answers HTTP, for all of them; None with ``http_on_client_port=False``."""
+        return self[self.numbers[0]].url
 
     @property
     def numbers(self) -> list[int]:
@@ -445,6 +451,14 @@ class EnsembleControls(ABC):
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @_verb
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong, as :meth:`.Controls.advice` does, at all servers together.
+
+        Each call looks at all that the history keeps.
+        """
+        return self._local.recorded.advice(self._local.parts[1].service.settings.max_buffer)
+
+    @_verb
     def note(self, text: str) -> None:
         """Write a line into the history, as a mark in the timeline."""
         self._note(text)
@@ -509,7 +523,7 @@ class MemberControls(Controls):
         """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
         return self.running.open_stream()
 
-    def _writer(self) -> Engine:
+    def writer(self) -> Engine:
         return self.ensemble._local.servers.ensemble.leader()
 
     def _advance(self, seconds: float, keep_alive: bool) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .history import Entry, Recorder
+
+if TYPE_CHECKING:
+    from .advisor.finding import Finding
 
 _AT_ALL = ("session", "reaper")
 """What each server enters when it applies the same transaction."""
@@ -59,6 +62,17 @@ class EnsembleHistory:
                 entry = attrs.evolve(entry, server=recorder.number)
                 last = ""
             yield entry
+
+    def advice(self, max_buffer: int) -> list[Finding]:
+        """List what clients do wrong, as far as what is kept shows it.
+
+        :param max_buffer: ``jute.maxbuffer`` of the servers, in bytes.
+        """
+        from .advisor.engine import Advisor
+
+        advisor = Advisor(max_buffer)
+        advisor.read(self.entries())
+        return advisor.findings()
 
 
 class _MemberRecorder(Recorder):

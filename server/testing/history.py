@@ -24,7 +24,15 @@ from ..core.txn import CloseSession, CreateSession, Delete, Txn
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.service import Service
-from .describe import Described, describe_event, describe_reply, describe_request
+from .describe import (
+    NO_FACTS,
+    Described,
+    Facts,
+    describe_event,
+    describe_reply,
+    describe_request,
+    reply_facts,
+)
 from .operations import glob, name_of, operation_name
 from .sessions import SessionRef, session_id_of
 
@@ -74,6 +82,7 @@ class Entry:
     :ivar paths: of a request or reply: all znodes concerned.
     :ivar reason: of a reply: why the request was refused, where its error does not say all. No digests.
     :ivar server: the number of the server, in an ensemble; 0 if it concerns all.
+    :ivar facts: the same for programs, as far as the words do not say it exactly.
     """
 
     kind: EntryKind
@@ -90,6 +99,7 @@ class Entry:
     paths: Sequence[str] = ()
     reason: str = ""
     server: int = 0
+    facts: Facts = NO_FACTS
 
 
 class Recorder:
@@ -145,10 +155,10 @@ class Recorder:
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
         """:param kept: what :meth:`request` returned."""
         zxid, err, body = result
-        said: bytes | str = body
+        said: bytes | tuple[str, Facts] = body
         if len(body) > _KEPT:
             what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
-            said = describe_reply(op, what.path, err, body)
+            said = describe_reply(op, what.path, err, body), reply_facts(op, err, body)
         client = self._client(connection)
         reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
         self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
@@ -169,8 +179,8 @@ class Recorder:
 
     def opened(self, connection: Connection) -> None:
         client = self._number(connection)
-        text = f"opened from {client[1]}"
-        self._silent[connection] = ("connection", self._now(), 0, client, {"text": text})
+        entry = {"text": f"opened from {client[1]}", "facts": Facts(step="opened")}
+        self._silent[connection] = ("connection", self._now(), 0, client, entry)
 
     def _number(self, connection: Connection) -> _Client:
         self._opened += 1
@@ -188,11 +198,11 @@ class Recorder:
         peer = "{}:{}".format(*connection.peer)
         how = "reconnected" if resumed else "new session"
         text = f"{how}, timeout {timeout:g} s, from {peer}"
-        self._add("connection", connection.session_id, self._client(connection), text)
+        self._add("connection", connection.session_id, self._client(connection), text, "attached")
 
     def refused(self, connection: Connection, session_id: int) -> None:
         client = self._clients.pop(connection, _NOBODY)  # its end, which follows at once, is no news then
-        self._add("connection", session_id, client, "told that its session is gone")
+        self._add("connection", session_id, client, "told that its session is gone", "refused")
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
@@ -207,7 +217,8 @@ class Recorder:
         client = self._clients.pop(connection, _NOBODY)
         if client is not _NOBODY:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
-            self._add("connection", connection.session_id, client, f"{who}disconnected: {reason}")
+            text = f"{who}disconnected: {reason}"
+            self._add("connection", connection.session_id, client, text, "over")
 
     def transaction(self, txn: Txn) -> None:
         """Record what sessions and the server itself do; requests are recorded as such."""
@@ -216,8 +227,10 @@ class Recorder:
             self.sessions[txn.session] = None
             if len(self.sessions) > (self._entries.maxlen or 0):  # no entry is left of the first one
                 del self.sessions[next(iter(self.sessions))]
-            text = f"session begins, timeout {effect.timeout / 1000:g} s"
+            facts = Facts(step="begins", timeout=effect.timeout / 1000)
+            text = f"session begins, timeout {facts.timeout:g} s"
         elif isinstance(effect, CloseSession):
+            facts = Facts(step="expired" if effect.expired else "closed")
             text = "SESSION EXPIRED" if effect.expired else "session closed"
             if effect.paths:
                 text += f", its ephemerals deleted: {', '.join(effect.paths)}"
@@ -227,10 +240,12 @@ class Recorder:
             return
         else:
             return
-        self.append(("session", self._now(), txn.session, _NOBODY, {"zxid": txn.zxid, "text": text}))
+        entry = {"zxid": txn.zxid, "text": text, "facts": facts}
+        self.append(("session", self._now(), txn.session, _NOBODY, entry))
 
-    def _add(self, kind: EntryKind, session: int, client: _Client, text: str) -> None:
-        self.append((kind, self._now(), session, client, {"text": text}))
+    def _add(self, kind: EntryKind, session: int, client: _Client, text: str, step: str = "") -> None:
+        entry = {"text": text, "facts": Facts(step=step)} if step else {"text": text}
+        self.append((kind, self._now(), session, client, entry))
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -252,9 +267,17 @@ class Recorder:
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield everything that is kept, the oldest first."""
-        for entry in self._entries:
+    @property
+    def count(self) -> int:
+        """How many entries there have been, with those that had to go."""
+        return self.dropped + len(self._entries)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Yield what is kept, the oldest first.
+
+        :param after: leave out so many of all that there have been: an earlier :attr:`count`.
+        """
+        for entry in islice(self._entries, max(0, after - self.dropped), None):
             yield self.in_words(*entry)
 
     def last_entries(self, most: int) -> Iterator[Entry]:
@@ -269,7 +292,8 @@ class Recorder:
         if kind == "event":
             event = rest[0]
             text = f"{describe_event(event.type)} {event.path}"
-            return Entry(zxid=max(event.zxid, 0), path=event.path, text=text, **common)
+            facts = Facts(step=describe_event(event.type))
+            return Entry(zxid=max(event.zxid, 0), path=event.path, text=text, facts=facts, **common)
         if kind not in ("request", "reply"):
             return Entry(**common, **rest[0])
         op, frame = rest[:2]
@@ -280,10 +304,13 @@ class Recorder:
         common |= {"xid": _XID.unpack_from(header)[0], "op": name_of(op)}
         common |= {"path": what.path, "paths": what.paths}
         if kind == "request":
-            return Entry(text=what.text, **common)
+            return Entry(text=what.text, facts=what.facts, **common)
         zxid, err, body, reason = rest[2:]
-        text = body if isinstance(body, str) else describe_reply(op, what.path, err, body)
-        return Entry(zxid=max(zxid, 0), err=err, text=text, reason=reason, **common)
+        if isinstance(body, tuple):
+            text, facts = body
+        else:
+            text, facts = describe_reply(op, what.path, err, body), reply_facts(op, err, body)
+        return Entry(zxid=max(zxid, 0), err=err, text=text, facts=facts, reason=reason, **common)
 
 
 def select(

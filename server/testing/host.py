@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
@@ -19,11 +19,16 @@ from .running import Running
 
 if TYPE_CHECKING:
     from ..storage.storage import Storage
+    from .advisor.finding import Finding
 
 T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
+
+at_end: Final[list[Callable[[Callable[[], list[Finding]]], object]]] = []
+"""For the pytest plugin: called when a server or an ensemble of a test ends, in its thread, with what gives
+the advice about it. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -135,7 +140,11 @@ class Launch:
                     hostile=self.hostile,
                 )
                 server.controls = LocalServer(running)
-                yield server.controls
+                try:
+                    yield server.controls
+                finally:
+                    for tell in at_end:
+                        tell(running.advice)
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@
   :mod:`.factories` makes others.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started.
+* With ``--zk-hold-on-failure`` these servers are kept until somebody presses Enter, to be looked at in a
+  browser.
 * Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
 """
 
@@ -32,6 +34,8 @@ _OPTIONS = {
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
+_ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
+
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
 zk_proc = factories.zk_proc()
@@ -45,9 +49,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         flag = f"--zk-{name.replace('_', '-')}"
         group.addoption(flag, dest=f"zk_{name}", metavar=metavar, default=None, help=text)
         parser.addini(f"zk_{name}", text, default="30" if name == "timeout" else "")
+    text = "keep the servers of a test that fails, and print where their pages are, until Enter is pressed"
+    group.addoption("--zk-hold-on-failure", dest="zk_hold", action="store_true", default=False, help=text)
     text = "sessions that a test leaves open on zk_server are an error"
     group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
     parser.addini("zk_check_leaks", text, type="bool", default=False)
+    mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
+    group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
+    parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
+    parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    mode = factories.option(config, "advise")
+    if mode:
+        from .advising import Advising
+
+        advising = Advising.of(mode, config.getini("zk_advise_ignore"))
+        config.pluginmanager.register(advising, "zk_advising")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,7 +78,34 @@ def pytest_runtest_makereport(
         for node in item.listchain():
             for name, server in node.stash.get(factories.SERVERS, {}).items():
                 report.sections += _sections(name, server)
+        if report.when == "call" and item.config.getoption("zk_hold"):
+            _hold(item)
     return report
+
+
+def _hold(item: pytest.Item) -> None:
+    """Wait for Enter while the servers of a test still run. Without a terminal or a pipe nobody can press it:
+    then return at once."""
+    from .controls import Controls
+
+    servers = [
+        f"{name} at {one.url}"
+        for node in item.listchain()
+        for name, server in node.stash.get(factories.SERVERS, {}).items()
+        for one in ([server] if isinstance(server, Controls) else server)
+        if one.url is not None
+    ]
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+    if not servers or capture is None:
+        return
+    capture.suspend(in_=True)
+    try:
+        print(f"\n{item.nodeid} has failed; it is held: {', '.join(servers)}")
+        input("Press Enter to go on. ")
+    except EOFError:
+        print()
+    finally:
+        capture.resume()
 
 
 def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tuple[str, str]]:

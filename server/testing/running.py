@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from ..core.engine import Engine
@@ -14,6 +15,10 @@ from .gate import MessageGate
 from .history import EntryKind, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
+
+if TYPE_CHECKING:
+    from .advisor.engine import Advisor
+    from .advisor.finding import Finding
 
 _MEMORY_HOST = "127.0.0.1"
 """The address that clients without a socket are said to come from; their ports count from 1."""
@@ -52,6 +57,8 @@ class Running:
         self._history_limit = history_limit
         self.records = False
         self.recorder: Recorder | None = None
+        self._advisor: Advisor | None = None  # and how many entries it has read
+        self._advised = 0
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = self._make_gate(hostile)(
             self.service,
@@ -118,6 +125,18 @@ class Running:
         self._attach()
         self.gate.update()
 
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong; see :meth:`.Controls.advice`."""
+        if self.recorder is None or not self.records:
+            return []
+        if self._advisor is None:
+            from .advisor.engine import Advisor
+
+            self._advisor = Advisor(self.service.settings.max_buffer)
+        self._advisor.read(self.recorder.entries(self._advised))
+        self._advised = self.recorder.count
+        return self._advisor.findings()
+
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""
         if self.recorder is not None:
@@ -148,6 +167,7 @@ class Running:
         self.names.clear()
         self.unobserve(self.names)
         self.replace_engine(now)
+        self._advisor, self._advised = None, 0
         if self.recorder is not None:
             self.recorder.clear(self.engine, now)
 

@@ -28,6 +28,7 @@ from .conftest import Run
 OURS_ALONE = [
     ["trace"],
     ["timeline"],
+    ["advise"],
     ["expire", "0x1"],
     ["pause"],
     ["resume"],
@@ -134,6 +135,26 @@ def test_faults_of_all_requests_and_their_end(pyzk: Run, server: EmbeddedServer)
 def test_faults_that_make_no_sense(pyzk: Run, arguments: list[str], said: str) -> None:
     done = pyzk("fault", *arguments)
     assert (done.status, said in done.err) == (Status.USAGE, True), done.err
+
+
+def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
+    assert (pyzk("advise").status, pyzk("advise").out) == (0, "")
+    for _ in range(20):
+        client.exists("/\x1b[31m")
+    session = f"0x{client.client_id[0]:x}"
+    done = pyzk("advise")
+    assert done.status == Status.NO
+    assert done.lines[0] == r"polling: exists of /\x1b[31m had the same answer 20 times in turn"
+    assert done.lines[1].startswith("    seen from ")
+    assert done.lines[1].endswith(f" s; sessions: {session}")
+    assert max(map(len, done.lines)) <= 120
+    server.name_session("worker", client.client_id[0])
+    assert pyzk("advise").lines[1].endswith(" s; sessions: worker")
+    (found,) = [json.loads(line) for line in pyzk("advise", "--json").lines]
+    assert (found["rule"], found["count"], found["paths"]) == ("polling", 20, ["/\x1b[31m"])
+    assert found["sessions"] == [{"id": f"0x{client.client_id[0]:016x}", "name": "worker"}]
+    ignored = pyzk("advise", "--ignore", "polling")
+    assert (ignored.status, ignored.out) == (0, "")
 
 
 def test_the_timeline(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pyzk.cli.main import main
 from pyzk.cli.status import Status
 from pyzk.server.testing import EmbeddedServer, Node
 
@@ -110,6 +111,22 @@ def test_identities(pyzk: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert pyzk(*with_auth, "get", "/a").out == "mine\n"
     monkeypatch.setenv("PYZK_AUTH", "digest:ann:secret")
     assert pyzk("get", "/a").out == "mine\n"
+
+
+def test_a_user_of_sasl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedServer(sasl_users={"bob": "a:b"}) as server:
+        monkeypatch.setenv("PYZK_HOSTS", server.hosts)
+        monkeypatch.setenv("PYZK_AUTH", "sasl:bob:a:b\ndigest:ann:x")
+        assert main(["create", "/a", "--acl", "sasl:bob:cdrwa"]) == 0
+        for users, status in (
+            ("sasl:bob:a:b", 0),
+            ("digest:ann:x", Status.FORBIDDEN),
+            ("sasl:bob:a", Status.FORBIDDEN),
+            ("sasl::x", Status.USAGE),
+        ):
+            monkeypatch.setenv("PYZK_AUTH", users)
+            assert main(["get", "/a"]) == status
+        assert "a:b" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["x", "world:anyone", "world:anyone:rz", ""])

@@ -15,7 +15,10 @@ START_TIMEOUT = 60.0
 ATTEMPTS = 5
 
 # Options that the real server takes only as Java system properties (operator-surface.md 4.1).
-PROPERTIES = ("jute.maxbuffer", "znode.container.checkIntervalMs", "readonlymode.enabled")
+PROPERTIES = (
+    *("jute.maxbuffer", "znode.container.checkIntervalMs", "readonlymode.enabled"),
+    "java.security.auth.login.config",
+)
 
 
 def start(config: Config, directory: Path) -> Server:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ..support.needs import need
 from .conftest import running
 from .servers import CONFIG, Server
-
-ZKCLI = Path("/usr/share/zookeeper/bin/zkCli.sh")
-TIMEOUT = 60.0
+from .zkcli import ZKCLI, zkcli
 
 SCRIPT = """
 ls /
@@ -114,26 +109,6 @@ quit
 
 # Printed whole by a thread of its own, wherever the other has got to: even in the middle of a list.
 EVENT = re.compile(r"\n(?:WATCHER::|(WatchedEvent .*))\n")
-
-
-def zkcli(server: Server, *arguments: str, script: str = "") -> tuple[int, str]:
-    """The exit status and everything printed, errors in their place."""
-    environment = {
-        **os.environ,
-        "CLIENT_JVMFLAGS": "-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "JVMFLAGS": "-Duser.timezone=UTC",
-    }
-    process = subprocess.run(
-        [str(ZKCLI), "-server", server.hosts, *arguments],
-        input=script,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    return process.returncode, process.stdout
 
 
 class Normalised:

@@ -21,7 +21,7 @@ from typing import Any
 
 from .needs import need
 
-PATIENCE = 20.0
+PATIENCE = 40.0
 """Seconds for an answer of the browser, or for what a test waits for."""
 
 _ON_3_AND_4 = 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'

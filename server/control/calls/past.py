@@ -1,4 +1,4 @@
-"""History and timeline."""
+"""History, timeline and advice."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def _leaks(control: Control, ask: Ask) -> Any:
     return {"leaks": control.controls.leaks()}
 
 
+def _advice(control: Control, ask: Ask) -> Any:
+    names = control.controls.running.names
+    return {"findings": [forms.finding_form(found, names.all) for found in control.controls.advice()]}
+
+
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")
 
 ROUTES: Final = (
@@ -91,4 +96,5 @@ ROUTES: Final = (
         serves=("note",),
     ),
     Route("GET", "/leaks", _leaks, "What clients have left behind.", serves=("leaks",)),
+    Route("GET", "/advice", _advice, "What clients do wrong, and what to do instead.", serves=("advice",)),
 )

@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 
 export function open(place) {
   put(place, h("div", { class: "empty" },
-    h("h1", {}, "One server"),
-    h("p", {}, "This server stands alone. When several pretend servers run in one process, they are shown here: who leads, who lags, who is cut off.")));
+    h("h1", {}, "Ensemble"),
+    h("p", {}, "The servers of a pretend ensemble will be shown here: who leads, who lags, who is cut off. Until then GET /api/v1/ensemble tells it.")));
   return {};
 }

@@ -59,7 +59,7 @@ let running = false;
 let again = false;
 let wake = () => {};
 
-/** Have the view look again: at most twice a second, and busy for at most 5 % of the time. */
+/** Have the view look again: at most twice a second, and seldom if it takes long. */
 async function refresh() {
   if (running) {
     again = true;
@@ -77,7 +77,8 @@ async function refresh() {
         if (error instanceof Refused && error.status === 401) askToken(error.message);
       }
     }
-    const pause = Math.max(400, 20 * (performance.now() - started));
+    const took = performance.now() - started;
+    const pause = Math.max(400, Math.min(33 * took, took < 1000 ? 2000 : 30000)); // a busy machine is slow too
     if (view === shown) await new Promise((resolve) => setTimeout((wake = resolve), pause));
   } while (again);
   running = false;

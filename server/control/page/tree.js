@@ -102,16 +102,21 @@ export function open(place, params) {
 
   // --- reading ---
 
-  /** Read the children of a znode again, as many as were shown. */
-  async function load(node, wanted = Math.max(PAGE, node.children.length)) {
+  /** Read the children of a znode again, as many as are wanted. If another reading begins meanwhile, that one counts. */
+  async function load(node) {
+    const turn = (node.turn = (node.turn ?? 0) + 1);
+    const wanted = (node.wanted ??= PAGE);
     const rows = [];
+    let all = 0;
     let more = true;
     while (more && rows.length < wanted) {
       const answer = await get("/children", { path: node.path, limit: Math.min(PAGE * 5, wanted - rows.length), after: rows.at(-1)?.name });
       rows.push(...answer.children);
       ({ more } = answer);
-      node.count = answer.count;
+      all = answer.count;
     }
+    if (node.turn !== turn) return;
+    node.count = all;
     node.children = rows.map((row) => row.name);
     node.more = more;
     for (const row of rows) {
@@ -123,8 +128,12 @@ export function open(place, params) {
   }
 
   async function more(node) {
-    if (node.children.length < MOST) await load(node, Math.min(node.children.length + PAGE, MOST));
-    else text.focus();
+    if (node.children.length >= MOST) {
+      text.focus();
+      return;
+    }
+    node.wanted = Math.min(node.children.length + PAGE, MOST);
+    await load(node);
     draw();
   }
 

@@ -56,7 +56,8 @@ export function openZnode(place, select) {
   const time = (ms) => h("span", { "data-time": ms }, moment(ms));
 
   async function draw() {
-    const { stat } = shown;
+    const own = shown; // what the buttons are about: what is seen, not what comes next
+    const { stat } = own;
     const facts = [
       ["Created", [time(stat.ctime), dim(`zxid ${stat.czxid}`)]],
       ["Changed", [time(stat.mtime), dim(`zxid ${stat.mzxid}`)]],
@@ -72,10 +73,10 @@ export function openZnode(place, select) {
     put(place,
       h("h1", { class: "path mono" }, breadcrumb(shown.path)),
       h("div", { class: "bar" },
-        button("Copy path", () => copy(shown.path, "Path copied")),
-        button("Edit", edit, { class: "primary" }),
-        button("Create child", () => create(shown.path, select)),
-        button("Delete", () => erase(), { class: "danger", disabled: shown.path === "/" }),
+        button("Copy path", () => copy(own.path, "Path copied")),
+        button("Edit", () => edit(own), { class: "primary" }),
+        button("Create child", () => create(own.path, select)),
+        button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
         h("a", { class: "button", href: `#timeline?${new URLSearchParams({ path: shown.path })}` }, "Timeline"),
         h("a", { class: "button", href: `#locks?${new URLSearchParams({ path: shown.path })}` }, "Locks")),
       await dataPart(),
@@ -126,21 +127,21 @@ export function openZnode(place, select) {
         length < WHOLE && button("Show more", () => { length = WHOLE; drawn = ""; refresh(); }, { class: "quiet" })));
   }
 
-  async function whole() {
+  async function whole(own) {
     const pieces = [];
-    for (let offset = 0; offset < shown.bytes; offset += WHOLE) {
-      pieces.push(fromBase64((await get("/znode", { path: shown.path, offset, length: WHOLE })).base64 ?? ""));
+    for (let offset = 0; offset < own.bytes; offset += WHOLE) {
+      pieces.push(fromBase64((await get("/znode", { path: own.path, offset, length: WHOLE })).base64 ?? ""));
     }
     return pieces;
   }
 
-  const save = () => attempt(async () => download(baseName(shown.path).replace(/[^\w.-]/g, "_") || "root", await whole()));
+  const save = () => attempt(async () => download(baseName(shown.path).replace(/[^\w.-]/g, "_") || "root", await whole(shown)));
 
   // --- what can be done ---
 
-  async function edit() {
-    const { path: at, stat } = shown;
-    const pieces = await whole();
+  async function edit(own) {
+    const { path: at, stat } = own;
+    const pieces = await whole(own);
     const before = asText(new Uint8Array(await new Blob(pieces).arrayBuffer()));
     const input = dataInput(before ?? "", before === null);
     const any = h("input", { type: "checkbox" });
@@ -161,8 +162,7 @@ export function openZnode(place, select) {
     });
   }
 
-  function erase() {
-    const { path: at, stat } = shown;
+  function erase({ path: at, stat }) {
     const any = h("input", { type: "checkbox" });
     ask("Delete a znode", [
       h("p", {}, "Delete ", h("b", { class: "mono" }, visible(at)), "? Watches fire, and no undo."),
@@ -176,7 +176,7 @@ export function openZnode(place, select) {
     }, { danger: true });
   }
 
-  return { show, refresh, remove: () => shown?.path === path && path !== "/" && erase(), close: () => { path = null; } };
+  return { show, refresh, remove: () => shown?.path === path && path !== "/" && erase(shown), close: () => { path = null; } };
 }
 
 const dim = (text) => h("span", { class: "dim" }, ` ${text}`);

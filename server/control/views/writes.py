@@ -11,7 +11,6 @@ from ....protocol.records import DeleteRequest, SetDataRequest
 from ...testing import contents
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route
-from .common import znode_at
 from .tree import stat_form
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def _create(control: Control, ask: Ask) -> Any:
 def _set(control: Control, ask: Ask) -> Any:
     path, version = ask.values["path"], _version(ask)
     data = forms.read_data(ask.values["data"])
-    _commit(control, path, MultiOp(OpCode.SET_DATA, SetDataRequest(path, data, version)))
-    return {"path": path, "stat": stat_form(znode_at(control, path).stat())}
+    result = _commit(control, path, MultiOp(OpCode.SET_DATA, SetDataRequest(path, data, version)))
+    return {"path": path, "stat": stat_form(result.response.stat)}
 
 
 def _delete(control: Control, ask: Ask) -> Any:
@@ -62,7 +61,7 @@ def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> 
     running.enter(f"{OpCode(operation.op).name.lower()} {path}")
     try:
         now = running.service.at(running.clock.now())
-        [result] = contents.commit(running.engine, owner, {path: operation}, now)
+        [result] = contents.commit(control.controls.writer(), owner, {path: operation}, now)
         return result
     finally:
         running.server.flush()

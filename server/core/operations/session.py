@@ -20,7 +20,6 @@ from ....protocol.records import (
     WhoAmIResponse,
 )
 from ...logger import logger
-from ..acl import user_of
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -43,7 +42,7 @@ def sync(engine: Engine, client: Client, request: SyncFields) -> bytes:
 
 
 def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
-    infos = [ClientInfo(identity.scheme, user_of(identity)) for identity in client.identities]
+    infos = [ClientInfo(identity.scheme, engine.access.user_of(identity)) for identity in client.identities]
     return WhoAmIResponse(tuple(infos)).encode()
 
 

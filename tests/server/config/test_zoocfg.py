@@ -116,6 +116,30 @@ HONOURED = [
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
+    ("sessionRequireClientSASLAuth=true\nsasl.user.bob=b", "required_auth_schemes", {"sasl"}),
+    (
+        "sessionRequireClientSASLAuth=true\nenforce.auth.enabled=true\nenforce.auth.schemes=ip\nsasl.user.bob=b",
+        "required_auth_schemes",
+        {"sasl"},
+    ),
+    (
+        "enforce.auth.enabled=true\nenforce.auth.schemes=ip,sasl\nsasl.user.bob=b",
+        "required_auth_schemes",
+        {"ip", "sasl"},
+    ),
+    ("sasl.user.bob=b\nsasl.user.A\\u0107=c", "sasl_users", {"bob": "b", "A\u0107": "c"}),
+    ("sasl.user.bob=b", "sasl_enabled", True),
+    (
+        "sasl.user.super=a\nSASLAuthenticationProvider.superPassword=b",
+        "sasl_users",
+        {"super": "b"},
+    ),
+    ("sasl.user.bob=a\nSASLAuthenticationProvider.superPassword=b", "sasl_users", {"bob": "a"}),
+    ("sasl.user.bob=b\nsuperUser=bob\nsuperUser.1=ann", "sasl_super_users", {"bob", "ann"}),
+    ("sasl.user.bob=b\nallowSaslFailedClients=true", "allow_sasl_failed_clients", True),
+    ("sasl.user.bob=b\nletAnySaslUserDoX=anybody", "sasl_any_user", "anybody"),
+    ("sasl.user.bob=b\nsasl.serverconfig=Other", "sasl_users", {"bob": "b"}),
+    ("authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "sasl_enabled", True),
     ("4lw.commands.whitelist= srvr, mntr ,", "four_letter_words", {"srvr", "mntr"}),
     ("4lw.commands.whitelist=*", "four_letter_words", {"*"}),
     ("4lw.commands.whitelist=", "four_letter_words", frozenset()),
@@ -166,8 +190,9 @@ def test_honoured(text, field, value):
 
 def test_every_key_that_is_a_setting_is_tried_above():
     tried = {key for text, _, _ in HONOURED for key in parse(text)}
-    secure = {"secureClientPort", "secureClientPortAddress"}  # in test_tls.py
-    assert {*zookeys.KNOWN, *zookeys.PROPERTIES} - secure <= tried
+    elsewhere = {"secureClientPort", "secureClientPortAddress"}  # in test_tls.py
+    elsewhere.add("java.security.auth.login.config")  # in test_sasl.py
+    assert {*zookeys.KNOWN, *zookeys.PROPERTIES} - elsewhere <= tried
 
 
 def test_an_empty_file_is_the_defaults():
@@ -236,8 +261,11 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
         "metricsProvider.httpsPort=7002",
         "metricsProvider.numWorkerThreads=4",
-        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
         "authProvider.1=com.example.Ours",
+        "superUser=bob",  # without users
+        "SASLAuthenticationProvider.superPassword=x",
+        "kerberos.removeHostFromPrincipal=true",
+        "security.auth_to_local=DEFAULT",
         "ssl.keyStore.location=/x.pem",  # without secureClientPort
         "zookeeper.tickTime=1",
         "made.up=x",
@@ -378,6 +406,7 @@ def test_servers_in_a_file_of_their_own(tmp_path):
         "enforce.auth.enabled=true\nenforce.auth.schemes=x509",
         "enforce.auth.enabled=true\nenforce.auth.schemes=digest\nDigestAuthenticationProvider.enabled=false",
         "sessionRequireClientSASLAuth=true",
+        "java.security.auth.login.config=/nowhere/jaas.conf",
         "DigestAuthenticationProvider.digestAlg=CRC32",
         "metricsProvider.className=com.example.Ours",
         f"{PROMETHEUS}\nmetricsProvider.httpPort=many",
@@ -473,6 +502,7 @@ def test_a_value_that_does_not_do_what_it_seems_to(key, value, field, kept, word
         ("x.secretKey=s3cret\nx.token=s3cret", "x.secretKey=***\nx.token=***"),
         ("db.pwd=s3cret\ncredentials=s3cret", "db.pwd=***\ncredentials=***"),
         ("a.privateKey=s3cret\na.api_key=s3cret", "a.privateKey=***\na.api_key=***"),
+        ("sasl.user.bob=s3cret\n#sasl.user.b\\u006fb : s3cret", "sasl.user.bob=***\n#sasl.user.bob=***"),
         ("ssl.keyStore.passwordPath=/a/file", "ssl.keyStore.passwordPath=/a/file"),
         ("key=1\ntokens.max=2\nprivate=3", "key=1\ntokens.max=2\nprivate=3"),
     ],
@@ -499,6 +529,8 @@ def test_any_text_can_be_shown(text):
         "ssl.trustStore.password",
         "ssl.quorum.keyStore.password",
         "SASLAuthenticationProvider.superPassword",
+        "sasl.user.bob",
+        "zookeeper.sasl.user.bob",
     ],
 )
 def test_no_secret_is_told(key):

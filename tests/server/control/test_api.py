@@ -341,7 +341,7 @@ async def test_a_body_without_fields(api: Api, body: bytes) -> None:
 
 def test_every_call_of_the_embedded_server_has_a_route() -> None:
     # of the process that holds it, and its files: over HTTP the admin command snapshot has them
-    of_python = {"start", "stop", "run", "running", "export"}
+    of_python = {"start", "stop", "run", "running", "export", "writer"}
     calls = {name for name in dir(EmbeddedServer) if not name.startswith("_")} | {"clock"}
     assert calls - of_python == {name for route in ROUTES for name in route.serves}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from typing import Any
 from urllib.parse import quote
 
@@ -14,13 +16,18 @@ from pyzk.protocol.constants import CreateMode, EventType
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, AddWatchRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, Id
 from pyzk.server import open_server
+from pyzk.server.config.settings import Settings
 from pyzk.server.control.api import PREFIX, ROUTES
+from pyzk.server.control.port import Port
 from pyzk.server.control.views import live, locks, sessions, tree, turns, writes
 from pyzk.server.core.znode import Children, Znode
+from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
+from pyzk.server.serve import Server
+from pyzk.server.testing import open_ensemble
 from pyzk.server.testing.contents import Node
 from pyzk.server.testing.host import LocalServer
-from tests.server.control.client import Api
+from tests.server.control.client import JSON, Api, ask
 
 
 def many(server: LocalServer, path: str, names: list[str]) -> None:
@@ -151,6 +158,17 @@ async def test_every_kind_is_created_and_watches_fire(api: Api) -> None:
         ({"path": "/no/parent"}, "/no/parent"),
     ):
         assert words in (await api.refused("POST", "/znode", **fields))[1]
+
+
+async def test_writes_at_any_server_of_an_ensemble_go_through_its_leader() -> None:
+    async with open_ensemble(3) as ensemble:
+        for number in ensemble.numbers:
+            api = Api(ensemble[number])  # type: ignore[arg-type] # it needs no more than the controls
+            assert await api.post("/znode", path=f"/{number}", data="x") == {"path": f"/{number}"}
+            status, answer = await api.ask("PUT", "/znode", path=f"/{number}", data="y", version=0)
+            assert (status, answer["stat"]["version"]) == (200, 1)
+            assert (await api.ask("PUT", "/znode", path=f"/{number}", data="z", version=0))[0] == 409
+        assert ensemble.dump() == {f"/{number}": b"y" for number in ensemble.numbers}
 
 
 # --- sessions and watches --------------------------------------------------------------------------------
@@ -406,3 +424,36 @@ def test_nothing_of_this_starts_the_history() -> None:
     ours = {route.path for module in (tree, writes, sessions, locks, live) for route in module.ROUTES}
     assert len(ours) >= 9
     assert all(not route.needs_history for route in ROUTES if route.path in ours)
+
+
+async def test_looking_leaves_nothing_behind() -> None:
+    async with trio.open_nursery() as nursery:
+        server = Server(Settings(port=0), Clock())
+        await nursery.start(server.run)
+        service, engine = server.service, server.service.engine
+        controls: Any = Port(server, nursery)._for_control().controls
+        server.controls = controls
+        for target in ("/children", "/znode", "/search?text=x", "/clients", "/watches", "/locks", "/armed"):
+            assert (await ask(controls, "GET", f"{PREFIX}{target}"))[0] == 200
+        body = json.dumps({"path": "/a"}).encode()
+        assert (await ask(controls, "POST", f"{PREFIX}/znode", JSON, body))[0] == 200
+        assert service.gate is engine.on_txn is engine.on_refusal is None
+        assert controls.running.recorder is None
+        nursery.cancel_scope.cancel()
+
+
+UNUSED = """
+import sys
+from pyzk.server.testing import EmbeddedServer
+import urllib.request
+with EmbeddedServer() as server:
+    views = [name for name in sys.modules if name.startswith("pyzk.server.control")]
+    assert views == [], views
+    urllib.request.urlopen(server.url).read()
+    assert "pyzk.server.control.views.locks" in sys.modules
+"""
+
+
+def test_nothing_of_it_is_loaded_before_somebody_asks() -> None:
+    done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

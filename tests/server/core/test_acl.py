@@ -16,7 +16,7 @@ from pyzk.protocol.errors import AuthFailedError, InvalidACLError, NoAuthError, 
 from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id
 from pyzk.server.config.settings import Settings
 from pyzk.server.core import acl as acl_module
-from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL, user_of
+from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL
 from pyzk.server.net.service import java_address
 
 from ...support.counting import count_instructions
@@ -111,7 +111,7 @@ def test_a_certificate_of_the_x509_super_user_grants_super() -> None:
 )
 def test_the_user_that_who_am_i_shows(identity: Id, user: str) -> None:
     # semantics.md section 18, trap 39
-    assert user_of(identity) == user
+    assert control().user_of(identity) == user
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,7 @@ def test_no_script_of_hostile_names_and_values_runs(
     )
     page.evaluate("[...document.querySelectorAll('.event')].slice(-40).forEach(e => e.click())")
     page.evaluate("location.hash = '#tree?path=/h'")
+    page.until("document.querySelector('.view.tree .row')")
     page.fill("[type=search]", "onerror")
     page.see("found among", ".hint")
     assert page.evaluate("window.hits") == []

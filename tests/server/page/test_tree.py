@@ -62,12 +62,13 @@ def test_what_clients_do_appears_by_itself(connect: Connect, visit: Visit) -> No
     client.create("/a/mine", b"hello", ephemeral=True)
     page.until(row("a") + "?.getAttribute('aria-expanded') === 'false'")
     open_row(page, "a")
-    page.until(row("mine") + "?.classList.contains('fresh')")
+    page.until(row("mine"))
     assert "ephemeral" in page.evaluate(f"{row('mine')}.textContent")
     page.evaluate(f"{row('mine')}.click()")
     page.see("hello", DATA)
     assert page.text(".detail .facts a[href^='#sessions']") == "worker"
     client.set("/a/mine", b"changed")
+    page.until(row("mine") + "?.classList.contains('fresh')")
     page.see("changed", DATA)
     page.see("1", ".facts")
     client.delete("/a/mine")
@@ -166,6 +167,7 @@ def test_other_kinds_are_created(server: EmbeddedServer, connect: Connect, visit
             page.fill(f"dialog [name={name}]", value)
         page.click("Create", "dialog button")
         page.until("!document.querySelector('dialog')")
+        page.until(f"document.querySelector('.path').textContent === '/{kind}-'")
     nodes: Any = server.dump(form="nodes")
     assert {path: (node.kind, node.ttl) for path, node in nodes.items()} == {
         "/container-": ("container", 0),

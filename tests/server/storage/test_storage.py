@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.protocol import records as r
@@ -88,7 +88,6 @@ def check_files(run: Run, folder: Path) -> None:
 
 
 @given(st.lists(action, max_size=30))
-@settings(max_examples=60)
 def test_the_files_hold_what_the_server_holds(actions: list[Action]) -> None:
     with tempfile.TemporaryDirectory(dir=memory()) as name:
         run = Run(world(Path(name)))
@@ -99,7 +98,6 @@ def test_the_files_hold_what_the_server_holds(actions: list[Action]) -> None:
 
 
 @given(st.lists(action, min_size=4, max_size=40), st.integers(0, 3), st.integers(1, 3))
-@settings(max_examples=60)
 def test_a_snapshot_that_is_written_while_the_tree_changes_is_made_right(
     actions: list[Action], start: int, step: int
 ) -> None:
@@ -260,7 +258,6 @@ SET = r.SetDataRequest("/a", b"y", -1).encode()
 
 
 @given(st.lists(action, max_size=25))
-@settings(max_examples=40)
 def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -> None:
     """The files are compared with their digests whenever they are read."""
     with tempfile.TemporaryDirectory(dir=memory()) as name:

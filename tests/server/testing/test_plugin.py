@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -305,3 +308,35 @@ def test_importing_the_server_package_is_cheap() -> None:
     code = f"import sys, pyzk.server; {look}; pyzk.server.open_server; {look}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["False", "True"]
+
+
+def test_a_failed_test_is_held_with_its_server(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    command = [sys.executable, "-m", "pytest", *LEAN, "-q", "--zk-hold-on-failure"]
+    process = pytester.popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "is held" in line:
+            break
+    url = line.split("zk_server at ")[1].strip()
+    with urllib.request.urlopen(f"{url}api/v1/znode?path=/a", timeout=20) as answer:
+        assert json.load(answer)["base64"] == base64.b64encode(b"found").decode()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    rest = process.stdout.read()
+    process.stdin.close()
+    process.stdout.close()
+    assert process.wait(20) == 1
+    assert "1 failed" in rest
+    assert "zk_server: timeline" in rest
+
+
+def test_where_nobody_can_press_enter_nothing_is_held(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    command = [sys.executable, "-m", "pytest", *LEAN, "-q", "--zk-hold-on-failure"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "zk_server at http://127.0.0.1:" in done.stdout

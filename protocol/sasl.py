@@ -1,0 +1,133 @@
+"""SASL DIGEST-MD5 as both sides of a connection see it: directives and hashes (sasl.md sections 2 to 4).
+
+Tokens are lists of directives, ``key=value`` or ``key="value"``. What proves the password is
+:func:`proof`: the client sends one as ``response``, and the server answers with the other as ``rspauth``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from .errors import AuthFailedError
+
+REALM: Final = "zk-sasl-md5"
+"""A constant, and not the name of a host (sasl.md, trap 4)."""
+URI: Final = b"zookeeper/zk-sasl-md5"
+NONCE_COUNT: Final = b"00000001"
+MAX_TOKEN: Final = 4096
+"""Bytes of a token that are read, as by the real server (sasl.md section 4)."""
+
+_BLANKS = b" \t\r\n"
+_COMMA, _EQUALS, _QUOTE, _ESCAPE = b',="\\'
+
+
+def directives(token: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the keys of a token, in small letters, and their values without quotes.
+
+    :raises AuthFailedError: it cannot be read.
+    """
+    at = _skip(token, 0)
+    while at < len(token):
+        if token[at] == _COMMA:
+            at = _skip(token, at + 1)
+            continue
+        start = at
+        while at < len(token) and token[at] not in (_EQUALS, _COMMA) and token[at] not in _BLANKS:
+            at += 1
+        key = token[start:at].decode("latin-1").lower()
+        if at == len(token):
+            yield key, b""  # as the real server reads it
+            return
+        at = _skip(token, at)
+        if not key or token[at : at + 1] != b"=":
+            raise AuthFailedError(message="a directive of the token has no key, or no value")
+        at = _skip(token, at + 1)
+        if at == len(token):
+            raise AuthFailedError(message="the last directive of the token has no value")
+        value, at = _quoted(token, at + 1) if token[at] == _QUOTE else _plain(token, at)
+        yield key, value
+        at = _skip(token, at)
+
+
+def _skip(token: bytes, at: int) -> int:
+    while at < len(token) and token[at] in _BLANKS:
+        at += 1
+    return at
+
+
+def _plain(token: bytes, at: int) -> tuple[bytes, int]:
+    start = at
+    while at < len(token) and token[at] != _COMMA and token[at] not in _BLANKS:
+        at += 1
+    return token[start:at], at
+
+
+def _quoted(token: bytes, at: int) -> tuple[bytes, int]:
+    value = bytearray()
+    while at < len(token):
+        if token[at] == _QUOTE:
+            at += 1
+            if at < len(token) and token[at] != _COMMA and token[at] not in _BLANKS:
+                raise AuthFailedError(message="text follows a closing quote in the token")
+            return bytes(value), at
+        if token[at] == _ESCAPE:
+            at += 1
+        value += token[at : at + 1]
+        at += 1
+    raise AuthFailedError(message="a quote of the token is not closed")
+
+
+def quoted(value: bytes) -> bytes:
+    """Write a value in quotes."""
+    return b'"%b"' % value.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+def secret(user: str, realm: str, password: str, *, unicode: bool = True) -> bytes:
+    """Hash a user's password: 16 bytes.
+
+    :param unicode: whether the client has sent the directive ``charset=utf-8``. What ISO 8859-1 can write is
+        hashed in it all the same (sasl.md section 3).
+    :raises UnicodeEncodeError: without ``unicode``: a character that ISO 8859-1 does not have.
+    """
+    return _md5(b":".join(_encoded(text, unicode) for text in (user, realm, password))).digest()
+
+
+def _encoded(text: str, unicode: bool) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        if not unicode:
+            raise
+        return text.encode()
+
+
+def proof(
+    secret: bytes,
+    nonce: bytes,
+    cnonce: bytes,
+    *,
+    of_client: bool,
+    uri: bytes = URI,
+    authzid: bytes | None = None,
+) -> bytes:
+    """Return what proves that a side has the password: 32 hexadecimal digits.
+
+    :param secret: what :func:`secret` returns.
+    :param of_client: True for the client's ``response``, False for the server's ``rspauth``.
+    :param uri: the ``digest-uri`` as the client writes it.
+    :param authzid: the directive of that name; None without one.
+    """
+    a1 = b":".join((secret, nonce, cnonce)) + (b"" if authzid is None else b":" + authzid)
+    a2 = (b"AUTHENTICATE:" if of_client else b":") + uri
+    parts = (_hex(a1), nonce, NONCE_COUNT, cnonce, b"auth", _hex(a2))
+    return _hex(b":".join(parts))
+
+
+def _hex(data: bytes) -> bytes:
+    return _md5(data).hexdigest().encode()
+
+
+def _md5(data: bytes) -> hashlib._Hash:
+    return hashlib.md5(data, usedforsecurity=False)  # else a system in FIPS mode has none

@@ -1,0 +1,102 @@
+"""Entries of the history in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..history import Entry
+from . import living, reading, sizes, waking, watching, writing
+from .finding import Finding, Rule
+from .table import Table
+from .world import Exchange, Place, World, place_of
+
+RULES: Final[tuple[type[Rule], ...]] = (
+    *watching.RULES,
+    *waking.RULES,
+    *reading.RULES,
+    *writing.RULES,
+    *living.RULES,
+    *sizes.RULES,
+)
+_STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos", "hold")
+"""How controls begin that cut clients off, so that what follows is not their fault."""
+_MOST_OPEN: Final = 1000
+"""Requests of one connection that wait for their replies."""
+
+
+class Advisor:
+    """
+    :param max_buffer: ``jute.maxbuffer`` of the server, in bytes.
+    """
+
+    def __init__(self, max_buffer: int) -> None:
+        self._world = World(max_buffer)
+        self._rules = [rule(self._world) for rule in RULES]
+        self._open: Table[Place, Table[int, Entry]] = Table(lambda: Table(most=_MOST_OPEN))
+
+    def read(self, entries: Iterable[Entry]) -> None:
+        """Look at what has happened since."""
+        for entry in entries:
+            self._read(entry)
+
+    def findings(self) -> list[Finding]:
+        """List what was found so far, rule by rule."""
+        return [finding for rule in self._rules for finding in rule.findings()]
+
+    def _read(self, entry: Entry) -> None:
+        world, where = self._world, place_of(entry)
+        if entry.kind == "request":
+            if entry.op not in ("ping", "set_watches"):
+                self._open[where][entry.xid] = entry
+        elif entry.kind == "reply":
+            request = self._open[where].pop(entry.xid, None) if where in self._open else None
+            if request is not None:
+                self._exchange(request, entry)
+        elif entry.kind == "event":
+            client = world.client(entry.session)
+            for rule in self._rules:
+                rule.event(client, entry)
+            world.event(client, entry)
+        elif entry.kind == "session":
+            self._session(entry)
+        elif entry.kind == "connection":
+            self._connection(entry)
+        elif entry.kind == "fault" or (entry.kind == "control" and entry.text.startswith(_STEERING)):
+            world.steer(entry.session)
+
+    def _exchange(self, request: Entry, reply: Entry | None, time: float = 0.0) -> None:
+        client = self._world.client(request.session)
+        facts = None if reply is None else reply.facts
+        exchange = Exchange(
+            time=time if reply is None else reply.time,
+            op=request.op or "",
+            asked=request.facts.asked,
+            err=None if reply is None else reply.err,
+            size=request.facts.size,
+            reply_size=facts.size if facts else 0,
+            answer=facts.answer if facts else 0,
+            created=facts.created if facts else None,
+        )
+        for rule in self._rules:
+            rule.exchange(client, exchange)
+        self._world.exchange(client, exchange)
+
+    def _session(self, entry: Entry) -> None:
+        if entry.facts.step == "begins":
+            self._world.begin(entry)
+            return
+        client = self._world.client(entry.session)
+        for rule in self._rules:
+            rule.ended(client, entry, entry.facts.step == "expired")
+        self._world.end(client)
+
+    def _connection(self, entry: Entry) -> None:
+        if entry.facts.step == "attached":
+            self._world.attach(entry)
+        elif entry.facts.step == "over":
+            lost = self._open.pop(place_of(entry), None)
+            if lost and entry.session in self._world.clients:
+                for request in lost.values():
+                    self._exchange(request, None, entry.time)
+            self._world.leave(entry)

@@ -1,0 +1,128 @@
+"""What a rule is, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from .table import Table
+
+if TYPE_CHECKING:
+    from ..history import Entry
+    from .world import Client, Exchange, World
+
+_MOST_FINDINGS: Final = 100
+"""Findings of one rule: more of the same help nobody."""
+_MOST_NAMED: Final = 10
+"""Sessions and paths that a finding names."""
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """What a rule has found.
+
+    :ivar rule: its name.
+    :ivar explanation: what is wrong with it, in plain words.
+    :ivar evidence: what was seen, in words.
+    :ivar remedy: what to do instead.
+    :ivar sessions: ids of those concerned, at most 10.
+    :ivar paths: of the znodes concerned, at most 10.
+    :ivar count: how often it was seen; ``evidence`` says what is counted.
+    :ivar first: when it was seen first, in seconds on the server's clock since its start.
+    :ivar last: when it was seen last, likewise.
+    """
+
+    rule: str
+    explanation: str
+    evidence: str
+    remedy: str
+    sessions: Sequence[int]
+    paths: Sequence[str]
+    count: int
+    first: float
+    last: float
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.evidence}. {self.explanation} {self.remedy}"
+
+
+@attrs.define
+class _Case:
+    """A finding while it grows."""
+
+    first: float = 0.0
+    last: float = 0.0
+    count: int = 0
+    evidence: str = ""
+    sessions: dict[int, None] = attrs.field(factory=dict)
+    paths: dict[str, None] = attrs.field(factory=dict)
+
+
+class Rule:
+    """One rule. Subclasses override what they need to hear of; each hears of a thing before the world does.
+
+    :cvar name: as findings and the documentation have it.
+    :cvar threshold: how often it must be seen.
+    :cvar explanation: what is wrong, for somebody who has never heard of it.
+    :cvar remedy: what to do instead.
+    """
+
+    name: ClassVar[str]
+    threshold: ClassVar[str]
+    explanation: ClassVar[str]
+    remedy: ClassVar[str]
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._cases: Table[Hashable, _Case] = Table(_Case, _MOST_FINDINGS)
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        """A request has been answered, or its connection has ended before that."""
+
+    def event(self, client: Client, entry: Entry) -> None:
+        """A watch event was sent."""
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        """A session is over."""
+
+    def report(
+        self,
+        subject: Hashable,
+        evidence: str,
+        *,
+        time: float,
+        sessions: Iterable[int] = (),
+        paths: Iterable[str] = (),
+        count: int | None = None,
+    ) -> None:
+        """Add to the finding about a subject, or begin it.
+
+        :param evidence: in words; ``{count}`` is how often it was seen.
+        :param count: how often in all; None is once more.
+        """
+        case = self._cases[subject]
+        if not case.count:
+            case.first = time
+        case.last, case.evidence = time, evidence
+        case.count = case.count + 1 if count is None else max(count, case.count)
+        for named, more in ((case.sessions, sessions), (case.paths, paths)):
+            for each in more:
+                if len(named) < _MOST_NAMED:
+                    named[each] = None  # type: ignore[index]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found so far, the oldest first."""
+        for case in self._cases.values():
+            yield Finding(
+                rule=self.name,
+                explanation=self.explanation,
+                evidence=case.evidence.replace("{count}", f"{case.count:,}"),
+                remedy=self.remedy,
+                sessions=tuple(case.sessions),
+                paths=tuple(case.paths),
+                count=case.count,
+                first=case.first,
+                last=case.last,
+            )

@@ -1,0 +1,175 @@
+"""Rules about sessions and their ephemerals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from ....protocol.errors import NodeExistsError
+from ..history import Entry
+from .finding import Rule
+from .table import Table
+from .world import Client, Exchange, World
+
+LEFT: Final = 3
+"""Sessions of one client's host that were left to expire. One may be a crash."""
+SHORT: Final = 3
+"""Requests of a session that is begun for a request: with a parent that is made, and a look."""
+IN_TURN: Final = 10
+"""Short sessions, one behind the other, from the same host."""
+MANY: Final = 500
+"""Ephemerals of one session. All of them go in one transaction, whose size is limited."""
+
+
+class LeftToExpire(Rule):
+    name = "left-to-expire"
+    threshold = f"{LEFT} sessions from one address; not those that the test has cut off or expired"
+    explanation = (
+        "A client went away without closing its session. Until the session expires, its ephemerals stay: "
+        "its locks are held by nobody, and its members are listed and do not answer."
+    )
+    remedy = "Close the client when your program ends (close, stop), also on SIGTERM and after an error."
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._left: Table[str, int] = Table(int, 1000)
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        if not expired or client.steered or client.left is None:
+            return
+        self._left[client.host] += 1
+        if self._left[client.host] >= LEFT:
+            self.report(
+                client.host,
+                f"{{count}} sessions from {client.host} were left to expire",
+                time=entry.time,
+                sessions=[client.id],
+                paths=client.owned,
+                count=self._left[client.host],
+            )
+
+
+@attrs.define
+class _Turns:
+    """
+    :ivar ended: when the last one was over.
+    :ivar sessions: the short ones in turn.
+    """
+
+    ended: float = 0.0
+    count: int = 0
+    sessions: list[int] = attrs.field(factory=list)
+
+
+class SessionPerRequest(Rule):
+    name = "session-per-request"
+    threshold = f"{IN_TURN} sessions with {SHORT} requests at most, from one address and one after the other"
+    explanation = (
+        "A session is begun for a few requests and then closed. Its begin and its end are writes, which an "
+        "ensemble has to agree on, so it costs more than the requests; and no watch or ephemeral outlives "
+        "it."
+    )
+    remedy = "Keep one session for as long as your program runs, and share it: clients are safe for that."
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._turns: Table[str, _Turns] = Table(_Turns, 1000)
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        if client.requests == SHORT and exchange.op != "close_session":
+            self._turns.pop(client.host, None)  # somebody does it right, or at least not in turn
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        if not client.requests or client.requests > SHORT or expired:
+            return
+        turns = self._turns[client.host]
+        if client.began < turns.ended:
+            turns.count, turns.sessions = 0, []
+        turns.ended = entry.time
+        turns.count += 1
+        turns.sessions = [*turns.sessions[-IN_TURN:], client.id]
+        if turns.count >= IN_TURN:
+            self.report(
+                client.host,
+                f"{{count}} sessions in turn from {client.host} made {SHORT} requests at most",
+                time=entry.time,
+                sessions=turns.sessions,
+                count=turns.count,
+            )
+
+
+class EphemeralOfOldSession(Rule):
+    name = "ephemeral-of-old-session"
+    threshold = (
+        "the first time; at the end of the old session, if the new one has not set a watch or deleted it"
+    )
+    explanation = (
+        "A client came back with a new session while its old one was not over yet, met its own old "
+        "ephemeral, and took it for done. When the old session expired, the ephemeral went with it: the "
+        "client lives and is not listed any more."
+    )
+    remedy = (
+        "On NodeExists compare Stat.ephemeralOwner with your session id. If it is another, delete that "
+        "znode if you know that it is yours, or watch it and create yours when it has gone."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._taken: Table[str, tuple[int, int]] = Table(most=1000)
+        """By path: the old session, and the new one that has met its ephemeral."""
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for asked in exchange.asked:
+            if asked.op == "create" and exchange.err == NodeExistsError.code and "ephemeral" in asked.kind:
+                old = self.world.clients.get(self.world.owners.get(asked.path, 0))
+                if old is not None and _is_former(old, client):
+                    self._taken[asked.path] = old.id, client.id
+            careful = asked.watch or asked.op in ("delete", "add_watch")
+            if careful and self._taken.get(asked.path, (0, 0))[1] == client.id:
+                del self._taken[asked.path]
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        for path in client.owned:
+            old, new = self._taken.pop(path, (0, 0))
+            if old == client.id and new in self.world.clients:
+                self.report(
+                    path,
+                    f"{path} went {{count}} times with the old session of a client that had taken it for "
+                    "its own",
+                    time=entry.time,
+                    sessions=[old, new],
+                    paths=[path],
+                )
+
+
+def _is_former(old: Client, new: Client) -> bool:
+    """Whether one session may be the former one of another's client."""
+    return old.id != new.id and old.left is not None and old.left <= new.began and old.host == new.host
+
+
+class ManyEphemerals(Rule):
+    name = "many-ephemerals"
+    threshold = f"{MANY} ephemerals of a session"
+    explanation = (
+        "One session has very many ephemerals. When it ends, all of them are deleted in one transaction, "
+        "which holds everybody else up and may be larger than the server takes."
+    )
+    remedy = (
+        "Delete an ephemeral when its work is done; make one for each client, and put the rest into its data."
+    )
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        made = [asked for asked in exchange.done if asked.op == "create" and "ephemeral" in asked.kind]
+        if made and len(client.owned) + len(made) >= MANY:
+            self.report(
+                client.id,
+                "a session has {count} ephemerals",
+                time=exchange.time,
+                sessions=[client.id],
+                paths=[asked.path for asked in made],
+                count=len(client.owned) + len(made),
+            )
+
+
+RULES: Final = (LeftToExpire, SessionPerRequest, EphemeralOfOldSession, ManyEphemerals)

@@ -1,0 +1,137 @@
+"""Rules about reads."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import attrs
+
+from .finding import Rule
+from .table import Table
+from .world import READS, Client, Exchange, World, parent_of
+
+EACH: Final = 3
+"""Children that are read one by one."""
+ROUNDS: Final = 3
+"""How often they are read so. A cache does it once, and after a reconnect."""
+_MOST_READ: Final = 1000
+"""Children of a list that are remembered as read."""
+POLLS: Final = 20
+"""Times that the same is read without a change. A value that is read for 5 requests in turn is no poll."""
+
+
+@attrs.define
+class _Listing:
+    """
+    :ivar read: the children read one by one since the list was read.
+    :ivar before: those of the round before.
+    :ivar again: how many have been read in both.
+    :ivar rounds: how often so many of them were read again.
+    """
+
+    read: set[str] = attrs.field(factory=set)
+    before: set[str] = attrs.field(factory=set)
+    again: int = 0
+    rounds: int = 1
+
+
+class ChildrenOneByOne(Rule):
+    name = "children-one-by-one"
+    threshold = f"{ROUNDS} rounds of {EACH} or more children, by one session"
+    explanation = (
+        "The list of children is read, then each child alone, again and again: a request for each child and "
+        "round, and what is read does not belong to one moment."
+    )
+    remedy = (
+        "Read all children with one multiRead, or keep them up to date with a persistent recursive watch "
+        "(addWatch), as the cache of Curator does."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._listings: Table[tuple[int, str], _Listing] = Table(_Listing)
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        if exchange.err or exchange.op not in ("get_children", "get_data"):
+            return
+        (asked,) = exchange.asked
+        if exchange.op == "get_children":
+            listing = self._listings[client.id, asked.path]
+            listing.before, listing.read, listing.again = listing.read, set(), 0
+            return
+        parent = parent_of(asked.path)
+        found = self._listings.get((client.id, parent))
+        if found is None or asked.path in found.read or len(found.read) >= _MOST_READ:
+            return
+        found.read.add(asked.path)
+        found.again += asked.path in found.before
+        if found.again == EACH and asked.path in found.before:
+            self._round(client, exchange, parent, found)
+
+    def _round(self, client: Client, exchange: Exchange, parent: str, listing: _Listing) -> None:
+        listing.rounds += 1
+        if listing.rounds >= ROUNDS:
+            self.report(
+                (client.id, parent),
+                f"the same children of {parent} were read one by one {{count}} times",
+                time=exchange.time,
+                sessions=[client.id],
+                paths=[parent],
+                count=listing.rounds,
+            )
+
+
+@attrs.define
+class _Poll:
+    answer: tuple[int, int, int] = (0, 0, 0)
+    times: int = 0
+
+
+_Polled: TypeAlias = tuple[int, str, str]
+"""A session, an operation and a path."""
+
+
+class Polling(Rule):
+    name = "polling"
+    threshold = (
+        f"{POLLS} equal answers to a session in turn, with no event and no write of its own between them"
+    )
+    explanation = (
+        "The same is asked again and again, and the answer is the same. Each request costs the server and "
+        "the network as much as one with news, and news is late by up to the time between two requests."
+    )
+    remedy = (
+        "Read with a watch, and read again when its event comes; for a znode that does not exist yet, "
+        "exists with a watch."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._polls: Table[_Polled, _Poll] = Table(_Poll)
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        if exchange.err is None or len(exchange.asked) != 1 or exchange.op in ("multi", "multi_read"):
+            return
+        (asked,) = exchange.asked
+        if asked.op in READS and not asked.watch:
+            pass
+        elif not (asked.op == "create" and exchange.err and ("ephemeral" in asked.kind or not asked.empty)):
+            for op in READS:  # what a client changes itself it may well read again
+                self._polls.pop((client.id, op, asked.path), None)
+            return
+        poll = self._polls[client.id, asked.op, asked.path]
+        answer = exchange.err, exchange.answer, client.events  # who is woken to ask does not poll
+        poll.times = poll.times + 1 if poll.answer == answer else 1
+        poll.answer = answer
+        if poll.times >= POLLS:
+            self.report(
+                (client.id, asked.op, asked.path),
+                f"{asked.op} of {asked.path} had the same answer {{count}} times in turn",
+                time=exchange.time,
+                sessions=[client.id],
+                paths=[asked.path],
+                count=poll.times,
+            )
+
+
+RULES: Final = (ChildrenOneByOne, Polling)

@@ -1,0 +1,37 @@
+"""A dict that makes what is missing, and is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST: Final = 10_000
+"""Keys of a table: sessions, or paths. A server in a test rarely has more."""
+
+
+def _nothing() -> Any:
+    raise KeyError("this table makes nothing")
+
+
+class Table(dict[K, V], Generic[K, V]):
+    """
+    :param make: makes the value of a missing key, which is entered; without it a KeyError is raised.
+    :param most: keys that are kept, 10,000 if it is not given; the oldest go first.
+    """
+
+    def __init__(self, make: Callable[[], V] = _nothing, most: int | None = None) -> None:
+        super().__init__()
+        self._make, self._most = make, MOST if most is None else most
+
+    def __missing__(self, key: K) -> V:
+        value = self._make()
+        self[key] = value
+        return value
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key not in self and len(self) >= self._most:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)

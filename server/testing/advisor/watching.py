@@ -1,0 +1,127 @@
+"""Rules about watches that are set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..history import Entry
+from .finding import Rule
+from .table import Table
+from .world import Client, Exchange, World, fired_by, parent_of, watch_key
+
+GROWN: Final = 500
+"""One-shot watches of one session that wait. A cache of a small tree has fewer."""
+_RARELY: Final = 20
+"""A watch in so many fires, where watches are of use."""
+REARMED: Final = 5
+"""Times that a watch is set while it waits. A client that reads again after a reconnect comes to 2."""
+SIBLINGS: Final = 5
+"""Sessions that watch each other. Below that it costs less than to do it better."""
+
+
+class WatchesOnlyGrow(Rule):
+    name = "watches-only-grow"
+    threshold = f"{GROWN} watches of a session that wait, of which few have fired: fewer than 1 in {_RARELY}"
+    explanation = (
+        "One-shot watches live until they fire or the connection ends. Watches on znodes that never change "
+        "pile up in the server and in the client, and after a reconnect all of them are sent again."
+    )
+    remedy = (
+        "Set a watch only where you wait for something, and remove it with removeWatches when you stop "
+        "waiting; for a whole subtree set one persistent recursive watch (addWatch)."
+    )
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        waiting = len(client.armed)
+        if waiting >= GROWN and any(watch_key(asked, exchange.err) for asked in exchange.asked):
+            if client.fired * _RARELY > waiting:
+                return
+            self.report(
+                client.id,
+                f"a session has {{count}} watches that wait, and {client.fired:,} have fired",
+                time=exchange.time,
+                sessions=[client.id],
+                paths=[asked.path for asked in exchange.asked],
+                count=waiting + 1,
+            )
+
+
+class WatchSetAgain(Rule):
+    name = "watch-set-again"
+    threshold = f"{REARMED} times without an event of the znode or the end of the connection"
+    explanation = (
+        "A watch that waits was set again. The server keeps one for each path and connection, so nothing is "
+        "gained; in many clients each call adds a callback, and one event then runs all of them."
+    )
+    remedy = "Set the watch once, and again only when its event has come."
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for asked in exchange.asked:
+            key = watch_key(asked, exchange.err)
+            if key is not None and client.armed.get(key, 0) + 1 >= REARMED:
+                times = client.armed[key] + 1
+                self.report(
+                    (client.id, key),
+                    f"the {key[0]} watch on {asked.path} was set {{count}} times before it fired",
+                    time=exchange.time,
+                    sessions=[client.id],
+                    paths=[asked.path],
+                    count=times,
+                )
+
+
+class EverybodyWatchesEverybody(Rule):
+    name = "everybody-watches-everybody"
+    threshold = (
+        f"{SIBLINGS} sessions with ephemerals below a znode that each watch {SIBLINGS - 1} or more others"
+    )
+    explanation = (
+        "Each of n members watches the znodes of all others: n times n watches, and when one member goes, "
+        "the server sends n events, and n sets of requests follow."
+    )
+    remedy = (
+        "Watch the list of children once (getChildren), which tells who came and went; or, to wait for a "
+        "turn, watch the one znode before yours."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._watched: Table[str, Table[int, dict[str, None]]] = Table(lambda: Table(dict, 100), 1000)
+        """By directory and session: which of the others it watches."""
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for asked in exchange.asked:
+            key = watch_key(asked, exchange.err)
+            owner = self.world.owners.get(asked.path)
+            if key is None or key[0] != "data" or owner in (None, client.id):
+                continue
+            parent = parent_of(asked.path)
+            if parent not in client.below:
+                continue  # no member: one who looks after all of them
+            watched = self._watched[parent]
+            if len(watched[client.id]) < 2 * SIBLINGS:
+                watched[client.id][asked.path] = None
+            mutual = [session for session, paths in watched.items() if len(paths) >= SIBLINGS - 1]
+            if len(mutual) >= SIBLINGS:
+                self.report(
+                    parent,
+                    f"{{count}} sessions with znodes below {parent} each watch {SIBLINGS - 1} or more others",
+                    time=exchange.time,
+                    sessions=mutual,
+                    paths=[parent],
+                    count=len(mutual),
+                )
+
+    def event(self, client: Client, entry: Entry) -> None:
+        for kind, path in fired_by(entry):
+            watched = self._watched.get(parent_of(path))
+            if kind == "data" and watched and client.id in watched:
+                watched[client.id].pop(path, None)
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        for parent in client.below:
+            if parent in self._watched:
+                self._watched[parent].pop(client.id, None)
+
+
+RULES: Final = (WatchesOnlyGrow, WatchSetAgain, EverybodyWatchesEverybody)

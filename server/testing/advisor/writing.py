@@ -1,0 +1,242 @@
+"""Rules about writes: those that overwrite what others have written, and those that are sent twice.
+
+A write is lost if its connection ended before its reply: its client cannot know whether it was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from ....protocol.errors import NodeExistsError
+from ..describe import Asked
+from ..history import Entry
+from .finding import Rule
+from .table import Table
+from .world import READS, Client, Exchange, World, parent_of
+
+BLIND: Final = 3
+"""Times that a client overwrites what others have written without a look. Once may be meant: a reset."""
+_PATIENCE: Final = 10
+"""Requests that a client may make before it looks who has made the znode that it meant to make."""
+_MOST_LOST: Final = 100
+"""Writes of one session that are remembered as lost."""
+
+
+@attrs.define
+class _Znode:
+    """
+    :ivar writer: the session that has written last.
+    :ivar writes: how often it was written.
+    :ivar read: by session: how often it was written when that session read it, unless it has written since.
+    :ivar blind: how often somebody has written over another's data without having read it.
+    """
+
+    writer: int = 0
+    writes: int = 0
+    read: Table[int, int] = attrs.field(factory=lambda: Table[int, int](int, 100))
+    blind: int = 0
+
+
+class _Overwriting(Rule):
+    """Keeps who has read and written what."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._znodes: Table[str, _Znode] = Table(_Znode)
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for asked in exchange.done:
+            if asked.op == "get_data":
+                znode = self._znodes[asked.path]
+                znode.read[client.id] = znode.writes
+            elif asked.op in ("set_data", "create"):
+                znode = self._znodes[asked.path]
+                if asked.op == "set_data" and asked.version == -1 and znode.writer not in (0, client.id):
+                    self._written(znode, client, exchange, asked)
+                znode.read.pop(client.id, None)
+                znode.writer, znode.writes = client.id, znode.writes + 1
+            elif asked.op == "delete":
+                self._znodes.pop(asked.path, None)
+
+    def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
+        """A session writes, whatever the version, over what another one has written."""
+        raise NotImplementedError
+
+
+class CheckThenAct(_Overwriting):
+    name = "check-then-act"
+    threshold = "the first time"
+    explanation = (
+        "A client has read a znode, another client has written to it, and then the first one wrote what "
+        "follows from the old value, with any version (-1): what the other has written is lost."
+    )
+    remedy = (
+        "Write with the version that was read (Stat.version); with BadVersion read again and decide again."
+    )
+
+    def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
+        if znode.read.get(client.id, znode.writes) < znode.writes:
+            self.report(
+                asked.path,
+                f"{asked.path} was written {{count}} times by who had read an older value",
+                time=exchange.time,
+                sessions=[client.id, znode.writer],
+                paths=[asked.path],
+            )
+
+
+class BlindSet(_Overwriting):
+    name = "blind-set"
+    threshold = f"{BLIND} times for a znode"
+    explanation = (
+        "Several clients write to the same znode with any version (-1), and have not read what they "
+        "overwrite: the last one wins, and who that is nobody has decided."
+    )
+    remedy = (
+        "Read first and write with the version that was read; or give each client a znode of its own, or "
+        "have one client write, the leader of an election, with a check of its znode in the same multi."
+    )
+
+    def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
+        if client.id in znode.read:
+            return
+        znode.blind += 1
+        if znode.blind >= BLIND:
+            self.report(
+                asked.path,
+                f"{asked.path} was written {{count}} times over others' data, which its writer had not read",
+                time=exchange.time,
+                sessions=[client.id, znode.writer],
+                paths=[asked.path],
+                count=znode.blind,
+            )
+
+
+class _Repeating(Rule):
+    """Keeps the writes that were lost, until their client has had a look at the tree."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._lost: Table[int, Table[Asked, Sequence[Asked]]] = Table(lambda: Table(most=_MOST_LOST))
+        """By session: each operation of a lost request, with all of that request."""
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        if exchange.err is None:
+            if exchange.op not in READS:
+                together = exchange.asked[:_MOST_LOST]
+                for asked in together:
+                    self._lost[client.id][asked] = together
+            return
+        found = self._lost.get(client.id)
+        if not found:
+            return
+        for asked in exchange.asked:
+            if asked.op in READS:
+                for each, together in list(found.items()):  # one of them tells of all
+                    if any(asked.path in (other.path, parent_of(other.path)) for other in together):
+                        del found[each]
+            elif asked in found:
+                del found[asked]
+                self._repeated(client, exchange, asked)
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        self._lost.pop(client.id, None)
+
+    def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
+        """A lost write was sent again, without a look at the tree between."""
+        raise NotImplementedError
+
+
+class SequentialAgain(_Repeating):
+    name = "sequential-create-again"
+    threshold = "the first time"
+    explanation = (
+        "The connection ended before the reply to a sequential create, and the client created again without "
+        "looking whether the first one is there. If it is, the client has two znodes and knows of one: in a "
+        "lock the other one blocks everybody until the session ends."
+    )
+    remedy = (
+        "Put an id of your own into the name (as Curator's protection does), and after a lost reply read "
+        "the children and look for it before you create again."
+    )
+
+    def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
+        if asked.op == "create" and "sequential" in asked.kind and exchange.err == 0:
+            self.report(
+                (client.id, asked.path),
+                f"after a lost reply {asked.path} was created again {{count}} times",
+                time=exchange.time,
+                sessions=[client.id],
+                paths=[asked.path, exchange.created or asked.path],
+            )
+
+
+class BlindRetry(_Repeating):
+    name = "blind-retry"
+    threshold = (
+        f"the first time; of a create that finds its znode, if no look follows in {_PATIENCE} requests"
+    )
+    explanation = (
+        "The connection ended before the reply to a write, and the client sent it again as if it had not "
+        "been applied. It may have been: then a set overwrites what others have written since, and a create "
+        "is told that the znode exists, although it is the client's own."
+    )
+    remedy = (
+        "After a lost reply read first. Set with the version that was read, so that only one of the two can "
+        "be applied; after NodeExists compare the owner or the data with yours."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._unseen: Table[int, dict[str, int]] = Table(dict)
+        """By session: the znodes that exist already, and how many requests ago their client heard of it."""
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for path in list(self._looked_at(client, exchange)):
+            del self._unseen[client.id][path]
+        for path, requests in list(self._unseen.get(client.id, {}).items()):
+            self._unseen[client.id][path] = requests + 1
+            if requests + 1 >= _PATIENCE:
+                self._not_looked_at(client, path, exchange.time)
+        super().exchange(client, exchange)
+
+    def _looked_at(self, client: Client, exchange: Exchange) -> Iterator[str]:
+        for path in self._unseen.get(client.id, {}):
+            if any(asked.path in (path, parent_of(path)) for asked in exchange.asked):
+                yield path
+
+    def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
+        plain = asked.op == "create" and "sequential" not in asked.kind
+        if asked.op == "set_data" and asked.version == -1 and exchange.err == 0:
+            if asked.path not in client.owned:  # nobody else writes to what is its own
+                self._report(client, asked.path, exchange.time)
+        elif (
+            plain and exchange.err == NodeExistsError.code and ("ephemeral" in asked.kind or not asked.empty)
+        ):
+            # a parent without data may exist already: it does not matter who has made it
+            self._unseen[client.id][asked.path] = 0
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        super().ended(client, entry, expired)
+        for path in list(self._unseen.get(client.id, {})):
+            self._not_looked_at(client, path, entry.time)
+        self._unseen.pop(client.id, None)
+
+    def _not_looked_at(self, client: Client, path: str, time: float) -> None:
+        del self._unseen[client.id][path]
+        self._report(client, path, time)
+
+    def _report(self, client: Client, path: str, time: float) -> None:
+        self.report(
+            path,
+            f"a write to {path} was sent again {{count}} times after a lost reply, without a read",
+            time=time,
+            sessions=[client.id],
+            paths=[path],
+        )
+
+
+RULES: Final = (CheckThenAct, BlindSet, SequentialAgain, BlindRetry)

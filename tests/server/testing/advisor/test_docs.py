@@ -1,0 +1,46 @@
+"""docs/advisor.md has every rule, in the order of the engine, with what its faulty client is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing.advisor.engine import RULES
+from pyzk.server.testing.advisor.finding import Rule
+
+from .clients import FAULTY, Clients
+
+PAGE = (Path(__file__).parents[4] / "docs" / "advisor.md").read_text()
+_, *FOUND = re.split(r"(?m)^### ", PAGE.partition("## The rules")[2].partition("## False alarms")[0])
+SECTIONS = {name: " ".join(text.split()) for name, _, text in (found.partition("\n") for found in FOUND)}
+
+
+def test_the_rules_of_the_page() -> None:
+    assert list(SECTIONS) == [rule.name for rule in RULES]
+
+
+def test_each_false_alarm_is_of_a_rule() -> None:
+    named = re.findall(r"(?m)^\| ([a-z-]+) \|", PAGE.partition("## False alarms")[2])
+    assert len(named) == 6
+    assert set(named) <= {rule.name for rule in RULES}
+
+
+def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    code = PAGE.partition("```python\n")[2].partition("```")[0]
+    exec(code, {"KazooClient": KazooClient})
+    promised = re.search(r"# (polling: .*) \.\.\.", code)
+    assert promised
+    assert capsys.readouterr().out.startswith(promised[1])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule(server: EmbeddedServer, rule: type[Rule]) -> None:
+    with Clients(server) as clients:
+        FAULTY[rule.name](clients)
+    (finding,) = server.advice()
+    said = f"{rule.explanation} Reported: {rule.threshold}. For example: > {finding.evidence} "
+    assert SECTIONS[rule.name] == f"{said}**Instead:** {rule.remedy}"
