@@ -141,12 +141,20 @@ def test_requests_behind_a_refused_login_are_lost(world: World, client: Peer) ->
     assert (reply.err, "/a" in world.tree.nodes) == (-115, False)
 
 
-def test_a_client_that_spins_on_null_tokens_is_ended() -> None:
-    client = World().connect()
-    for _ in range(MAX_NULL_TOKENS):
+@pytest.mark.parametrize(
+    ("users", "words"), [(None, "switch SASL off in the client"), (USERS, "correct name and password")]
+)
+def test_a_client_that_spins_on_null_tokens_is_ended(
+    users: dict[str, str] | None, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = World(sasl_users=users, allow_sasl_failed_clients=True).connect()
+    if users:
+        log_in(client, password="wrong")
+    for _ in range(MAX_NULL_TOKENS - bool(users)):
         reply = step(client, b"")
         assert (reply.err, reply.record.token) == (0, None)
     assert outcome(client, b"") == OUT
+    assert words in caplog.text
 
 
 def test_only_ascii_is_compared_without_case(client: Peer) -> None:
