@@ -472,7 +472,7 @@ class Ensemble:
                 self.settle()
                 raise EnsembleError(f"server {member.number} cannot lead: it votes not, or reaches no quorum")
             candidate = member
-        elif candidate is before:
+        elif member is None and candidate is before:
             candidate = self._candidate(without=before) or before
         self._lead(candidate)
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ import pytest
 from ...protocol.text import printable
 from . import host
 from .advisor.engine import RULES
-from .controls import Controls
+from .advisor.finding import Finding
 
 _MODES = ("warn", "error")
 _KEY = "zk_advice"
@@ -56,9 +56,9 @@ class Advising:
         if self._look in host.at_end:
             host.at_end.remove(self._look)
 
-    def _look(self, server: Controls) -> None:
-        """Keep what a server that ends has to say, in the server's thread."""
-        for finding in server.running.advice():
+    def _look(self, advice: Callable[[], list[Finding]]) -> None:
+        """Keep what there is to say about a server that ends, in the server's thread."""
+        for finding in advice():
             if finding.rule not in self.ignored:
                 self._new.append(attrs.asdict(finding) | {"text": str(finding)})
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import attrs
@@ -33,7 +34,7 @@ from .clock import CLOCK_MODES, ClockMode
 from .ensemble_controls import EnsembleControls
 from .ensemble_history import EnsembleHistory
 from .history import Recorder
-from .host import HISTORY_LIMIT, hosted
+from .host import HISTORY_LIMIT, at_end, hosted
 from .in_thread import InThread
 from .running import Running
 
@@ -71,7 +72,7 @@ class _Part(Running):
 
     def _new_recorder(self, limit: int) -> Recorder:
         return self._ensemble.recorded.recorder(
-            self._number, self.service, self.clock.now, self.started, limit
+            self._number, self.service, self.clock.now, self._ensemble.started, limit
         )
 
 
@@ -141,7 +142,12 @@ class EnsembleLaunch:
             clock.jump(-clock.now() % _WHOLE)
         servers = Servers(self.settings, clock, self.members, self.timing)
         async with hosted(servers.run, ended):
-            yield LocalEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            ensemble = LocalEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            try:
+                yield ensemble
+            finally:
+                for tell in at_end:
+                    tell(partial(ensemble.recorded.advice, self.settings.max_buffer))
 
 
 def open_ensemble(

@@ -28,6 +28,7 @@ from .snapshots import Snapshot
 from .timeline import format_timeline
 
 if TYPE_CHECKING:
+    from .advisor.finding import Finding
     from .ensemble import LocalEnsemble
 
 P = ParamSpec("P")
@@ -448,6 +449,14 @@ class EnsembleControls(ABC):
         """
         entries = self._local.recorded.entries()
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
+
+    @_verb
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong, as :meth:`.Controls.advice` does, at all servers together.
+
+        Each call looks at all that the history keeps.
+        """
+        return self._local.recorded.advice(self._local.parts[1].service.settings.max_buffer)
 
     @_verb
     def note(self, text: str) -> None:

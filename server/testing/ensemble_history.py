@@ -7,16 +7,22 @@ does something) is shown once.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .history import Entry, Recorder
 
+if TYPE_CHECKING:
+    from .advisor.finding import Finding
+
 _AT_ALL = ("session", "reaper")
 """What each server enters when it applies the same transaction."""
+_MOMENT = 0.02
+"""Seconds in which all servers have entered what happens at once, on a clock that runs."""
 
 
 class EnsembleHistory:
@@ -38,23 +44,35 @@ class EnsembleHistory:
 
     def entries(self) -> Iterator[Entry]:
         """Yield everything that is kept, the oldest first."""
-        seen: set[tuple[str, int, float]] = set()
-        last: Entry | None = None
+        seen: dict[tuple[str, int], float] = {}
+        last, tellers = "", set[_MemberRecorder]()
         for recorder, kept in self._entries:
             entry = recorder.in_words(*kept)
             if entry.kind in _AT_ALL:
-                key = entry.kind, entry.zxid, entry.time
-                if key in seen:
+                key = entry.kind, entry.zxid
+                if entry.time - seen.get(key, -math.inf) < _MOMENT:
                     continue
-                seen.add(key)
+                seen[key] = entry.time
             if entry.kind == "control":
-                if entry == last:
+                if entry.text == last and recorder not in tellers:
+                    tellers.add(recorder)
                     continue
-                last = entry
+                last, tellers = entry.text, {recorder}
             else:
                 entry = attrs.evolve(entry, server=recorder.number)
-                last = None
+                last = ""
             yield entry
+
+    def advice(self, max_buffer: int) -> list[Finding]:
+        """List what clients do wrong, as far as what is kept shows it.
+
+        :param max_buffer: ``jute.maxbuffer`` of the servers, in bytes.
+        """
+        from .advisor.engine import Advisor
+
+        advisor = Advisor(max_buffer)
+        advisor.read(self.entries())
+        return advisor.findings()
 
 
 class _MemberRecorder(Recorder):

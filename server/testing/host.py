@@ -19,14 +19,16 @@ from .running import Running
 
 if TYPE_CHECKING:
     from ..storage.storage import Storage
+    from .advisor.finding import Finding
 
 T = TypeVar("T")
 
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
 
-at_end: Final[list[Callable[[Controls], object]]] = []
-"""Called with each server of a test before it ends, in its thread: for the pytest plugin. Raises nothing."""
+at_end: Final[list[Callable[[Callable[[], list[Finding]]], object]]] = []
+"""For the pytest plugin: called when a server or an ensemble of a test ends, in its thread, with what gives
+the advice about it. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -142,7 +144,7 @@ class Launch:
                     yield server.controls
                 finally:
                     for tell in at_end:
-                        tell(server.controls)
+                        tell(running.advice)
 
 
 @asynccontextmanager

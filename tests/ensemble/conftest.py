@@ -13,6 +13,7 @@ from pyzk.client import ZooKeeper, connect
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import Ensemble
+from .pretended import Pretended
 
 SETTINGS = """\
 tickTime=200
@@ -58,7 +59,13 @@ def ensemble_of_three() -> Iterator[str]:
     yield from real(3)
 
 
-@pytest.fixture(params=["ours", "standalone", "ensemble"])
+@pytest.fixture(scope="package")
+def pretended() -> Iterator[str]:
+    with Pretended() as ensemble:
+        yield ensemble.hosts
+
+
+@pytest.fixture(params=["ours", "pretended", "standalone", "ensemble"])
 def hosts(request: pytest.FixtureRequest) -> str:
     """The connect string of a running service, which all tests here share."""
     name = "ensemble_of_three" if request.param == "ensemble" else request.param
@@ -66,9 +73,13 @@ def hosts(request: pytest.FixtureRequest) -> str:
     return hosts
 
 
-@pytest.fixture
-def ensemble() -> Iterator[Ensemble]:
-    """A real ensemble of three, for this test alone: it will not be the same afterwards."""
+@pytest.fixture(params=["pretended", "real"])
+def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble | Pretended]:
+    """An ensemble of three, for this test alone: it will not be the same afterwards."""
+    if request.param == "pretended":
+        with Pretended() as pretended:
+            yield pretended
+        return
     need(jvm.missing())
     with Ensemble(3) as ensemble:
         yield ensemble

@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from pyzk.protocol.version import __version__
-from pyzk.server import cli
+from pyzk.server import cli, flags
 from pyzk.server import serve as transport
 from pyzk.server.config import settings as settings_module
 from pyzk.server.config.settings import Settings
@@ -97,7 +97,7 @@ def test_help_names_every_flag(capsys):
         cli.main(["--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    for flag in (*cli._FLAGS.values(), "--config", "--log-level", "--log-format", "--version"):
+    for flag in (*flags.FLAGS.values(), "--config", "--log-level", "--log-format", "--version"):
         assert flag in text
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..history import Entry
 from . import living, reading, sizes, waking, watching, writing
 from .finding import Finding, Rule
 from .table import Table
-from .world import Exchange, World
+from .world import Exchange, Place, World, place_of
 
 RULES: Final[tuple[type[Rule], ...]] = (
     *watching.RULES,
@@ -24,9 +24,6 @@ _STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos
 _MOST_OPEN: Final = 1000
 """Requests of one connection that wait for their replies."""
 
-_Connection: TypeAlias = tuple[int, int]
-"""The numbers of a server and of a connection to it."""
-
 
 class Advisor:
     """
@@ -36,7 +33,7 @@ class Advisor:
     def __init__(self, max_buffer: int) -> None:
         self._world = World(max_buffer)
         self._rules = [rule(self._world) for rule in RULES]
-        self._open: Table[_Connection, Table[int, Entry]] = Table(lambda: Table(most=_MOST_OPEN))
+        self._open: Table[Place, Table[int, Entry]] = Table(lambda: Table(most=_MOST_OPEN))
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Look at what has happened since."""
@@ -48,7 +45,7 @@ class Advisor:
         return [finding for rule in self._rules for finding in rule.findings()]
 
     def _read(self, entry: Entry) -> None:
-        world, where = self._world, (entry.server, entry.connection)
+        world, where = self._world, place_of(entry)
         if entry.kind == "request":
             if entry.op not in ("ping", "set_watches"):
                 self._open[where][entry.xid] = entry
@@ -98,7 +95,7 @@ class Advisor:
         if entry.facts.step == "attached":
             self._world.attach(entry)
         elif entry.facts.step == "over":
-            lost = self._open.pop((entry.server, entry.connection), None)
+            lost = self._open.pop(place_of(entry), None)
             if lost and entry.session in self._world.clients:
                 for request in lost.values():
                     self._exchange(request, None, entry.time)

@@ -19,12 +19,12 @@ def _nothing() -> Any:
 class Table(dict[K, V], Generic[K, V]):
     """
     :param make: makes the value of a missing key, which is entered; without it a KeyError is raised.
-    :param most: keys that are kept; the oldest go first.
+    :param most: keys that are kept, 10,000 if it is not given; the oldest go first.
     """
 
-    def __init__(self, make: Callable[[], V] = _nothing, most: int = MOST) -> None:
+    def __init__(self, make: Callable[[], V] = _nothing, most: int | None = None) -> None:
         super().__init__()
-        self._make, self._most = make, most
+        self._make, self._most = make, MOST if most is None else most
 
     def __missing__(self, key: K) -> V:
         value = self._make()

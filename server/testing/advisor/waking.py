@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -10,7 +11,7 @@ from ....protocol.errors import NodeExistsError
 from ..history import Entry
 from .finding import Rule
 from .table import Table
-from .world import Client, Exchange, World, parent_of
+from .world import Client, Exchange, World
 
 HERD: Final = 5
 """Sessions that one change wakes in vain. Recipes that wake one wake 2 now and then, when a waiter goes."""
@@ -90,7 +91,8 @@ class Herd(Rule):
 
 def _waits(client: Client, directory: str) -> bool:
     """Whether a client stands in a queue below a znode."""
-    return any("sequential" in kind and parent_of(path) == directory for path, kind in client.owned.items())
+    kinds: Mapping[str, int] = client.below.get(directory, {})
+    return any(count and "sequential" in kind for kind, count in kinds.items())
 
 
 RULES: Final = (Herd,)

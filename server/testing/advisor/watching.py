@@ -96,7 +96,7 @@ class EverybodyWatchesEverybody(Rule):
             if key is None or key[0] != "data" or owner in (None, client.id):
                 continue
             parent = parent_of(asked.path)
-            if not any(parent_of(path) == parent for path in client.owned):
+            if parent not in client.below:
                 continue  # no member: one who looks after all of them
             watched = self._watched[parent]
             if len(watched[client.id]) < 2 * SIBLINGS:
@@ -119,9 +119,9 @@ class EverybodyWatchesEverybody(Rule):
                 watched[client.id].pop(path, None)
 
     def ended(self, client: Client, entry: Entry, expired: bool) -> None:
-        for path in client.owned:
-            if parent_of(path) in self._watched:
-                self._watched[parent_of(path)].pop(client.id, None)
+        for parent in client.below:
+            if parent in self._watched:
+                self._watched[parent].pop(client.id, None)
 
 
 RULES: Final = (WatchesOnlyGrow, WatchSetAgain, EverybodyWatchesEverybody)

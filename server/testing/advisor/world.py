@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -15,6 +16,8 @@ from .table import MOST, Table
 READS: Final = frozenset({"get_data", "exists", "get_children"})
 WatchKey: TypeAlias = tuple[str, str]
 """``data`` or ``child``, and a path."""
+Place: TypeAlias = tuple[int, int]
+"""The number of a server, and of a connection to it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +54,7 @@ class Client:
 
     :ivar host: the address of its client, without the port.
     :ivar began: in seconds on the server's clock since its start.
-    :ivar connection: the number of its connection; 0 while there is none.
+    :ivar connection: its connection, if it has one.
     :ivar left: when its connection ended, if it has none.
     :ivar steered: whether the test has cut it off, or spoiled a message of it.
     :ivar requests: how many it has made, without pings.
@@ -60,20 +63,37 @@ class Client:
     :ivar fired: how many of them have.
     :ivar events: how many events it was sent.
     :ivar owned: its ephemerals, and the kind of each.
+    :ivar below: how many ephemerals of each kind it has below a znode.
     """
 
     id: int = 0
     host: str = ""
     began: float = 0.0
     timeout: float = 0.0
-    connection: int = 0
+    connection: Place | None = None
     left: float | None = None
     steered: bool = False
     requests: int = 0
     armed: dict[WatchKey, int] = attrs.field(factory=lambda: Table(int))
     fired: int = 0
     events: int = 0
-    owned: dict[str, str] = attrs.field(factory=lambda: Table(str))
+    owned: Table[str, str] = attrs.field(factory=lambda: Table[str, str](str))
+    below: Table[str, Counter[str]] = attrs.field(factory=lambda: Table[str, Counter[str]](Counter))
+
+    def own(self, path: str, kind: str) -> None:
+        self.owned[path] = kind
+        self.below[parent_of(path)][kind] += 1
+
+    def disown(self, path: str) -> None:
+        parent, kind = parent_of(path), self.owned.pop(path, None)
+        if kind is not None:
+            self.below[parent][kind] -= 1
+            if not self.below[parent].total():
+                del self.below[parent]
+
+
+def place_of(entry: Entry) -> Place:
+    return entry.server, entry.connection
 
 
 def parent_of(path: str) -> str:
@@ -121,15 +141,15 @@ class World:
     def attach(self, entry: Entry) -> None:
         """A connection has its session."""
         client = self.client(entry.session)
-        client.connection, client.left = entry.connection, None
+        client.connection, client.left = place_of(entry), None
         client.host = entry.client.rpartition(":")[0]
         client.armed.clear()
 
     def leave(self, entry: Entry) -> None:
         """A connection is over."""
         client = self.clients.get(entry.session)
-        if client is not None and client.connection == entry.connection:
-            client.connection, client.left = 0, entry.time
+        if client is not None and client.connection == place_of(entry):
+            client.connection, client.left = None, entry.time
             client.armed.clear()
 
     def steer(self, session: int) -> None:
@@ -146,7 +166,7 @@ class World:
         for asked in exchange.done:
             if asked.op == "create" and "ephemeral" in asked.kind:
                 path = exchange.created or asked.path
-                client.owned[path] = asked.kind
+                client.own(path, asked.kind)
                 self.owners[path] = client.id
             elif asked.op == "delete":
                 self._forget(asked.path)
@@ -157,7 +177,7 @@ class World:
     def _forget(self, path: str) -> None:
         owner = self.owners.pop(path, None)
         if owner is not None and owner in self.clients:
-            self.clients[owner].owned.pop(path, None)
+            self.clients[owner].disown(path)
 
     def event(self, client: Client, entry: Entry) -> None:
         client.events += 1

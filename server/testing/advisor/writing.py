@@ -126,8 +126,9 @@ class _Repeating(Rule):
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if exchange.err is None:
             if exchange.op not in READS:
-                for asked in exchange.asked:
-                    self._lost[client.id][asked] = exchange.asked
+                together = exchange.asked[:_MOST_LOST]
+                for asked in together:
+                    self._lost[client.id][asked] = together
             return
         found = self._lost.get(client.id)
         if not found:

@@ -59,6 +59,7 @@ class Place:
 
     ensemble: LocalEnsemble
     _lines: dict[str, list[Line]] = attrs.Factory(dict)  # by the names of clients
+    _servers: dict[str, int] = attrs.Factory(dict)  # likewise, where each has connected last
     _cut: set[str] = attrs.Factory(set)
 
     @asynccontextmanager
@@ -79,12 +80,17 @@ class Place:
                 raise ConnectionRefusedError
             line = Line(self.ensemble[int(host)].open_stream(), delay)
             self._lines.setdefault(name, []).append(line)
+            self._servers[name] = int(host)
             return line
 
         hosts = ",".join(f"{number}:{number}" for number in servers)
         defaults: dict[str, Any] = {"rng": rng or random.Random(name), "connect_timeout": 120}
         async with connect(hosts, connector=connector, **(defaults | options)) as zk:
             yield zk
+
+    def server_of(self, name: str) -> int | None:
+        """The server to which a client has connected last."""
+        return self._servers.get(name)
 
     def cut_off(self, name: str) -> None:
         """Let nothing of a client pass any more, in either direction."""

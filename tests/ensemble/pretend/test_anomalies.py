@@ -88,6 +88,16 @@ def test_refused_by_all_but_the_new_leader(ensemble: EmbeddedEnsemble, at: Clien
     assert not any(at.is_refused(number, a) for number in others)
 
 
+def test_the_leader_may_be_elected_again(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    """14.4, at the server at which the client was: its session moves on with it."""
+    a = at(3)
+    epoch = ensemble.zxid() >> 32
+    assert ensemble.elect(to=3) == 3
+    assert ensemble.elect() != 3
+    assert ensemble.zxid() == epoch + 2 << 32
+    assert at(1, a).session_id == a.session_id
+
+
 def test_a_late_watch(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     """14.5"""
     a, b = at(1), at(3)

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("kazoo.client")
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
+from kazoo.handlers.threading import KazooTimeoutError
 
 from pyzk.server.testing import EmbeddedEnsemble
 
@@ -21,7 +22,13 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example(example: str, capsys: pytest.CaptureFixture[str]) -> None:
-    names = {"KazooClient": KazooClient, "ConnectionLoss": ConnectionLoss, "pytest": pytest, "time": time}
+    names = {
+        "KazooClient": KazooClient,
+        "ConnectionLoss": ConnectionLoss,
+        "KazooTimeoutError": KazooTimeoutError,
+        "pytest": pytest,
+        "time": time,
+    }
     space = {"EmbeddedEnsemble": EmbeddedEnsemble, **names}
     exec(example, space)
     for client in space.values():

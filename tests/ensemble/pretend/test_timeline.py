@@ -53,3 +53,15 @@ def test_the_history_is_selected_as_a_single_servers(ensemble: EmbeddedEnsemble,
     assert [(entry.server, entry.path) for entry in found] == [(1, "/x"), (2, "/y")]
     assert [entry.path for entry in ensemble.history(session=b.session_id, kind="request")] == ["/y"]
     assert [entry.path for entry in ensemble[1].history(kind="request")] == ["/x"]
+
+
+def test_what_happens_at_all_servers_is_told_once_while_the_clock_runs() -> None:
+    with EmbeddedEnsemble(3) as ensemble:
+        at = Clients(ensemble)
+        at(1)
+        ensemble.note("now")
+        ensemble.note("now")
+        assert len(ensemble.history(kind="session")) == 1
+        assert [entry.text for entry in ensemble.history(kind="control")] == ["now", "now"]
+        assert all(0 <= entry.time < 60 for entry in ensemble.history())
+        at.close()

@@ -250,7 +250,8 @@ async def test_nothing_is_late_while_the_clock_stands_still() -> None:
             try:
                 await watcher.exists(f"/{n}", watch=True)
                 await writer.create(f"/{n}")
-                assert not await watcher.is_silent()
+                with trio.fail_after(10):  # real seconds; as a rule it is there at once
+                    await watcher.next_frame()
             except (ClosedError, trio.BrokenResourceError):
                 watcher, writer = await join(server), await join(server)
 

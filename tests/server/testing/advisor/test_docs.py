@@ -15,19 +15,26 @@ from pyzk.server.testing.advisor.finding import Rule
 from .clients import FAULTY, Clients
 
 PAGE = (Path(__file__).parents[4] / "docs" / "advisor.md").read_text()
-_, *FOUND = re.split(r"(?m)^### |^## False", PAGE.partition("## The rules")[2])
+_, *FOUND = re.split(r"(?m)^### ", PAGE.partition("## The rules")[2].partition("## False alarms")[0])
 SECTIONS = {name: " ".join(text.split()) for name, _, text in (found.partition("\n") for found in FOUND)}
 
 
 def test_the_rules_of_the_page() -> None:
-    assert [name for name in SECTIONS if name != "alarms"] == [rule.name for rule in RULES]
+    assert list(SECTIONS) == [rule.name for rule in RULES]
+
+
+def test_each_false_alarm_is_of_a_rule() -> None:
+    named = re.findall(r"(?m)^\| ([a-z-]+) \|", PAGE.partition("## False alarms")[2])
+    assert len(named) == 6
+    assert set(named) <= {rule.name for rule in RULES}
 
 
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     code = PAGE.partition("```python\n")[2].partition("```")[0]
     exec(code, {"KazooClient": KazooClient})
-    promised = code.partition("print(finding)  # ")[2].partition(" ...")[0]
-    assert capsys.readouterr().out.startswith(promised)
+    promised = re.search(r"# (polling: .*) \.\.\.", code)
+    assert promised
+    assert capsys.readouterr().out.startswith(promised[1])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

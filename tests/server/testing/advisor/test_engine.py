@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import attrs
+import pytest
 
-from pyzk.server.testing import EmbeddedServer, Entry
+from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer, Entry
+from pyzk.server.testing.advisor import table
 from pyzk.server.testing.advisor.engine import Advisor
 from pyzk.server.testing.advisor.table import Table
+from tests.support.wire import WireClient
 
-from .clients import Clients
+from .clients import EPHEMERAL, Clients
 
 
 def test_advice_grows_with_the_history() -> None:
@@ -61,6 +67,24 @@ def test_nothing_is_recorded() -> None:
         assert server.advice() == []
 
 
+def test_an_ensemble() -> None:
+    """A session that polls at one server and then at another is one session."""
+    with EmbeddedEnsemble(3, clock="frozen") as ensemble, ExitStack() as stack:
+        client = stack.enter_context(WireClient(("127.0.0.1", ensemble[1].port)))
+        client.connect()
+        for _ in range(10):
+            client.exists("/ready")
+        assert ensemble.advice() == []
+        client.drop()
+        again = stack.enter_context(WireClient(("127.0.0.1", ensemble[2].port)))
+        again.connect(session_id=client.session_id, password=client.password)
+        for _ in range(10):
+            again.exists("/ready")
+        (finding,) = ensemble.advice()
+        assert (finding.rule, finding.count, finding.sessions) == ("polling", 20, (client.session_id,))
+        again.close_session()
+
+
 def test_off_it_is_not_imported() -> None:
     code = (
         "import sys; from pyzk.server.testing import EmbeddedServer\n"
@@ -93,8 +117,40 @@ def server_findings(entries: list[Entry]) -> list[object]:
 
 
 def test_a_table_forgets_the_oldest() -> None:
-    table: Table[int, list[int]] = Table(list, 3)
+    found: Table[int, list[int]] = Table(list, 3)
     for key in range(5):
-        table[key].append(key)
-    table[2].append(2)
-    assert dict(table) == {2: [2, 2], 3: [3], 4: [4]}
+        found[key].append(key)
+    found[2].append(2)
+    assert dict(found) == {2: [2, 2], 3: [3], 4: [4]}
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that come and do not go, each with paths of its own: the oldest are forgotten."""
+    monkeypatch.setattr(table, "MOST", 50)
+    with EmbeddedServer(clock="frozen") as server, Clients(server) as clients:
+        client = clients.new()
+        client.create("/a", flags=EPHEMERAL)
+        client.create("/a", flags=EPHEMERAL)
+        client.exists("/a", watch=True)
+        client.children("/")
+        client.get("/a")
+        entries = server.history()
+    advisor = Advisor(1_000_000)
+
+    def others(numbers: range) -> Iterator[Entry]:
+        for number in numbers:
+            for entry in entries:
+                if entry.facts.step not in ("closed", "over") and entry.op != "close_session":
+                    asked = [attrs.evolve(each, path=f"/{number}") for each in entry.facts.asked]
+                    facts = attrs.evolve(entry.facts, asked=asked)
+                    yield attrs.evolve(entry, session=number, connection=number, facts=facts)
+
+    def size() -> int:
+        gc.collect()
+        return sum(len(each) for each in gc.get_objects() if isinstance(each, Table))
+
+    advisor.read(others(range(1, 51)))
+    full = size()
+    assert full > 5 * 50
+    advisor.read(others(range(51, 351)))
+    assert size() <= full + 300  # owners of ephemerals have a larger table
