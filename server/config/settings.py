@@ -234,7 +234,8 @@ class Settings:
         if missing:
             raise SettingsError(
                 f"required_auth_schemes names {', '.join(sorted(missing))}, which is not available here; "
-                f"available are {', '.join(sorted(self.auth_schemes))}",
+                f"available are {', '.join(sorted(self.auth_schemes))}"
+                + ("; for sasl give users, as in sasl.user.bob=secret" if "sasl" in missing else ""),
                 "required_auth_schemes",
             )
 

@@ -346,9 +346,11 @@ def _answer_no_token(connection: Connection, xid: int) -> None:
         _reply(connection, xid, 0, 0, _NO_TOKEN)
         return
     _reply(connection, xid, 0, AuthFailedError.code, _NO_TOKEN)
-    connection.refuse(
-        "it asks for a SASL login again and again; give it none, or the server users (sasl.user.NAME)"
-    )
+    if connection.service.settings.sasl_users is None:
+        advice = "switch SASL off in the client, or give the server users (sasl.user.NAME)"
+    else:
+        advice = "its login is over, as the first attempt has failed; correct name and password"
+    connection.refuse(f"it asks for a SASL login again and again: {advice}")
 
 
 def reply_frame(xid: int, zxid: int, err: int, body: bytes) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import trio
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError as KazooAuthFailedError
+from kazoo.protocol.states import KazooState, KeeperState
 
 from pyzk.client import AuthFailedError, connect
 from pyzk.protocol import records as r
@@ -216,12 +217,13 @@ def test_kazoo(server: Server, top: str) -> None:
 
 
 def test_kazoo_with_a_wrong_password(server: Server) -> None:
-    client = _kazoo(server, "wrong")
+    client, lost = _kazoo(server, "wrong"), threading.Event()
+    client.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
     try:
-        with contextlib.suppress(KazooAuthFailedError):  # start() may be over before the login is
-            client.start(timeout=WAIT)
-        with pytest.raises(KazooAuthFailedError):
-            client.get_children("/")
+        client.start_async()  # start() may miss the moment between connecting and losing
+        assert lost.wait(WAIT)
+        assert client.client_state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+        assert not client.connected
     finally:
         client.stop()
         client.close()

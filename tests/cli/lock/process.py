@@ -88,9 +88,14 @@ def contenders(server: EmbeddedServer, path: str = "/x") -> list[str]:
     return [znode for znode in server.dump() if znode.startswith(f"{path}/")]
 
 
-def holding(start: Start, *arguments: str, script: str = "read line") -> tuple[Process, int]:
-    """One that holds the lock until it is sent a line, and its session."""
-    process = start(*arguments, "--", "sh", "-c", f"echo $PYZK_LOCK_SESSION; {script}")
+def holding(
+    start: Start, *arguments: str, script: str = "read line", first: str = ":"
+) -> tuple[Process, int]:
+    """One that holds the lock until it is sent a line, and its session.
+
+    :param first: what its shell does before it tells the session, such as a trap.
+    """
+    process = start(*arguments, "--", "sh", "-c", f"{first}; echo $PYZK_LOCK_SESSION; {script}")
     return process, int(process.line(), 16)
 
 

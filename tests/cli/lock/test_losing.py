@@ -20,7 +20,7 @@ from .process import BUSY_WAIT, Start, contenders, holding, options
 
 def test_a_lost_session_ends_the_command(server: EmbeddedServer, start: Start) -> None:
     # It does not want to go; but another may hold the lock by now.
-    process, session = holding(start, "/x", script=f"trap '' TERM; {BUSY_WAIT}")
+    process, session = holding(start, "/x", first="trap '' TERM", script=BUSY_WAIT)
     server.expire(session)
     assert process.end() == (
         76,
@@ -60,8 +60,8 @@ def test_a_silent_server_ends_the_command_before_the_session_ends(start: Start) 
 
 def test_with_suspended_cancel_a_command_has_time_to_clean_up(server: EmbeddedServer, start: Start) -> None:
     # What it starts to clean up is not asked to go.
-    script = f"trap 'sleep 0.2 && echo bye; exit' TERM; {BUSY_WAIT}"
-    process, session = holding(start, "--suspended", "cancel", "/x", script=script)
+    trap = "trap 'sleep 0.2 && echo bye; exit' TERM"
+    process, session = holding(start, "--suspended", "cancel", "/x", first=trap, script=BUSY_WAIT)
     server.disconnect(session)
     assert process.end() == (
         76,
@@ -74,7 +74,8 @@ def test_a_command_that_does_not_end_in_time_is_killed(server: EmbeddedServer, s
     process, session = holding(
         start,
         *("--suspended", "cancel", "--kill-after", "2", "/x"),
-        script=f"trap 'echo asked' TERM; {BUSY_WAIT}",
+        first="trap 'echo asked' TERM",
+        script=BUSY_WAIT,
     )
     server.disconnect(session)
     status, output, _ = process.end()

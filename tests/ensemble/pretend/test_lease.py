@@ -1,9 +1,8 @@
 """Nothing that is held is held twice, whatever happens to one of the servers: random schedules in virtual
-time, with every recipe that holds something.
+time, with every recipe that holds something. In a schedule some clients take turns, one fault comes at some
+time and goes, and in the end everybody gets a turn again.
 
-In a schedule some clients take turns, one fault comes at some time and goes, and in the end everybody gets a
-turn again. What docs/lease.md does not promise is left out: a client that knows no server but a leader that
-is cut off.
+What docs/lease.md does not promise is left out: a client that knows no server but a leader that is cut off.
 """
 
 from __future__ import annotations

@@ -148,6 +148,11 @@ def test_the_examples_of_the_documentation(tmp_path: Path) -> None:
     assert (build(given).sasl_users, build(given).sasl_enabled) == ({"ann": "a"}, True)
 
 
+def test_an_enforced_login_needs_users() -> None:
+    with pytest.raises(ConfigError, match=r"sessionRequireClientSASLAuth .* sasl.user.bob=secret"):
+        build(interpret("sessionRequireClientSASLAuth=true").given)
+
+
 def test_users_in_settings_are_text() -> None:
     for users in ({"bob": 1}, {"bob": "\ud800"}, [("bob", "b")], {b"bob": "b"}):
         with pytest.raises(ValueError, match="must be passwords by user name"):

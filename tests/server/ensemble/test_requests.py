@@ -125,6 +125,7 @@ def test_an_old_connection_at_the_leader_is_closed_at_any_request(world: Ensembl
         getattr(Later(peer), method)(*([] if method == "ping" else ["/x"]))
         assert peer.closed
         assert world.zxid(3) == zxid + (method == "create"), "a write takes a zxid even so"
+    assert world[1].connect().exists("/x").err == errors.NoNodeError.code
 
 
 def test_an_old_connection_may_close_the_session(world: EnsembleWorld) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -139,12 +141,37 @@ def test_requests_behind_a_refused_login_are_lost(world: World, client: Peer) ->
     assert (reply.err, "/a" in world.tree.nodes) == (-115, False)
 
 
-def test_a_client_that_spins_on_null_tokens_is_ended() -> None:
-    client = World().connect()
-    for _ in range(MAX_NULL_TOKENS):
+@pytest.mark.parametrize(
+    ("users", "words"), [(None, "switch SASL off in the client"), (USERS, "correct name and password")]
+)
+def test_a_client_that_spins_on_null_tokens_is_ended(
+    users: dict[str, str] | None, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = World(sasl_users=users, allow_sasl_failed_clients=True).connect()
+    if users:
+        log_in(client, password="wrong")
+    for _ in range(MAX_NULL_TOKENS - bool(users)):
         reply = step(client, b"")
         assert (reply.err, reply.record.token) == (0, None)
     assert outcome(client, b"") == OUT
+    assert words in caplog.text
+
+
+def test_only_ascii_is_compared_without_case(client: Peer) -> None:
+    """Java holds a dotted capital I for an i."""
+    nonce = nonce_of(step(client, b"").record.token)
+    assert outcome(client, Answer(nonce).token(",d\u0130gest-uri=x".encode())) == IN
+
+
+def test_a_server_without_users_loads_nothing_for_them() -> None:
+    code = (
+        "import sys\n"
+        "from pyzk.server.testing import EmbeddedServer\n"
+        "with EmbeddedServer(): assert not [name for name in sys.modules if name.endswith('.sasl')]\n"
+        "with EmbeddedServer(sasl_users={'a': 'b'}) as server: server.running.engine.new_login()\n"
+        "assert 'pyzk.protocol.sasl' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # --- failures ----------------------------------------------------------------------------------------------
