@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,8 @@ from pyzk.server.testing import EmbeddedEnsemble
 
 from ..support.real import TICK
 from ..support.waiting import wait_until
+
+MEANWHILE = 0.05  # seconds
 
 
 @attrs.frozen
@@ -22,6 +25,13 @@ class Server:
     port: int
 
     def kill(self) -> None:
+        """The process dies. A leader dies with writes under way, if clients send any meanwhile: between two
+        writes of clients there is hardly a moment on a real ensemble, but a long one here."""
+        if self._ensemble.leader() == self.number:
+            self._ensemble.hold_acks()
+            end = time.monotonic() + MEANWHILE
+            while time.monotonic() < end and not any(map(self._ensemble.outstanding, self._ensemble.numbers)):
+                time.sleep(0.001)
         self._ensemble.kill(self.number)
 
     def start(self) -> None:

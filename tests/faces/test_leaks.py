@@ -61,5 +61,7 @@ def test_a_thousand_clients_leave_nothing(cycles: Callable[[str, int], None]) ->
         cycles(server.hosts, 5)
         before = counts()
         cycles(server.hosts, CYCLES)
-        assert counts() == before
+        after = counts()
+        # fewer is well: what another test has left may end meanwhile
+        assert {kind: count for kind, count in after.items() if count > before[kind]} == {}
         assert server.sessions() == []
