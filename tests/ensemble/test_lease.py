@@ -209,6 +209,7 @@ async def test_a_leader_cut_off_from_its_followers(servers: Ensemble, round: int
     judge(locks, fault, "the leader is cut off from its followers")
 
 
+@nightly
 @pytest.mark.parametrize("round", range(ROUNDS))
 async def test_a_leader_killed(servers: Ensemble, round: int) -> None:
     leader, one, two = roles(servers)
@@ -222,7 +223,8 @@ async def test_a_leader_killed(servers: Ensemble, round: int) -> None:
     judge(locks, fault, "the leader is killed")
 
 
-@pytest.mark.parametrize("fault", ["cut off", pytest.param("killed", marks=nightly)])
+@nightly
+@pytest.mark.parametrize("fault", ["cut off", "killed"])
 async def test_clients_that_know_other_servers_lose_nothing(servers: Ensemble, fault: str) -> None:
     """They find out in time that their server does not reach the leader. With a session timeout that leaves
     some seconds for it, should the machine stand still."""
