@@ -134,24 +134,23 @@ def _run_reader(kinds: Mapping[int, tuple[type[Record], _Adjust | None]]) -> _Re
     :param kinds: by op code, the record, and a function that changes the op code and the fields, or None.
     """
     source = ReaderSource("read_run", "data, pos")
-    op, done, items = map(source.local, ("op", "done", "items"))
+    op, done, error, items = map(source.local, ("op", "done", "error", "items"))
     header = fields_of(MultiHeader)
 
-    def next_header() -> str:
-        type_, last, *_ = source.read(header)  # unpacked along with the last fields before it
+    def next_header() -> None:
+        source.read_into((op, done, error), header)  # unpacked along with the last fields before it
         source.unpack()
-        return f"{op} = {type_}; {done} = {last}"
 
-    first = next_header()
-    source.lines += [first, f"{items} = []", f"while not {done}:"]
+    next_header()
+    source.lines += [f"{items} = []", f"while not {done}:"]
     for code, (cls, adjust) in kinds.items():
         before, source.lines = source.lines, []
         fields = ", ".join(source.read(fields_of(cls)))
-        advance = next_header()
+        next_header()
         item = f"({code}, ({fields},))"
         if adjust is not None:
             item = source.constant("adjust", adjust) + item
-        source.lines += [f"{items}.append({item})", advance]
+        source.lines.append(f"{items}.append({item})")
         source.lines = [*before, f"    if {op} == {code}:", *indented([*source.lines, "continue"], 2)]
     source.lines.append(f"    raise JuteError(f'a record of the unknown kind {{{op}}}')")
     return source.returning(items, header).function()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
@@ -227,6 +227,11 @@ class ReaderSource(Source):
             else:
                 values.append(self._string(name, kind))
         return values
+
+    def read_into(self, names: Sequence[str], fields: list[Field]) -> None:
+        """Add the reading of some fields of fixed width into variables of these names; a boolean is a number
+        then."""
+        self._waiting += [(_FIXED[kind], name) for name, (_, kind, _) in zip(names, fields, strict=True)]
 
     def unpack(self) -> None:
         """Read the values of fixed width that wait, all at once."""

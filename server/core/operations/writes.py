@@ -185,15 +185,15 @@ def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
 def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved:
     """Resolve a setData (section 4.3): the quota is checked before the version."""
     path, data, version = request
-    node = engine.tree.find(path) if path else None
+    tree = engine.tree
+    node = tree.find(path) if path else None
     if node is None or path is None:
         raise _missing(path)
     if node.acl is not OPEN_ACL:
         engine.access.check(node.acl, _WRITE, client.identities, path)
-    quotas = engine.tree.quotas
-    if quotas.prefixes:
+    if tree.quotas.prefixes:
         grown = len(data or b"") - len(node.data or b"")
-        quotas.check(path, 0, grown, engine.settings.enforce_quota)
+        tree.quotas.check(path, 0, grown, engine.settings.enforce_quota)
     before = node.version
     if version != -1 and version != before:
         raise _mismatch(version, before, path)
