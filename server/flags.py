@@ -156,15 +156,9 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
         members = members or asked
     elif arguments.observers:
         raise Refusal("--observers needs --ensemble beside it")
-    if members:
-        given = {
-            name.partition("_")[0]
-            for name, value in vars(arguments).items()
-            if value not in (None, False, [])
-        }
-        for flag in ("trace", "hostile"):
-            if flag in given:
-                raise Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+    for flag, is_given in (("trace", _asks_for_trace(arguments)), ("hostile", arguments.hostile is not None)):
+        if members and is_given:
+            raise Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
     if members:
         text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
         logger.warning(text, len(members), "Apache ZooKeeper")
@@ -234,8 +228,7 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
 
     :raises Refusal: if it cannot be had.
     """
-    given = {name: value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace"}
-    if not any(value for value in given.values()):
+    if not _asks_for_trace(arguments):
         return None
     from .testing.trace import Selection, Trace
 
@@ -248,6 +241,11 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     except OSError as error:
         where = arguments.trace_file or "standard output"
         raise Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
+
+
+def _asks_for_trace(arguments: argparse.Namespace) -> bool:
+    """Whether any flag of the trace is given."""
+    return any(value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace")
 
 
 def loading(path: str | None) -> Callable[[Engine], None]:

@@ -152,7 +152,7 @@ class Server:
                 tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
                 sockets.callback(self._close_hub)
-                self._hub.listen(Listener(fileno=plain.detach()))
+                self._let_in(plain)
                 tasks.append(self._hub.run)
             else:
                 tasks.append(partial(self._serve_tasks, plain, self._serve_client))
@@ -187,8 +187,12 @@ class Server:
         self.service.refusing = False
         if self._hub is not None and self._bound is not None:
             self._bound.listen(_backlog(self.service.settings))
-            self._hub.listen(self._bound)
+            self._let_in(self._bound)
             self._bound = None
+
+    def _let_in(self, listener: socket.socket) -> None:
+        """Let the hub serve the clients of a listening socket, which is detached."""
+        self._hub.listen(Listener(fileno=listener.detach()))
 
     def flush(self) -> None:
         """Send what waits on any connection, after a change that no client has caused."""

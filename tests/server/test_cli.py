@@ -165,6 +165,19 @@ def test_bad_arguments(refused, argv, words):
     assert words in refused(*argv)
 
 
+@pytest.mark.parametrize(
+    ("flags_given", "named"),
+    [
+        (("--hostile", "0"), "--hostile"),
+        (("--hostile", "7"), "--hostile"),
+        (("--trace-op", "get"), "--trace"),
+    ],
+)
+def test_what_an_ensemble_cannot_do_is_refused(refused, flags_given, named):
+    message = refused("--ensemble", "3", *flags_given)
+    assert message == f"{named} is for a single server; leave it out with an ensemble"
+
+
 def test_a_bad_file(refused, tmp_path):
     path = tmp_path / "zoo.cfg"
     path.write_text("# one\ntickTime=fast\n")
