@@ -1,6 +1,6 @@
 """The flags of ``pyzk-server``, and what they ask for, before anything runs.
 
-Each function that reads a file or checks a place refuses what cannot be had with one line that says why and
+Each function that reads a file or checks a place refuses what is not possible with one line that says why and
 how to mend it (:class:`Refusal`). Modules are imported when they are needed, so that ``--help`` and
 ``--version`` do not wait for trio.
 """
@@ -141,7 +141,7 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Member]:
     """Return the servers of the ensemble that is asked for; none for a single server.
 
-    :raises Refusal: if it cannot be had.
+    :raises Refusal: if that is not possible.
     """
     from .config.members import MemberError, made_up
 
@@ -176,7 +176,7 @@ def timing(found: Configuration) -> Timing:
 def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
     """Return the values that ``--tls`` stands for, by field of Settings.
 
-    :raises ConfigError: if that cannot be had.
+    :raises ConfigError: if that is not possible.
     """
     if arguments.tls is None:
         if arguments.tls_port is not None:
@@ -226,7 +226,7 @@ def _temporary() -> str:
 def trace(arguments: argparse.Namespace) -> Trace | None:
     """The trace that is asked for.
 
-    :raises Refusal: if it cannot be had.
+    :raises Refusal: if that is not possible.
     """
     if not _asks_for_trace(arguments):
         return None

@@ -64,7 +64,7 @@ class Servers:
         :param hostile: the seed of a hostile server.
         :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
-            or the address cannot be had.
+            or the server cannot listen at the address.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
