@@ -83,6 +83,8 @@ def _run(arguments: argparse.Namespace) -> None:
     except ConfigError as error:
         raise Refusal(str(error)) from None
     members = flags.members(arguments, found)
+    if members and not settings.release.is_default:
+        raise Refusal(f"{given['emulate']} is for a single server; leave it out with an ensemble")
 
     descriptors.raise_limit()
     if descriptors.limit() < descriptors.LEAST:

@@ -14,9 +14,7 @@ from typing import Any
 import attrs
 
 from ...protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
-
-ANNOUNCED_VERSION = "3.9.3"
-"""The Apache ZooKeeper release whose behaviour is followed; clients read it from the four-letter words."""
+from .releases import DEFAULT, Release, ReleaseError, release
 
 MAX_CLIENT_CONNECTIONS = 60
 """From one address, by default; not from loopback addresses."""
@@ -92,6 +90,13 @@ def _digest(settings: Settings | None, attribute: attrs.Attribute[str], value: s
         raise ValueError(f"{attribute.name}: {error}") from None
 
 
+def _release(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    try:
+        release(value)
+    except ReleaseError as error:
+        raise ValueError(f"{attribute.name}: {error}") from None
+
+
 def _users(
     settings: Settings | None, attribute: attrs.Attribute[Any], value: Mapping[str, str] | None
 ) -> None:
@@ -109,6 +114,8 @@ class Settings:
 
     Raises :class:`ValueError` for a value out of range, :class:`SettingsError` where two contradict.
     """
+
+    emulate: str = attrs.field(default=DEFAULT, validator=_release)  # emulate: a line, or a release
 
     # where to listen
     host: str = attrs.field(default="127.0.0.1", validator=_address)  # clientPortAddress
@@ -198,6 +205,11 @@ class Settings:
     def _sasl_by_default(self) -> bool:
         """Users alone are enough, but for those of a JAAS file: that needs a provider as well."""
         return self.sasl_users is not None
+
+    @property
+    def release(self) -> Release:
+        """The release whose behaviour is followed; clients read it from the four-letter words."""
+        return release(self.emulate)
 
     @property
     def session_timeout_range(self) -> tuple[int, int]:

@@ -113,6 +113,7 @@ Meaning = tuple[str | None, Parser]
 
 # A value that cannot be read is an error in the real server, too.
 KNOWN: Final[dict[str, Meaning]] = {
+    "emulate": ("emulate", str),
     "clientPort": ("port", _integer),
     "clientPortAddress": ("host", address),
     "secureClientPort": ("secure_port", _integer),

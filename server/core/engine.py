@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, Protocol
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
 from ...protocol.jute import JuteError
+from ...protocol.multi import reread_create
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
 from ..logger import logger
 from .acl import AccessControl, add_identities
 from .failures import report
-from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
+from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
 from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -92,6 +93,8 @@ class Engine:
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
+    :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
+    :cvar reread: what the decoder of a multi makes of a create.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
     :ivar zxid: the last transaction processed.
@@ -100,6 +103,8 @@ class Engine:
     """
 
     tree_type: type[DataTree] = DataTree
+    flag_by_default = b""
+    reread = staticmethod(reread_create)
 
     def __init__(
         self,
@@ -311,6 +316,9 @@ class Engine:
             return self.zxid, error.code, b""
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
+        except Untaken as refusal:
+            self.zxid -= 1
+            return self.zxid, refusal.code, refusal.body
         except Exception:
             if consumes:  # it is unknown how much of the write was done: the client gets no answer
                 raise

@@ -49,6 +49,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return refusal
     name = path[len(url) + 1 :]
     command = BY_NAME.get(name)
+    if command is not None and command.limited and not service.settings.release.has("snapshots-over-http"):
+        command = None
     strict = command is not None and command.changes
     if page := web_page_behind(request, _own_names(service.settings), strict=strict):
         logger.warning(

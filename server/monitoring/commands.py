@@ -20,7 +20,7 @@ from ..config.properties import masked
 from ..config.zookeys import KEY_OF, is_secret
 from ..logger import logger
 from .jackson import Rows
-from .words import VERSION_TEXT, environment, monitored, operation_name
+from .words import environment, monitored, operation_name, version_text
 
 if TYPE_CHECKING:
     from ..net.connection import Connection
@@ -150,7 +150,7 @@ def _server_stats(ask: Ask) -> Data:
         "max_buffer_size": stats.max_response,
     }
     return {
-        "version": VERSION_TEXT,
+        "version": version_text(service.settings),
         "read_only": service.is_read_only,
         "server_stats": {
             "packets_sent": stats.packets_sent,
@@ -183,7 +183,7 @@ def _stats(ask: Ask) -> Data:
 
 def _monitor(ask: Ask) -> Rows:
     def rows() -> Iterator[tuple[object, Any]]:
-        yield "version", VERSION_TEXT
+        yield "version", version_text(ask.service.settings)
         yield "server_state", ask.service.mode
         for key, value in monitored(ask.service, ask.now):
             yield key or None, float(value) if isinstance(value, str) else value
@@ -399,7 +399,7 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("connections cons", _connections),
     Command("dirs", _sizes),
     Command("dump", _dump),
-    Command("environment env envi", lambda ask: {**environment()}, always=True),
+    Command("environment env envi", lambda ask: {**environment(ask.service.settings)}, always=True),
     Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
     Command("hash", _hash),
     Command("initial_configuration icfg", _initial_configuration),

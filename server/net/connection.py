@@ -379,7 +379,7 @@ class Connection:
         :param read_only: its last byte, if it has one: whether the client would take a read-only server.
         """
         # A client that omits the last byte expects none in the answer; this server is never read-only.
-        flag = b"\0" if read_only else b""
+        flag = b"\0" if read_only else self.engine.flag_by_default
         return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
 
     def _welcome(

@@ -95,7 +95,7 @@ class Service:
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = self.new_engine(milliseconds(epoch), random_bytes)
+        self.engine = self.start_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
@@ -111,11 +111,24 @@ class Service:
             settings.required_auth_schemes
             or settings.throttled_op_wait_time > 0
             or settings.large_request_threshold >= 0
+            or not settings.release.has("who-am-i")  # an op code may be unknown
         )
         self._per_host: dict[str, int] = {}
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine without clients, of the release that is emulated.
+
+        :param epoch: the time of ``now_ms`` in ms since the epoch.
+        """
+        engine = self.new_engine(epoch, random_bytes)
+        if self.settings.release.is_default:
+            return engine
+        from .emulation import emulate  # for who uses it
+
+        return emulate(engine, self.settings.release)
 
     def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
         """Make an engine without clients.

@@ -35,6 +35,7 @@ PROMETHEUS = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.
 DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 HONOURED = [
     ("clientPort=0", "port", 0),
+    ("emulate=3.8", "emulate", "3.8"),
     ("clientPort=2182\nclientPortAddress=0.0.0.0", "host", "0.0.0.0"),
     ("clientPort=2182\nclientPortAddress=[::1]", "host", "::1"),
     ("clientPortListenBacklog=50", "listen_backlog", 50),
