@@ -76,6 +76,10 @@ def _perms_text(perms: int) -> str:
     return "".join(str(bit.name)[0].lower() for bit in Perms if bit & perms)
 
 
+class WrongEnsembleError(AuthFailedError):
+    """The client looks for another ensemble. It gets no answer."""
+
+
 class AccessControl:
     """The access rules of one server: the identities that an auth packet earns, the entries that an ACL may
     hold, and the permissions that an ACL gives to identities."""
@@ -361,7 +365,18 @@ def sasl_valid(wanted: str) -> bool:
 
 _KERBEROS_NAME = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
 
-_SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid, "sasl": sasl_valid}
+
+def _never_valid(wanted: str) -> bool:
+    return False
+
+
+_SCHEMES = {
+    "ip": _ip_valid,
+    "digest": _digest_valid,
+    "x509": _dn_valid,
+    "sasl": sasl_valid,
+    "ensemble": _never_valid,
+}
 """Whether an ACL may hold an id, by scheme."""
 
 

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
-from ...protocol.jute import JuteError
+from ...protocol.jute import MALFORMED, JuteError
 from ...protocol.multi import reread_create
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
 from ..logger import logger
-from .acl import AccessControl, add_identities
+from .acl import AccessControl, WrongEnsembleError, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
 from .operations.writes import check_reaping
@@ -355,7 +355,26 @@ class Engine:
 
         :raises AuthFailedError: the packet is refused.
         """
+        if packet.scheme == "ensemble" and self.settings.ensemble_names is not None:
+            self._check_ensemble(packet.auth, self.settings.ensemble_names)
+            return
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
+
+    def _check_ensemble(self, name: bytes | None, names: frozenset[str]) -> None:
+        """Check that a client looks for this ensemble. It earns nothing by that (semantics.md section 8.4).
+
+        :raises WrongEnsembleError: it looks for another one.
+        """
+        if not name or not names:
+            self.stats.ensemble_auth["skip"] += 1
+        elif name.decode("utf-8", MALFORMED) in names:
+            self.stats.ensemble_auth["success"] += 1
+        else:
+            self.stats.ensemble_auth["fail"] += 1
+            known = ", ".join(sorted(names))
+            raise WrongEnsembleError(
+                message=f"it looks for the ensemble {name!r:.80}, and ensembleAuthName names {known}"
+            )
 
     def new_login(self) -> Login | None:
         """Return a login for a connection, by which :meth:`logged_in` may come; None without users."""

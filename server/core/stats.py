@@ -109,6 +109,10 @@ class ServerStats:
         self.sessions_expired = 0
         self.auth_failed = 0
         self.throttled = 0
+        self.large_rejected = 0
+        self.ensemble_auth = {"success": 0, "fail": 0, "skip": 0}
+        self.tls_failed = 0  # handshakes
+        self.plain_admin = 0  # clients without TLS of an admin server that has TLS
         self.last_response = -1  # bytes of a reply or an event, header included; -1 while there was none
         self.min_response = -1
         self.max_response = -1

@@ -23,6 +23,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import AuthFailedError, NoAuthError
+from ..config.tls import subject_text
 from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
@@ -145,8 +146,11 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
     try:
         if len(auth) > 1:
             raise AuthFailedError
-        secret = auth[0].encode("latin-1") if auth else None
-        identities = access.authenticate(scheme, secret, java_address(request.peer))
+        if scheme == "x509" and request.certificate:
+            identities = access.certificate_identities(subject_text(request.certificate))
+        else:
+            secret = auth[0].encode("latin-1") if auth else None
+            identities = access.authenticate(scheme, secret, java_address(request.peer))
         if any(identity.scheme == "super" for identity in identities):
             return None
         # An entry for everybody does not count: it would make any digest an operator's

@@ -40,17 +40,11 @@ _IDLE_COUNTERS = [
     "stale_requests_dropped",
     "stale_replies",
     "request_throttle_wait_count",
-    "large_requests_rejected",
     "response_packet_cache_hits",
     "response_packet_cache_misses",
     "response_packet_get_children_cache_hits",
     "response_packet_get_children_cache_misses",
-    "ensemble_auth_success",
-    "ensemble_auth_fail",
-    "ensemble_auth_skip",
-    "unsuccessful_handshake",
     "tls_handshake_exceeded",
-    "insecure_admin_count",
     "snap_count",
     "diff_count",
     "snapshot_error_count",
@@ -171,7 +165,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "last_client_response_size", stats.last_response
     yield "max_client_response_size", stats.max_response
     yield "min_client_response_size", stats.min_response
-    yield "outstanding_tls_handshake", 0
+    yield "outstanding_tls_handshake", service.shaking_hands
     yield "auth_failed_count", stats.auth_failed
     yield "non_mtls_remote_conn_count", 0
     yield "non_mtls_local_conn_count", 0
@@ -189,6 +183,11 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
     yield "response_bytes", stats.bytes_sent
     yield "watch_bytes", stats.watch_bytes
     yield "throttled_ops", stats.throttled
+    yield "large_requests_rejected", stats.large_rejected
+    for result, count in stats.ensemble_auth.items():
+        yield f"ensemble_auth_{result}", count
+    yield "unsuccessful_handshake", stats.tls_failed
+    yield "insecure_admin_count", stats.plain_admin
     for name in _IDLE_COUNTERS:
         yield name, 0
 

@@ -48,6 +48,7 @@ ENTRIES = [
     *(acl(1, "world", None), acl(1, None, None)),
 ]
 NAMES = [b"\xed\xa0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"\xff", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"]
+WITH_ACL = frozenset(op for op in OpCode if op.name.startswith(("CREATE", "SET_ACL", "MULTI")))
 _TTL_FLAGS = (5, 6)
 
 
@@ -57,13 +58,13 @@ class Talk(Frames):
     def __init__(self, chance: random.Random, top: str) -> None:
         self._chance = chance
         self._paths = [top + path for path in PATHS]
-        self._odd_paths = [top + path for path in ODD_PATHS] + ["a", "//", None]
+        self._odd_paths = [top + path for path in ODD_PATHS] + ["a", None]
 
     def requests(self, number: int) -> Iterator[tuple[OpCode, bytes]]:
         while number:
             op, body = self.request()
             if self._chance.random() < 0.08:
-                body = self._damaged(body)
+                body = self._damaged(body, op in WITH_ACL)
             if op not in (OpCode.SASL, OpCode.AUTH) and _is_comparable(op, body):
                 number -= 1
                 yield op, body
@@ -74,7 +75,7 @@ class Talk(Frames):
     def _value(self, cls: Any, name: str, kind: str) -> Any:
         value = super()._value(cls, name, kind)
         if name == "acl" and value:  # everybody may read everything
-            return self._chance.choice([r.OPEN_ACL, r.OPEN_ACL, [acl(31), *self._entries()], self._entries()])
+            return self._chance.choice([r.OPEN_ACL, r.OPEN_ACL, [acl(31), *self._entries()]])
         if name == "relativeZxid":  # in each server the same znodes are newer
             return self._chance.choice([-1, 0, -(2**63), 2**63 - 1])
         return value
@@ -82,16 +83,16 @@ class Talk(Frames):
     def _entries(self) -> list[r.ACL]:
         return self._chance.choices(ENTRIES, k=self._chance.randrange(4))
 
-    def _damaged(self, body: bytes) -> bytes:
+    def _damaged(self, body: bytes, has_acl: bool) -> bytes:
         chance, at = self._chance, self._chance.randrange(len(body) + 1)
-        return chance.choice(
-            (
-                body[:at],
-                body[:at] + chance.randbytes(1) + body[at + 1 :],
-                body[:at] + struct.pack(">i", chance.choice(INTS)) + body[at + 4 :],
-                body.replace(b"/a", chance.choice(NAMES)[:2], 1),
-            )
-        )
+        how = chance.randrange(2 if has_acl else 4)  # nothing that could hide a znode
+        if how == 0:
+            return body[:at]
+        if how == 1:
+            return body.replace(b"/a", chance.choice(NAMES)[:2], 1)
+        if how == 2:
+            return body[:at] + chance.randbytes(1) + body[at + 1 :]
+        return body[:at] + struct.pack(">i", chance.choice(INTS)) + body[at + 4 :]
 
 
 def _is_comparable(op: OpCode, body: bytes) -> bool:
