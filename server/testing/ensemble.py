@@ -31,7 +31,7 @@ from ..net.clock import Clock
 from ..serve import Server
 from ..together import Servers
 from .clock import CLOCK_MODES, ClockMode
-from .ensemble_controls import EnsembleControls
+from .controls.ensemble import EnsembleControls
 from .ensemble_history import EnsembleHistory
 from .history import Recorder
 from .host import HISTORY_LIMIT, at_end, hosted
