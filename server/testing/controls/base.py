@@ -16,6 +16,7 @@ from ...core.engine import Engine
 from ...core.sessions import Session
 from ...net.clock import Clock
 from ..clock import ServerClock
+from ..history import EntryKind
 from ..running import Running
 from ..sessions import SessionRef, UnknownSessionError, session_id_of
 
@@ -66,8 +67,11 @@ class Base(ABC):
         """Send what waits on any connection."""
 
     @abstractmethod
-    def _enter(self, text: str) -> None:
-        """Enter in the history what the test does."""
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        """Enter in the history what the test does.
+
+        :param session: the id of the session that it is done to.
+        """
 
     # --- time --------------------------------------------------------------------------------------------
 
@@ -123,8 +127,8 @@ class ServerBase(Base):
     def _flush(self) -> None:
         self.running.server.flush()
 
-    def _enter(self, text: str) -> None:
-        self.running.enter(text)
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        self.running.enter(text, session, kind)
 
     def _find(self, session: SessionRef) -> Session:
         session_id = session_id_of(session)

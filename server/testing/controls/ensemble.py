@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from ...core.engine import Engine
-from ...ensemble.ensemble import EnsembleError
+from ...ensemble.errors import EnsembleError
 from ...net.clock import Clock
 from .. import contents
 from ..history import Entry, EntryKind, select
 from ..running import Running
-from ..sessions import SessionInfo, SessionRef, session_id_of
+from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from ..snapshots import Snapshot
 from ..timeline import format_timeline
 from .base import control
@@ -41,7 +41,7 @@ class EnsembleControls(ServersControls):
     @property
     def hosts(self) -> str:
         """The connect string, with all servers."""
-        return self._local.servers.hosts
+        return self.running.servers.hosts
 
     @property
     def url(self) -> str | None:
@@ -51,7 +51,7 @@ class EnsembleControls(ServersControls):
     @property
     def numbers(self) -> list[int]:
         """The numbers of all servers."""
-        return list(self._local.parts)
+        return list(self.running.parts)
 
     def __getitem__(self, number: int) -> MemberControls:
         """Return the controls of one server: faults, holds, pauses, its own connect string ...
@@ -67,7 +67,7 @@ class EnsembleControls(ServersControls):
         return iter([self[number] for number in self.numbers])
 
     def __len__(self) -> int:
-        return len(self._local.parts)
+        return len(self.running.parts)
 
     # --- questions ---------------------------------------------------------------------------------------
 
@@ -130,22 +130,40 @@ class EnsembleControls(ServersControls):
     def expire(self, session: SessionRef) -> None:
         """End a session at the leader, as if its timeout had passed; the others follow by the log.
 
-        :raises LookupError: if the leader knows no such session.
+        :raises UnknownSessionError: if the leader knows no such session.
         :raises EnsembleError: if nobody leads.
         """
         session_id = session_id_of(session)
-        self._enter(f"expire 0x{session_id:x}")
-        self._ensemble.expire(session_id, self._ensemble.now)
+        self._enter(f"expire 0x{session_id:x}", session_id)
+        try:
+            self._ensemble.expire(session_id, self._ensemble.now)
+        except LookupError as error:
+            raise UnknownSessionError(f"{error} at the leader") from None
 
     @control
     def disconnect(self, session: SessionRef) -> None:
         """Close every connection of a session without a reply. The session lives on."""
         session_id = session_id_of(session)
-        self._enter(f"disconnect 0x{session_id:x}")
-        for part in self._local.parts.values():
-            for connection in list(part.service.connections):
-                if connection.session_id == session_id:
-                    connection.abort("the test has disconnected it")
+        self._enter(f"disconnect 0x{session_id:x}", session_id)
+        self._ensemble.disconnect(session_id, "the test has disconnected it")
+
+    @control
+    def move(self, session: SessionRef, server: int) -> None:
+        """Let a client go on at another server: its connection is closed, and all servers but this one refuse
+        it until it has come here. Does nothing if it is here.
+
+        The client needs this server in its connect string. Once this server serves nobody any more, the
+        others take the client in again.
+
+        :raises UnknownSessionError: if no server knows such a session.
+        :raises EnsembleError: if this server serves nobody.
+        """
+        session_id = session_id_of(session)
+        member = self._member(server)
+        if all(part.engine.sessions.get(session_id) is None for part in self.running.parts.values()):
+            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+        self._enter(f"move 0x{session_id:x} to server {server}", session_id)
+        self._ensemble.move(session_id, member)
 
     # --- the tree ----------------------------------------------------------------------------------------
 
@@ -185,10 +203,10 @@ class EnsembleControls(ServersControls):
 
     @property
     def _time(self) -> tuple[Clock, float]:
-        return self._local.servers.clock, self._local.started
+        return self.running.servers.clock, self.running.started
 
     def _jump(self, until: float, keep_alive: bool) -> None:
-        servers, clock = self._local.servers, self._local.servers.clock
+        servers, clock = self.running.servers, self.running.servers.clock
         while True:
             due = min(max(servers.next_deadline(), clock.now()), until)
             clock.jump(max(0.0, due - clock.now()))
@@ -199,8 +217,8 @@ class EnsembleControls(ServersControls):
                 return
 
     def _keep_alive(self) -> None:
-        now = self._local.now_ms()
-        for number, part in self._local.parts.items():
+        now = self.running.now_ms()
+        for number, part in self.running.parts.items():
             for connection in part.service.connections:
                 session = connection.session
                 if session is not None and not connection.frozen and not part.gate.is_paused(connection):
@@ -224,7 +242,7 @@ class EnsembleControls(ServersControls):
 
         :raises ValueError: for an unknown kind or operation.
         """
-        entries = self._local.recorded.entries()
+        entries = self.running.history.entries()
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @control
@@ -233,12 +251,12 @@ class EnsembleControls(ServersControls):
 
         Each call looks at all that the history keeps.
         """
-        return self._local.recorded.advice(self._local.parts[1].service.settings.max_buffer)
+        return self.running.advice()
 
     @control
     def note(self, text: str) -> None:
         """Write a line into the history, as a mark in the timeline."""
-        self._enter(text)
+        self._enter(text, kind="note")
 
     def format_timeline(
         self,
@@ -253,11 +271,14 @@ class EnsembleControls(ServersControls):
 
         The arguments are those of :meth:`.Controls.format_timeline`.
         """
-        recorded = self._local.recorded
+        title, history = f"Timeline of {self.hosts}", self.running.history
+        if history.dropped:
+            title += f"; the oldest {history.dropped:,} entries are gone"
         return format_timeline(
             self.history(since=since),
-            title=f"Timeline of {self.hosts}",
-            zxid_base=recorded.zxid_base,
+            title=title,
+            zxid_base=history.zxid_base,
+            named=self.running.names.all,
             sessions=None if sessions is None else [session_id_of(session) for session in sessions],
             pings=pings,
             width=width,
@@ -287,7 +308,7 @@ class MemberControls(Controls):
 
     @property
     def running(self) -> Running:
-        return self.ensemble._local.parts[self.number]
+        return self.ensemble.running.parts[self.number]
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return self.ensemble.run(function, *arguments)
@@ -297,7 +318,7 @@ class MemberControls(Controls):
         return self.running.open_stream()
 
     def writer(self) -> Engine:
-        return self.ensemble._local.servers.ensemble.leader()
+        return self.ensemble.running.servers.ensemble.leader()
 
     def _receive(self) -> None:
         self.ensemble._receive()
@@ -307,6 +328,9 @@ class MemberControls(Controls):
 
     def _advance(self, seconds: float, keep_alive: bool) -> None:
         self.ensemble.clock.advance(seconds, keep_alive=keep_alive)
+
+    def expire(self, session: SessionRef) -> None:
+        self.ensemble.expire(session)
 
     def restart(self, *, keep_data: bool = True) -> None:
         """Kill the process and start it again.

@@ -52,7 +52,7 @@ class HistoryControls(ServerBase):
     @control
     def note(self, text: str) -> None:
         """Write a line into the history, as a mark in the timeline."""
-        self.running.enter(text, kind="note")
+        self._enter(text, kind="note")
 
     @control
     def format_timeline(

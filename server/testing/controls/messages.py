@@ -56,7 +56,7 @@ class MessageControls(ServerBase):
         session_id = None if session is None else self._find(session).id
         selection = Selection.of(op, path, session_id)
         number = self.running.gate.hold(kind, selection, times, seconds)
-        self.running.enter(f"hold {number}: each {kind}", session_id or 0)
+        self._enter(f"hold {number}: each {kind}", session_id or 0)
         return number
 
     @control
@@ -79,7 +79,7 @@ class MessageControls(ServerBase):
         :raises ValueError: for a number that is not held; then nothing is released.
         """
         gate = self.running.gate
-        self.running.enter(f"release {', '.join(map(str, numbers)) or 'everything'}")
+        self._enter(f"release {', '.join(map(str, numbers)) or 'everything'}")
         gate.release(numbers or [message.number for message in gate.held()])
 
     @control
@@ -101,5 +101,5 @@ class MessageControls(ServerBase):
         """
         gate = self.running.gate
         for number in gate.holds() if hold is None else [hold]:
-            self.running.enter(f"stop hold {number}")
+            self._enter(f"stop hold {number}")
             gate.stop_holding(number)

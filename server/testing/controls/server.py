@@ -91,7 +91,7 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Hi
             on disk; sessions then have their whole timeout again. Otherwise the server is empty, and clients
             are told that their sessions are gone.
         """
-        self.running.enter(f"restart, data {'kept' if keep_data else 'lost'}")
+        self._enter(f"restart, data {'kept' if keep_data else 'lost'}")
         self._abort_all("the server restarts")
         running = self.running
         running.service.refusing = False

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+import attrs
 
 from ...ensemble.ensemble import Ensemble, Pending
 from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, calm
+from ..history import EntryKind
+from ..running_ensemble import RunningEnsemble
 from .base import Base, control
 
-if TYPE_CHECKING:
-    from ..ensemble import LocalEnsemble
+
+@attrs.frozen(eq=False)
+class Trouble:
+    """A nemesis at work; with ``with`` all trouble is over at the end of the block.
+
+    :ivar done: what it has done, in words.
+    """
+
+    done: Sequence[str]
+    _calm: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._calm()
 
 
 class ServersControls(Base):
@@ -21,12 +38,12 @@ class ServersControls(Base):
 
     @property
     @abstractmethod
-    def _local(self) -> LocalEnsemble:
-        """What runs, for use in its thread."""
+    def running(self) -> RunningEnsemble:
+        """The parts of the ensemble."""
 
     @property
     def _ensemble(self) -> Ensemble:
-        return self._local.servers.ensemble
+        return self.running.servers.ensemble
 
     def _member(self, number: int) -> Member:
         return self._ensemble.member(number)
@@ -36,18 +53,19 @@ class ServersControls(Base):
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
-        servers = self._local.servers
+        servers = self.running.servers
         servers.receive()
-        servers.ensemble.now = max(servers.ensemble.now, self._local.now_ms())
+        servers.ensemble.now = max(servers.ensemble.now, self.running.now_ms())
 
     def _flush(self) -> None:
-        servers = self._local.servers
+        servers = self.running.servers
         servers.clock.wake()
         servers.flush()
 
-    def _enter(self, text: str) -> None:
-        for part in self._local.parts.values():
-            part.enter(text)
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        with self.running.history.once():
+            for part in self.running.parts.values():
+                part.enter(text, session, kind)
 
     # --- links and processes -----------------------------------------------------------------------------
 
@@ -153,27 +171,25 @@ class ServersControls(Base):
         if not self._ensemble.leaders():
             self._ensemble.elect()
 
-    @contextmanager
-    def nemesis(self, seed: int, rate: float = 1.0) -> Iterator[Nemesis]:
-        """Let trouble come by chance inside the ``with``: servers lag, are cut off, freeze, die and lose
-        their leader, and recover. At its end all trouble is over.
+    @control
+    def nemesis(self, seed: int, rate: float = 1.0) -> Trouble:
+        """Let trouble come by chance from now on, until :meth:`calm`: servers lag, are cut off, freeze, die
+        and lose their leader, and recover.
 
         :param seed: the same seed makes the same trouble.
         :param rate: how often something happens, per second of the servers' clock, on average.
+        :returns: what has been done; a context manager, too, that calms the ensemble at its end.
         :raises ValueError: for a rate that is not above 0.
         """
-        yield self._begin_nemesis(seed, rate)
-        self._end_nemesis()
-
-    @control
-    def _begin_nemesis(self, seed: int, rate: float) -> Nemesis:
+        nemesis = Nemesis(self._ensemble, seed, rate)
         self._enter(f"nemesis of seed {seed}")
-        nemesis = self._ensemble.nemesis = Nemesis(self._ensemble, seed, rate)
-        return nemesis
+        self._ensemble.nemesis = nemesis
+        return Trouble(nemesis.done, self.calm)
 
     @control
-    def _end_nemesis(self) -> None:
-        self._enter("the nemesis ends")
+    def calm(self) -> None:
+        """End a nemesis and all other trouble: all servers run, reach each other and follow."""
+        self._enter("calm")
         self._ensemble.nemesis = None
         calm(self._ensemble)
 

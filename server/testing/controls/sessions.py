@@ -33,7 +33,7 @@ class SessionControls(ServerBase):
         :raises UnknownSessionError: if there is no such session.
         """
         found = self._find(session)
-        self.running.enter(f"expire 0x{found.id:x}", found.id)
+        self._enter(f"expire 0x{found.id:x}", found.id)
         self.running.engine.expire(found, self.running.service.at(self.running.clock.now()))
 
     @control
@@ -47,13 +47,13 @@ class SessionControls(ServerBase):
         found = self._find(session)
         client = self.running.engine.client_of(found)
         if client is not None:
-            self.running.enter(f"disconnect 0x{found.id:x}", found.id)
+            self._enter(f"disconnect 0x{found.id:x}", found.id)
             client.abort("the test has disconnected it")
 
     @control
     def disconnect_all(self) -> None:
         """Close every connection without a reply; the sessions live on."""
-        self.running.enter("disconnect all")
+        self._enter("disconnect all")
         self._abort_all("the test has disconnected everybody")
 
     def _abort_all(self, reason: str) -> None:
@@ -63,13 +63,13 @@ class SessionControls(ServerBase):
     @control
     def refuse_connections(self) -> None:
         """Close every new connection at once. Those that exist stay open; see :meth:`disconnect_all`."""
-        self.running.enter("refuse connections")
+        self._enter("refuse connections")
         self.running.service.refusing = True
 
     @control
     def accept_connections(self) -> None:
         """End :meth:`refuse_connections`."""
-        self.running.enter("accept connections")
+        self._enter("accept connections")
         self.running.service.refusing = False
 
     @control
@@ -86,11 +86,11 @@ class SessionControls(ServerBase):
         :raises UnknownSessionError: there is no such session.
         """
         if session is None:
-            self.running.enter("pause")
+            self._enter("pause")
             self.running.gate.pause()
         else:
             found = self._find(session)
-            self.running.enter(f"pause 0x{found.id:x}", found.id)
+            self._enter(f"pause 0x{found.id:x}", found.id)
             self.running.gate.pause(found.id)
 
     @control
@@ -100,11 +100,11 @@ class SessionControls(ServerBase):
         :param session: let this one client through only. Does nothing if its session is not paused, or over.
         """
         if session is None:
-            self.running.enter("resume")
+            self._enter("resume")
             self.running.gate.resume()
         else:
             session_id = session_id_of(session)
-            self.running.enter(f"resume 0x{session_id:x}", session_id)
+            self._enter(f"resume 0x{session_id:x}", session_id)
             self.running.gate.resume(session_id)
         self.running.server.receive()
 
@@ -123,8 +123,7 @@ class SessionControls(ServerBase):
         if session is not None:
             running.names.give(self._find(session).id, name)
         else:
-            running.names.expect(name, address)
-            running.observe(running.names)
+            running.expect_name(name, address)
 
     # --- leaks -------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ class TreeControls(ServerBase):
         :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
         """
         flat = contents.flatten(tree)
-        self.running.enter(f"load {some(list(tree))}")
+        self._enter(f"load {some(list(tree))}")
         contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
 
     @overload
@@ -102,5 +102,5 @@ class TreeControls(ServerBase):
         It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
         stay, and ephemerals of those that are over do not come back.
         """
-        self.running.enter(f"restore {snapshot!r}")
+        self._enter(f"restore {snapshot!r}")
         snapshot.restore(self.writer())
