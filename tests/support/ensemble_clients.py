@@ -88,6 +88,7 @@ class Client:
 
     def request(self, peer: Peer) -> None:
         """Send a request, without waiting for what comes."""
+        self.run.operations += 1
         chance = self.run.random
         path, data = chance.choice(PATHS), str(chance.random()).encode()
         flags = chance.choice([0, 0, CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL])
@@ -116,6 +117,7 @@ class Run:
     """Some clients, and trouble.
 
     :ivar recording: of all that happens.
+    :ivar operations: how many requests clients have sent.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Run:
         with recorded() as recordings:
             self.world = EnsembleWorld(participants, observers)
         self.recording: Recording = recordings[0]
+        self.operations = 0
         self.clients = [Client(self) for _ in range(clients)]
         self.nemesis = self.world.ensemble.nemesis = Nemesis(self.world.ensemble, seed, rate)
 

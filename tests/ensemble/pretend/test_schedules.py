@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
@@ -10,17 +11,39 @@ from ...support import ensemble_clients
 from ...support.ensemble_clients import Run
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-SEEDS = range(3000 if NIGHTLY else 60)
-STEPS = 400 if NIGHTLY else 150
+nightly = pytest.mark.skipif(not NIGHTLY, reason="a million operations: HYPOTHESIS_PROFILE=nightly")
+STEPS = 150
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_schedule(seed: int) -> None:
+def schedule(seed: int, steps: int = STEPS) -> Run:
     run = Run(seed, participants=5 if seed % 5 == 4 else 3, observers=seed % 2, rate=(0.3, 1, 3)[seed % 3])
-    for _ in range(STEPS):
+    for _ in range(steps):
         run.step(run.random.choice([0, 0, 0.01, 0.1, 0.3]))
-        run.check()
     run.finish()
+    return run
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_schedule(seed: int) -> None:
+    schedule(seed)
+
+
+@nightly
+@pytest.mark.parametrize("part", range(10))
+def test_a_million_operations(part: int) -> None:
+    """A tenth of them; other schedules each time."""
+    seed = first = random.SystemRandom().getrandbits(32)
+    operations = troubles = 0
+    while operations < 100_000:
+        try:
+            run = schedule(seed, 1000)
+        except BaseException as error:
+            error.add_note(f"schedule {seed}")
+            raise
+        operations += run.operations
+        troubles += len(run.nemesis.done)
+        seed += 1
+    print(f"seeds {first} to {seed - 1}: {operations:,} operations, {troubles:,} troubles")
 
 
 def test_the_same_seed_makes_the_same_trouble() -> None:
