@@ -1,13 +1,16 @@
 """Watches as before 3.9 (semantics.md sections 10.6 and 17). The rules, where they differ from ``watches``:
 
 * In each registry a (path, connection) pair has a single mode: the last one that was registered.
-* A recursive watch is an entry of both registries. That in the child registry is told of no new child.
+* A recursive watch is an entry of both registries. That in the child registry is told of no new child, but of
+  deletes below its path, which matters where the one in the data registry has got another mode.
 * checkWatches asks for any entry at a path, whoever has it. removeWatches takes out whatever mode there is.
 """
 
 from __future__ import annotations
 
-from ...protocol.constants import WatcherType
+from collections.abc import Iterator
+
+from ...protocol.constants import EventType, WatcherType
 from .watches import ANY_MODE, PERSISTENT, RECURSIVE, Delivery, W, WatchManager
 
 _IN_DATA = (WatcherType.DATA, WatcherType.ANY)
@@ -26,6 +29,20 @@ class OneModeWatches(WatchManager[W]):
                 self._uncount(path)
             entries[watcher] = 0
         super()._add(registry, path, watcher, mode)
+
+    def deleted(self, path: str, parent: str) -> list[Delivery[W]]:
+        deliveries = super().deleted(path, parent)
+        told = {watcher for _, at, watchers in deliveries if at == path for watcher in watchers}
+        late = dict.fromkeys(
+            watcher
+            for above in ancestors(path)
+            for watcher, mode in self._child.get(above, {}).items()
+            if mode == RECURSIVE and watcher not in told and watcher not in self._over
+        )
+        if late:
+            before_children = len(deliveries) - (bool(deliveries) and deliveries[-1][0] == EventType.CHILD)
+            deliveries.insert(before_children, (EventType.DELETED, path, list(late)))
+        return deliveries
 
     def _children_changed(self, parent: str) -> Delivery[W]:
         entries = self._child.get(parent or "/", {})
@@ -47,3 +64,10 @@ class OneModeWatches(WatchManager[W]):
     def remove(self, path: str, watcher: W, kind: WatcherType) -> bool:
         dropped = kind in _IN_DATA and self._drop(self._data, path, watcher, ANY_MODE)
         return (kind in _IN_CHILD and self._drop(self._child, path, watcher, ANY_MODE)) or dropped
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the paths above a path, the nearest first."""
+    while path not in ("", "/"):
+        path = path.rpartition("/")[0] or "/"
+        yield path

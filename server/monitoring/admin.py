@@ -111,6 +111,8 @@ def _limited(command: Command, service: Service, now: float) -> int:
         return 503
     before = service.asked_at.get(command.primary, -math.inf)
     if now - before < interval:
+        stats = service.engine.stats
+        (stats.snapshots if command.primary == "snapshot" else stats.restores).limited += 1
         return 429
     service.asked_at[command.primary] = now
     return 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -149,6 +150,7 @@ def _server_stats(ask: Ask) -> Data:
         "min_buffer_size": stats.min_response,
         "max_buffer_size": stats.max_response,
     }
+    sizes_of_files = _sizes(ask)
     return {
         "version": version_text(service.settings),
         "read_only": service.is_read_only,
@@ -157,8 +159,8 @@ def _server_stats(ask: Ask) -> Data:
             "packets_received": stats.packets_received,
             "fsync_threshold_exceed_count": 0,
             "client_response_stats": sizes,
-            "data_dir_size": 0,
-            "log_dir_size": 0,
+            "data_dir_size": sizes_of_files["datadir_size"],
+            "log_dir_size": sizes_of_files["logdir_size"],
             "provider_null": False,
             "last_processed_zxid": engine.zxid,
             "server_state": ask.service.mode,
@@ -343,7 +345,10 @@ def _snapshot(ask: Ask) -> Stream:
         if storage is not None:
             for _ in storage.snapshot_steps():
                 yield 0, b""
+        began = time.monotonic()
         yield from snapshot_steps(engine)
+        if storage is None:
+            engine.stats.snapshot_time.add(int(1000 * (time.monotonic() - began)))
 
     return Stream(pieces(), ask.arguments.get("streaming", "true") == "true")
 
@@ -355,15 +360,18 @@ def _restore(ask: Ask) -> Data:
     from ..storage.online import read_snapshot, restore
 
     service = ask.service
+    began = time.monotonic()
     try:
         image = read_snapshot(ask.body)
     except FileError as error:
+        service.engine.stats.restores.failed += 1
         logger.warning("a snapshot could not be restored, and the tree stays as it is: %s", error)
         raise CommandRefused(500) from None
     zxid, count = image.zxid, len(image.nodes)
     for connection in list(service.connections):
         connection.abort("the tree was replaced by a snapshot; the client may reconnect")
     restore(service.engine, image, service.at(ask.now))
+    service.engine.stats.restore_time.add(int(1000 * (time.monotonic() - began)))
     logger.info(
         "a snapshot of %d znodes at zxid 0x%x was restored, as zxid 0x%x", count, zxid, service.engine.zxid
     )

@@ -26,7 +26,6 @@ def _names(text: str) -> list[str]:
 
 
 _IDLE_COUNTERS = [
-    "connection_drop_count",
     "connection_revalidate_count",
     "cnxn_closed_without_zk_server_running",
     "commit_count",
@@ -47,10 +46,6 @@ _IDLE_COUNTERS = [
     "tls_handshake_exceeded",
     "snap_count",
     "diff_count",
-    "snapshot_error_count",
-    "snapshot_rate_limited_count",
-    "restore_error_count",
-    "restore_rate_limited_count",
     "digest_mismatches_count",
     "unrecoverable_error_count",
     "dead_watchers_queued",
@@ -66,9 +61,6 @@ _IDLE_COUNTERS = [
 ]
 _IDLE_SUMMARIES = [
     "fsynctime",
-    "snapshottime",
-    "restore_time",
-    "dbinittime",
     "follower_sync_time",
     "observer_sync_time",
     "election_time",
@@ -94,7 +86,6 @@ _IDLE_SUMMARIES = [
     "read_commit_proc_issued",
     "write_commit_proc_issued",
     "commit_process_time",
-    "startup_txns_loaded",
     "startup_txns_load_time",
     "startup_snap_load_time",
     "sync_processor_queue_size",
@@ -184,6 +175,10 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
     yield "watch_bytes", stats.watch_bytes
     yield "throttled_ops", stats.throttled
     yield "large_requests_rejected", stats.large_rejected
+    yield "connection_drop_count", stats.connections_dropped
+    for what, outcomes in (("snapshot", stats.snapshots), ("restore", stats.restores)):
+        yield f"{what}_error_count", outcomes.failed
+        yield f"{what}_rate_limited_count", outcomes.limited
     for result, count in stats.ensemble_auth.items():
         yield f"ensemble_auth_{result}", count
     yield "unsuccessful_handshake", stats.tls_failed
@@ -202,7 +197,14 @@ def summaries(service: Service) -> dict[str, Summary | Histogram]:
         "node_deleted_watch_count": stats.watchers[EventType.DELETED],
         "node_changed_watch_count": stats.watchers[EventType.CHANGED],
         "node_children_watch_count": stats.watchers[EventType.CHILD],
+        "snapshottime": stats.snapshot_time,
+        "restore_time": stats.restore_time,
+        "dbinittime": Summary(),
+        "startup_txns_loaded": Summary(),
     }
+    if service.storage is not None:
+        found["dbinittime"].add(service.storage.load_time)
+        found["startup_txns_loaded"].add(service.storage.entries_loaded)
     found.update((name, Summary()) for name in _IDLE_SUMMARIES)
     found.update((name, Histogram()) for name in _IDLE_HISTOGRAMS)
     return found

@@ -143,6 +143,7 @@ class Connection:
     def receive_eof(self) -> None:
         """Close: the client will send nothing more. Replies that wait are still sent, if it reads on."""
         if not self.close_expected:
+            self.engine.stats.connections_dropped += 1
             logger.debug("%s: closed by the client", self)
             self._close("closed by the client")
 

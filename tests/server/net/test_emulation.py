@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import wire
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import AddWatchMode, WatcherType
+from pyzk.protocol.constants import AddWatchMode, EventType, WatcherType
 from pyzk.protocol.multi import TERMINATOR
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.releases import CHANGES
@@ -19,7 +19,7 @@ from pyzk.server.net.http import Request
 from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer
 
 from ...support.requests import acl, check_op, create_op
-from ...support.wire import WireClient
+from ...support.wire import WireClient, kinds
 from ...support.world import World
 
 SECRET = [acl(30, "world", "anyone")]
@@ -237,3 +237,29 @@ def test_a_restart_keeps_the_release_and_so_do_files(tmp_path: Path) -> None:
 def test_an_ensemble_has_the_default_release() -> None:
     with pytest.raises(SettingsError, match="emulate is for a single server"):
         EmbeddedEnsemble(emulate="3.8").__enter__()
+
+
+def test_a_recursive_watch_of_before_3_9_is_told_of_deletes_even_where_its_mode_was_replaced() -> None:
+    client = World(emulate="3.8").connect()
+    client.create("/n")
+    client.create("/n/a")
+    client.create("/n/a/b")
+    client.add_watch("/n", AddWatchMode.PERSISTENT_RECURSIVE)
+    client.get("/n", watch=True)
+    client.set("/n/a", b"")
+    client.delete("/n/a/b")
+    assert kinds(client.take_events()) == [(EventType.DELETED, "/n/a/b")]
+    assert client.remove_watches("/n", WatcherType.CHILDREN).err == 0
+    client.delete("/n/a")
+    assert client.take_events() == []
+    assert client.remove_watches("/n", WatcherType.DATA).err == 0
+    assert client.remove_watches("/n", WatcherType.ANY).err == -121
+
+
+def test_before_3_9_a_recursive_watch_takes_the_place_of_a_child_watch() -> None:
+    client = World(emulate="3.8").connect()
+    client.create("/n")
+    client.children("/n", watch=True)
+    client.add_watch("/n", AddWatchMode.PERSISTENT_RECURSIVE)
+    client.create("/n/a")
+    assert kinds(client.take_events()) == [(EventType.CREATED, "/n/a")]
