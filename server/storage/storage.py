@@ -112,10 +112,9 @@ class Storage:
             engine.zxid = self._engine.zxid
             self._engine.write_journal()
             self._engine.journal.close()
-        journal = Journal(self.directory, engine.zxid)
-        engine.journal = engine.tree.journal = journal
+        engine.log_to(Journal(self.directory, engine.zxid))
         engine.on_replace = self._tree_replaced
-        engine.tree.on_large = self._changed_much
+        engine.on_large = self._changed_much
         self._engine = engine
         self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:

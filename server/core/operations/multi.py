@@ -23,7 +23,7 @@ from ....protocol.jute import JuteError
 from ....protocol.multi import READ_OPS, RESULT_TYPES, TERMINATOR, TRANSACTION_OPS, decode_fields
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
-from ..txn import Change, Create, Multi, Refused
+from ..txn import Applied, Create, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
 from .writes import RESOLVERS
@@ -83,33 +83,33 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
             raise  # an internal failure spoils the whole multi
         if engine.on_refusal is not None:
             engine.on_refusal(error)
-        engine.record(Refused(error.code), client.session_id)
+        engine.record(Refused(error.code), client.session_id, frame)
         return _failure(len(requests), len(results), error.code)
     tree.commit()
-    engine.fire(changes)
-    if engine.on_txn is not None:
-        engine.record(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
+    if changes or engine.is_recorded:
+        engine.written_together(client, frame, changes)
     results.append(TERMINATOR)
     return b"".join(results)
 
 
 def _carry_out(
     engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
-) -> list[Change]:
+) -> list[Applied]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`: the header,
     and the body of the reply that the operation alone would have.
 
     :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
-    heard = bool(engine.watches.watchers) or engine.on_txn is not None
-    changes: list[Change] = []
+    heard = bool(engine.watches.watchers) or engine.is_recorded
+    changes: list[Applied] = []
     for op, request in requests:
         resolve, with_stat, result = _PARTS[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
-            changes.append((kind(*fields), node, at))
+            created = at.children.created if kind is Create else 0  # type: ignore[union-attr]
+            changes.append((kind, fields, node, at, created))
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path
