@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ..config.settings import Settings
 from ..core.engine import Engine
+from ..storage.engine import JournaledEngine
 from ..storage.storage import Storage
 from .connection import Connection
 from .service import Service
@@ -20,11 +21,11 @@ from .service import Service
 class DurableConnection(Connection):
     """A connection whose output waits for the log."""
 
-    service: DurableService
-
     def data_to_send(self) -> bytes:
         if self.output:
-            self.service.storage.write_journal()
+            engine = self.engine
+            assert isinstance(engine, JournaledEngine)
+            engine.write_journal()
         return super().data_to_send()
 
 

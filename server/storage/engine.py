@@ -6,23 +6,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import adler32, crc32
 
-from ...protocol.files.digest import add, value_of
+from ...protocol.files.digest import RESERVED, add
 from ...protocol.records import OPEN_ACL
 from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.sessions import computed_password
 from ..core.tree import DataTree
 from ..core.txn import AnyEffect, Applied, Create, Delete, Effect, Replace, SetData
 from ..core.znode import Znode
-from .building import stored_stat
-from .entries import CREATE, CREATES, DELETE, HEADER, OPEN, SET_DATA, SETS, of_multi, of_other, of_write
-from .journal import Journal
+from .entries import CREATES, DELETE, DELETED, OPEN, OPEN_EPHEMERAL, SETS, of_multi, of_other, of_write
+from .journal import END, FRAME, Journal
 
 _LARGEST = 3 * 2**19
 """Bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB. Only a test that loads a
 tree makes larger ones."""
-_DELETED = struct.Struct(f">{HEADER}i").pack
-_sets, _creates = SETS.of, CREATES.of
+_VALUES = 4096
+"""Znodes whose numbers in the digest are remembered."""
+_FIELDS = struct.Struct(">qqqqqiiiq").pack
+"""Packs the fields of a Stat in the order of the digest."""
+_sets, _creates = SETS.by_length, CREATES.by_length
 
 
 class JournaledEngine(Engine):
@@ -36,7 +39,7 @@ class JournaledEngine(Engine):
     journal: Journal
     on_replace: Callable[[], object]
     on_large: Callable[[int, int], object]
-    enter: Callable[[bytes], object]
+    wait: Callable[[bytes], object]
 
     def password_of(self, session_id: int) -> bytes:
         """Compute the password from the id, as the real server does: files hold no passwords, and the
@@ -46,57 +49,37 @@ class JournaledEngine(Engine):
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
-        # The most frequent entries are encoded right here: a call less is 2 % of a write
+        # The most frequent entries are encoded right here, with their frames: a call less is 2 % of a write
         if kind is SetData and fields[1] is not None:
             path, data, version = fields
             name = path.encode()
             try:
-                pack = _sets[len(name)][len(data)]
+                pack, head, length, size = _sets[len(name)][len(data)]
             except KeyError:
-                pack = SETS.make(len(name), len(data))
-            self.enter(
-                pack(
-                    client.session_id,
-                    frame,
-                    self.zxid,
-                    self.time,
-                    SET_DATA,
-                    len(name),
-                    name,
-                    len(data),
-                    data,
-                    version,
-                )
-            )
-        elif kind is Create and fields[3] is OPEN_ACL and fields[4] == 0 and fields[2] is not None:
-            path, _, data, _, _ = fields
+                pack, head, length, size = SETS.make(len(name), len(data))
+            entry = pack(client.session_id, frame, self.zxid, self.time, head, name, length, data, version)
+        elif kind is Create and fields[3] is OPEN_ACL and fields[4] >= 0 and fields[2] is not None:
+            path, _, data, _, owner = fields
             name = path.encode()
             try:
-                pack = _creates[len(name)][len(data)]
+                pack, head, length, size = _creates[len(name)][len(data)]
             except KeyError:
-                pack = CREATES.make(len(name), len(data))
+                pack, head, length, size = CREATES.make(len(name), len(data))
             created = at.children.created  # type: ignore[union-attr]
-            self.enter(
-                pack(
-                    client.session_id,
-                    frame,
-                    self.zxid,
-                    self.time,
-                    CREATE,
-                    len(name),
-                    name,
-                    len(data),
-                    data,
-                    OPEN,
-                    created,
-                )
-            )
+            session, zxid, time = client.session_id, self.zxid, self.time
+            acl = OPEN_EPHEMERAL if owner else OPEN
+            entry = pack(session, frame, zxid, time, head, name, length, data, acl, created)
         elif kind is Delete:
             name = fields[0].encode()
-            self.enter(_DELETED(client.session_id, frame, self.zxid, self.time, DELETE, len(name)) + name)
+            entry = DELETED(client.session_id, frame, self.zxid, self.time, DELETE, len(name)) + name
+            size = len(entry)
         else:
             change = kind, fields, at.children.created if kind is Create else 0  # type: ignore[union-attr]
-            self.enter(of_write(client.session_id, frame, self.zxid, self.time, change))
+            entry = of_write(client.session_id, frame, self.zxid, self.time, change)
+            size = len(entry)
+        wait = self.wait
+        wait(FRAME(END, adler32(entry), size))
+        wait(entry)
         if self.watches.watchers or self._on_txn is not None:
             super().written(client, frame, kind, fields, node, at)
 
@@ -119,7 +102,11 @@ class JournaledEngine(Engine):
     def log_to(self, journal: Journal) -> None:
         """Let the entries wait in a log from now on."""
         self.journal = journal
-        self.enter = journal.waiting.append
+        self.wait = journal.waiting.append
+
+    def enter(self, entry: bytes) -> None:
+        """Let an entry wait for the next write."""
+        self.journal.add(entry)
 
     def write_journal(self) -> None:
         """Hand all transactions so far to the kernel, before output leaves that could tell of them.
@@ -132,34 +119,39 @@ class JournaledEngine(Engine):
 
 
 class DigestedTree(DataTree):
-    """A tree that also keeps its digest (files.md section 6): twice the number of one znode for each
-    change."""
+    """A tree that also keeps its digest (files.md section 6): a change costs the numbers of the znodes that
+    it changes, from before and after it. Those from before are mostly known from the last change."""
 
     digest: int
 
     def _start(self, root: Znode) -> None:
         super()._start(root)
-        self.digest = value_of("", root.data, stored_stat(root))
+        self._values: dict[Znode, int] = {}
+        self.digest = _value("", root)
         for path, node in self.items_below("/"):
-            self.digest = add(self.digest, value_of(path, node.data, stored_stat(node)))
+            self.digest = add(self.digest, _value(path, node))
 
     def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
+        values = self._values
         path = fields[0]
-        other: Znode | None = None  # the znode that goes
+        above = "" if path == "/" else path  # the path of what is changed: a parent, or the znode itself
+        gone = 0
         if kind is Create or kind is Delete:
             above = path[: -len(fields[1]) - 1]
             if kind is Delete and at.children is not None:
                 other = at.children[fields[1]]
-        else:
-            above = "" if path == "/" else path
-        before = value_of(above, at.data, stored_stat(at))
-        if other is not None:
-            before += value_of(path, other.data, stored_stat(other))
+                known = values.pop(other, None)
+                gone = _value(path, other) if known is None else known
+        known = values.get(at)
+        before = _value(above, at) if known is None else known
         node = super().change(kind, fields, at, zxid, time)
-        after = value_of(above, at.data, stored_stat(at))
+        if len(values) > _VALUES:
+            values.clear()
+        values[at] = after = _value(above, at)
         if kind is Create:
-            after += value_of(path, node.data, stored_stat(node))
-        self.digest = add(self.digest, after - before)
+            values[node] = new = _value(path, node)
+            after += new
+        self.digest = add(self.digest, after - before - gone)
         return node
 
     def begin(self) -> None:
@@ -169,6 +161,21 @@ class DigestedTree(DataTree):
     def roll_back(self) -> None:
         super().roll_back()
         self.digest = self._before
+        self._values.clear()
+
+
+def _value(path: str, node: Znode) -> int:
+    """Return the number of one znode in the digest; see :func:`~pyzk.protocol.files.digest.value_of`."""
+    if path.startswith(RESERVED):
+        return 0
+    children = node.children
+    created, changed = (0, node.czxid) if children is None else (children.created, children.changed)
+    sum_ = crc32(path.encode())
+    if node.data:
+        sum_ = crc32(node.data, sum_)
+    czxid, ctime = node.czxid, node.ctime
+    versions = node.version, created, node.aversion
+    return crc32(_FIELDS(czxid, node.mzxid, changed, ctime, node.mtime, *versions, node.owner), sum_)
 
 
 class DigestedEngine(JournaledEngine):
@@ -177,6 +184,13 @@ class DigestedEngine(JournaledEngine):
     tree_type = DigestedTree
     tree: DigestedTree
 
-    def log_to(self, journal: Journal) -> None:
-        self.journal = journal
-        self.enter = lambda entry: journal.add_digested(entry, self.zxid, self.tree.digest)
+    def written(
+        self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
+    ) -> None:
+        change = kind, fields, at.children.created if kind is Create else 0  # type: ignore[union-attr]
+        self.enter(of_write(client.session_id, frame, self.zxid, self.time, change))
+        if self.watches.watchers or self._on_txn is not None:
+            Engine.written(self, client, frame, kind, fields, node, at)
+
+    def enter(self, entry: bytes) -> None:
+        self.journal.add_digested(entry, self.zxid, self.tree.digest)

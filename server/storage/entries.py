@@ -1,19 +1,20 @@
 """The entries of a log, encoded one by one where their transactions happen (files.md section 3).
 
-An entry is encoded while a client waits, so the most frequent ones, a setData, and the create and delete of a
-znode that is open to everybody, take one :class:`struct.Struct` each: of the lengths of the path and of the
-data, kept for the next entry of these lengths. That costs half of what packing and joining the fields
-costs. All others are encoded by the records of :mod:`pyzk.protocol.files.txnlog`.
+An entry is encoded while a client waits, so the most frequent ones, a setData and the create of a znode that
+is open to everybody, take one :class:`struct.Struct` each. It is made for the lengths of path and data, with
+all bytes that follow from these lengths, and kept for the next entry of the same lengths. That costs half of
+what packing and joining the fields costs. All others are encoded by the records of
+:mod:`pyzk.protocol.files.txnlog`.
 
-Of a request only its first bytes are used, the number that the client has given it: behind them may be
-anything that a decoder overlooks.
+Of a request only its first bytes are used, the number that the client has given it: behind them a lenient
+decoder may overlook anything.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...protocol.files.txnlog import (
     CloseSessionTxn,
@@ -40,19 +41,33 @@ from ..core.txn import (
 )
 from ..core.znode import CONTAINER_OWNER, MAX_TTL
 
-HEADER: Final = "q4sqqi"
-"""A TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first four
-bytes of a request."""
-_HEADER: Final = struct.Struct(f">{HEADER}").pack
+_HEADER: Final = struct.Struct(">q4sqqi").pack
+"""Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
+four bytes of a request."""
+DELETED: Final = struct.Struct(">q4sqq4si").pack
+"""Packs the same and the length of a path."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
-OPEN: Final = CreateTxn("", None, OPEN_ACL, False, 0).encode()[8:-4]
-"""The ACL that is open to everybody, and that the znode is no ephemeral."""
+OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
+"""The ACL that is open to everybody, and whether the znode is an ephemeral."""
 _KEPT: Final = 4096
-"""So many pairs of lengths are kept; then all are forgotten."""
+"""Pairs of lengths that are kept; then all are forgotten."""
 _LONGEST: Final = 4096
 """Bytes of a path or of data up to which their length is kept: copying costs more behind that."""
-CREATE, DELETE, SET_DATA, _SET_ACL, _CHECK, _MULTI, _CONTAINER, _TTL, _REAP, _ERROR, _OPEN_SESSION, _CLOSE = (
+(
+    _CREATE,
+    _DELETE,
+    _SET_DATA,
+    _SET_ACL,
+    _CHECK,
+    _MULTI,
+    _CONTAINER,
+    _TTL,
+    _REAP,
+    _ERROR,
+    _OPEN_SESSION,
+    _CLOSE,
+) = (
     op.value
     for op in (
         OpCode.CREATE,
@@ -69,35 +84,48 @@ CREATE, DELETE, SET_DATA, _SET_ACL, _CHECK, _MULTI, _CONTAINER, _TTL, _REAP, _ER
         OpCode.CLOSE_SESSION,
     )
 )
+DELETE: Final = _INT(_DELETE)
+
+
+Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
+"""A packer; what it packs before the path, which ends with the length of the path; the length of the data;
+and the length of what it makes."""
 
 
 class Packers:
-    """The packers of one form of entry, by the lengths of the path and of the data.
+    """The packers of one form of entry.
 
-    :ivar of: those that are there.
-    :param form: their format, with places for both lengths.
+    :param form: their format, with places for the lengths of the path and of the data.
+    :param head: returns what stands before the path, but for its length; takes both lengths.
+    :ivar by_length: ``by_length[length of the path][length of the data]``.
     """
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, head: Callable[[int, int], bytes]) -> None:
+        self.by_length: dict[int, dict[int, Packer]] = {}
         self._form = form
+        self._head = head
         self._count = 0
-        self.of: dict[int, dict[int, Callable[..., bytes]]] = {}
 
-    def make(self, path: int, data: int) -> Callable[..., bytes]:
+    def make(self, path: int, data: int) -> Packer:
         """Make one that is not there yet."""
-        pack = struct.Struct(self._form.format(path, data)).pack
+        whole = struct.Struct(self._form.format(path, data))
+        made = whole.pack, self._head(path, data) + _INT(path), _INT(data), whole.size
         if max(path, data) <= _LONGEST:
             if self._count >= _KEPT:
-                self.of.clear()
+                self.by_length.clear()
                 self._count = 0
             self._count += 1
-            self.of.setdefault(path, {})[data] = pack
-        return pack
+            self.by_length.setdefault(path, {})[data] = made
+        return made
 
 
-SETS: Final = Packers(f">{HEADER}i{{}}si{{}}si")
-CREATES: Final = Packers(f">{HEADER}i{{}}si{{}}s{len(OPEN)}si")
-_PARTS: Final = Packers(">iii{}si{}si")
+SETS: Final = Packers(">q4sqq8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
+"""Packs session, request, zxid, time, head, path, length of the data, data, version."""
+CREATES: Final = Packers(f">q4sqq8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
+"""Packs the same, but instead of the version :data:`OPEN` and how many children the parent has ever had."""
+_PARTS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
+"""Packs head, path, length of the data, data, version."""
+_parts: Final = _PARTS.by_length
 
 
 def of_write(
@@ -113,20 +141,18 @@ def of_write(
 
 def of_multi(session: int, frame: bytes, zxid: int, time: int, changes: Sequence[Applied]) -> bytes:
     """Encode the effects of a multi."""
-    parts_of = _PARTS.of
     parts = [_HEADER(session, frame, zxid, time, _MULTI), _INT(len(changes))]
-    for kind, fields, at, _, created in changes:
+    for kind, fields, _, _, number in changes:
         if kind is SetData and fields[1] is not None:
             path, data, version = fields
             name = path.encode()
-            size, length = len(name), len(data)
             try:
-                pack = parts_of[size][length]
+                pack, head, size, _ = _parts[len(name)][len(data)]
             except KeyError:
-                pack = _PARTS.make(size, length)
-            parts.append(pack(SET_DATA, 12 + size + length, size, name, length, data, version))
+                pack, head, size, _ = _PARTS.make(len(name), len(data))
+            parts.append(pack(head, name, size, data, version))
         else:
-            type_, record = _record(kind, fields, at.version if kind is Check else created)
+            type_, record = _record(kind, fields, number)
             parts += (_TWO_INTS(type_, len(record)), record)
     return b"".join(parts)
 
@@ -156,11 +182,11 @@ def _record(kind: type[Effect], fields: Any, number: int) -> tuple[int, bytes]:
         path, data, version = fields
         name = path.encode()
         size = -1 if data is None else len(data)
-        return SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
+        return _SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
     if kind is Create:
         path, _, data, acl, owner = fields
         if owner >= 0:  # the session of the header owns an ephemeral
-            return CREATE, CreateTxn(path, data, acl, owner > 0, number).encode()
+            return _CREATE, CreateTxn(path, data, acl, owner > 0, number).encode()
         if owner == CONTAINER_OWNER:
             return _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
         return _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()
@@ -168,6 +194,6 @@ def _record(kind: type[Effect], fields: Any, number: int) -> tuple[int, bytes]:
         return _SET_ACL, SetACLTxn(*fields).encode()
     name = fields[0].encode()
     if kind is Delete:
-        return DELETE, _INT(len(name)) + name
+        return _DELETE, _INT(len(name)) + name
     assert kind is Check
     return _CHECK, b"".join((_INT(len(name)), name, _INT(number)))

@@ -22,9 +22,10 @@ from ..core.txn import Refused
 from .directory import DataDirectory
 from .entries import of_other
 
-_END_AND_FRAME: Final = struct.Struct(">sqi").pack
+FRAME: Final = struct.Struct(">sqi").pack
+"""Packs :data:`END`, of the entry before, the checksum of an entry, and its length."""
 _DIGEST: Final = struct.Struct(">iq").pack
-_END: Final = b"B"
+END: Final = b"B"
 _ZXID: Final = struct.Struct(">12xq").unpack_from
 _LISTED, _LIST = 128, 1024
 """Of each zxid that is a multiple of the first, the digest is listed; so many are."""
@@ -39,7 +40,7 @@ class JournalFailed(BaseException):
 class Journal:
     """
     :param last: the zxid of the last transaction that files hold already.
-    :ivar waiting: the entries to be written, without their frames.
+    :ivar waiting: what is to be written: in turns the :data:`FRAME` of an entry, and the entry.
     :ivar last: the zxid of the last entry that is written.
     :ivar digests: zxids and the digests of the tree after them, as ``hash`` lists them; the oldest first.
     :ivar count: the entries since the last snapshot was begun.
@@ -55,9 +56,13 @@ class Journal:
         self.count = 0
         self.size = 0
 
+    def add(self, entry: bytes) -> None:
+        """Let an entry wait."""
+        self.waiting += (FRAME(END, adler32(entry), len(entry)), entry)
+
     def add_digested(self, entry: bytes, zxid: int, digest: int) -> None:
         """Let an entry wait, with the digest of the tree after it."""
-        self.waiting.append(entry + _DIGEST(VERSION, signed(digest)))
+        self.add(entry + _DIGEST(VERSION, signed(digest)))
         if zxid % _LISTED == 0:
             self.digests.append((zxid, digest))
 
@@ -68,48 +73,38 @@ class Journal:
         :param time: of those that nobody has entered, in ms since the epoch.
         :raises JournalFailed: that is impossible.
         """
-        if zxid == self.last:
+        count = zxid - self.last
+        if not count:
             return
-        first = self.last + 1
         waiting = self.waiting
-        if len(waiting) != zxid - self.last:
+        if len(waiting) != 2 * count:
             self._fill(zxid, time)
-        pieces: list[bytes] = []
-        for entry in waiting:
-            pieces.append(_END_AND_FRAME(_END, adler32(entry), len(entry)))
-            pieces.append(entry)
-        pieces.append(_END)
-        self.last = zxid
-        self.count += len(waiting)
+        waiting.append(END)
+        data = b"".join(waiting)[1:]  # without the end of an entry before the first
         waiting.clear()
-        self._write(b"".join(pieces)[1:], first)  # without the end of an entry before the first
-
-    def _fill(self, zxid: int, time: int) -> None:
-        """Enter the zxids up to this one that nobody has entered."""
-        known = {_ZXID(entry)[0] for entry in self.waiting}
-        failure = Refused(_SYSTEM_ERROR)
-        self.waiting += [
-            of_other(0, NO_REQUEST, at, time, failure)
-            for at in range(self.last + 1, zxid + 1)
-            if at not in known
-        ]
-        self.waiting.sort(key=_ZXID)
-
-    def _write(self, data: bytes, first: int) -> None:
         try:
             if self._fd is None:
-                self._fd = self._directory.create_log(first)
+                self._fd = self._directory.create_log(self.last + 1)
                 data = FILE_HEADER + data
-            self.size += len(data)
+            size = len(data)
             written = os.write(self._fd, data)
-            while written < len(data):
-                data = data[written:]
-                written = os.write(self._fd, data)
+            while written < size:
+                written += os.write(self._fd, data[written:])
         except OSError as error:
             raise JournalFailed(
                 f"cannot write the log in {self._directory}: {error.strerror}; nothing more is answered, "
                 "as it would be lost. Make room, and start again"
             ) from None
+        self.size += size
+        self.count += count
+        self.last = zxid
+
+    def _fill(self, zxid: int, time: int) -> None:
+        """Enter the zxids up to this one that nobody has entered."""
+        entries = {_ZXID(entry)[0]: entry for entry in self.waiting[1::2]}
+        self.waiting.clear()
+        for at in range(self.last + 1, zxid + 1):
+            self.add(entries.get(at) or of_other(0, NO_REQUEST, at, time, Refused(_SYSTEM_ERROR)))
 
     def close(self) -> None:
         """Close the file; the next entries begin a new one."""

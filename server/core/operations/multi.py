@@ -108,8 +108,8 @@ def _carry_out(
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
-            created = at.children.created if kind is Create else 0  # type: ignore[union-attr]
-            changes.append((kind, fields, node, at, created))
+            number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
+            changes.append((kind, fields, node, at, number))
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path

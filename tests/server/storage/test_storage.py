@@ -234,6 +234,35 @@ def test_each_zxid_has_one_entry(tmp_path: Path) -> None:
     killed(run.world)
 
 
+def test_an_entry_has_the_number_that_its_client_gave_the_request(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    for act in (
+        lambda: client.create("/a", b""),
+        lambda: client.create("/\u00e4", b"x", flags=1),
+        lambda: client.create("/a", b""),  # refused
+        lambda: client.get("/a"),  # not in the log
+        lambda: client.set("/\u00e4", b"x"),
+        lambda: client.set("/a", None),
+        lambda: client.multi(set_op("/a", b"y"), create_op("/b")),
+        lambda: client.multi(delete_op("/missing")),
+        lambda: client.delete("/b"),
+        client.close_session,
+    ):
+        act()
+    server.connect()
+    server.pass_time(60)  # it expires
+    assert server.storage is not None
+    server.storage.write_journal()
+    (log,) = (tmp_path / "version-2").glob("log.*")
+    found = [(entry.cxid, entry.type) for entry in LogReader(io.BytesIO(log.read_bytes())).entries()]
+    first = found[1][0]
+    by_clients = [(cxid - first, type_) for cxid, type_ in found[1:-2]]
+    assert by_clients == [(0, 1), (1, 1), (2, -1), (4, 5), (5, 5), (6, 14), (7, -1), (8, 2), (9, -11)]
+    assert [found[0], *found[-2:]] == [(0, -10), (0, -10), (0, -11)]
+    killed(server)
+
+
 def test_the_log_is_written_before_output_leaves(tmp_path: Path) -> None:
     run = Run(world(tmp_path))
     watcher, client = run.peer(0), run.peer(1)
