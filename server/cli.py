@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     trace = flags.trace(arguments)
     trees: list[Callable[[], DataTree]] = []  # what is saved at the end
-    load = flags.loading(arguments.load)
+    load = flags.loading(arguments)
 
     def prepare(server: Server) -> None:
         trees.append(lambda: server.service.engine.tree)

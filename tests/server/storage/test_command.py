@@ -90,6 +90,7 @@ def test_a_client_goes_on_with_its_session_after_a_kill(tmp_path: Path) -> None:
         (["--data-repair"], "--data-repair is for --data"),
         (["--data", "{}", "--load", "x"], "--load and --data both say what to start with"),
         (["--data", "{}/file"], "--data: cannot use"),
+        (["--load-mask", "/secret"], "--load-mask is for --load"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
