@@ -65,8 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> None:
     from .config import zoocfg
 
-    if arguments.data is None and arguments.data_repair:
-        raise Refusal("--data-repair is for --data")
+    for flag, value in (("--data-repair", arguments.data_repair), ("--data-log", arguments.data_log_dir)):
+        if arguments.data is None and value:
+            raise Refusal(f"{flag} is for --data")
     if arguments.data is not None and arguments.load is not None:
         raise Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)

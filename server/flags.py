@@ -32,6 +32,7 @@ FLAGS: Final = {
     "tick_time": "--tick-time",
     "min_session_timeout": "--min-session-timeout",
     "max_session_timeout": "--max-session-timeout",
+    "data_log_dir": "--data-log",
 }
 """By the field of Settings that they set."""
 _TLS_PORT: Final = 2281
@@ -94,6 +95,12 @@ def parser() -> argparse.ArgumentParser:
         "--data",
         metavar="DIR",
         help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-log",
+        metavar="DIR",
+        dest="data_log_dir",
+        help="with --data: the logs here (default: there too)",
     )
     add(
         "--data-repair",
@@ -298,6 +305,8 @@ def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None
     :raises Refusal: if they cannot be used.
     """
     if arguments.data is None:
+        if settings.data_log_dir is not None:
+            logger.warning("dataLogDir has no effect: only --data says where data is kept")
         return None
     from .storage.directory import StorageError
     from .storage.storage import Storage

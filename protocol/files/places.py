@@ -14,7 +14,7 @@ from typing import IO
 from .image import Image
 from .names import FOLDER, Listing, snapshot_name
 from .restoring import Restorer, read_image
-from .streams import begins_snapshot
+from .streams import COMPRESSIONS, begins_snapshot, compressing
 from .writing import encoded
 
 _MODE = 0o600
@@ -66,7 +66,7 @@ def image_at(
 
 def write_image(image: Image, path: str | os.PathLike[str], replace: bool = False) -> Path:
     """Write an image: into a data directory that holds no data yet, if the path is that of a directory or
-    ends with a slash; else into a snapshot.
+    ends with a slash; else into a snapshot, compressed as its name says.
 
     :param replace: whether a snapshot may be there already.
     :returns: the snapshot.
@@ -81,9 +81,10 @@ def write_image(image: Image, path: str | os.PathLike[str], replace: bool = Fals
         target /= snapshot_name(image.zxid)
     elif target.exists() and not replace:
         raise FileExistsError(f"{target} exists; name another file")
-    with new_file(target) as file:
+    compression = target.suffix[1:] if target.suffix[1:] in COMPRESSIONS else ""
+    with new_file(target) as file, compressing(file, compression) as stream:
         for piece in encoded(image):
-            file.write(piece)
+            stream.write(piece)
     return target
 
 

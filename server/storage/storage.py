@@ -38,7 +38,7 @@ class Storage:
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, *, repair: bool = False) -> None:
-        self.directory = DataDirectory(path)
+        self.directory = DataDirectory(path, settings.data_log_dir)
         self._settings = settings
         self._repair = repair
         self._restored: Restored | None = None
@@ -125,7 +125,7 @@ class Storage:
         image = restored.image
         if restored.aside:
             place = self.directory.set_aside(restored.aside)
-            logger.warning("%s: moved to %s: %s", self.directory, place.name, ", ".join(restored.aside))
+            logger.warning("%s: moved to %s: %s", self.directory, place, ", ".join(restored.aside))
         if restored.snapshot is None and not restored.entries:
             return
         engine.zxid = image.zxid
@@ -184,7 +184,7 @@ class Storage:
         engine.journal.close()
         self._draw_due()
         replaced = self._replaced
-        for count in snapshot_steps(engine, self.directory):
+        for count in snapshot_steps(engine, self.directory, self._settings.snapshot_compression):
             self._progress("znodes written", count)
             yield count
             if replaced != self._replaced:
