@@ -130,6 +130,7 @@ KNOWN: Final[dict[str, Meaning]] = {
     "autopurge.snapRetainCount": ("snap_retain_count", lambda text: max(_integer(text), 3)),
     "autopurge.purgeInterval": ("purge_interval", _integer),
     "minSessionTimeout": ("min_session_timeout", _integer),
+    "dataLogDir": ("data_log_dir", str),
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
     "reconfigEnabled": ("reconfig_enabled", boolean),
@@ -147,6 +148,7 @@ KNOWN: Final[dict[str, Meaning]] = {
 PROPERTIES: Final[dict[str, Meaning]] = {
     "snapCount": ("snap_count", lambda text: max(_java_integer(text), 2)),  # as the real server does
     "digest.enabled": ("tree_digest", boolean),
+    "snapshot.compression.method": ("snapshot_compression", str),
     "snapSizeLimitInKb": ("snap_size_limit", _java_integer),
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
@@ -255,11 +257,11 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
 # operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
-        "only --data says where data is kept": "dataDir dataLogDir",
+        "only --data says where data is kept": "dataDir",
         "logs are written in one way": """
             preAllocSize txnLogSizeLimitInKb commitLogCount
             snapshotSizeFactor fsync.warningthresholdms
-            forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
+            forceSync flushDelay maxWriteQueuePollTime maxBatchSize
             snapshot.trust.empty serializeLastProcessedZxid.enabled datadir.autocreate
             db.autocreate closeSessionTxn.enabled""",
         "there is no quorum": """

@@ -175,16 +175,16 @@ def _srst(service: Service, asker: Connection, now: float) -> str:
 def conf(service: Service, asker: Connection, now: float) -> str:
     settings = service.settings
     least, most = settings.session_timeout_range
-    folder = "" if service.storage is None else str(service.storage.directory)
+    directory = service.storage.directory if service.storage is not None else None
     secure_port = service.secure_address[1] if service.secure_address else -1
     return _lines(
         f"{key}={value}"
         for key, value in (
             ("clientPort", service.address[1] if service.address else settings.port),
             ("secureClientPort", secure_port),
-            ("dataDir", folder),
+            ("dataDir", directory.folder if directory else ""),
             ("dataDirSize", _size(service, "snapshot")),
-            ("dataLogDir", folder),
+            ("dataLogDir", directory.log_folder if directory else ""),
             ("dataLogSize", _size(service, "log")),
             ("tickTime", settings.tick_time),
             ("maxClientCnxns", settings.max_client_connections),
