@@ -142,8 +142,11 @@ class EnsembleControls(ServersControls):
 
     @control
     def disconnect(self, session: SessionRef) -> None:
-        """Close every connection of a session without a reply. The session lives on."""
-        session_id = session_id_of(session)
+        """Close every connection of a session without a reply. The session lives on.
+
+        :raises UnknownSessionError: if no server knows such a session.
+        """
+        session_id = self._known(session)
         self._enter(f"disconnect 0x{session_id:x}", session_id)
         self._ensemble.disconnect(session_id, "the test has disconnected it")
 
@@ -158,12 +161,15 @@ class EnsembleControls(ServersControls):
         :raises UnknownSessionError: if no server knows such a session.
         :raises EnsembleError: if this server serves nobody.
         """
-        session_id = session_id_of(session)
-        member = self._member(server)
-        if all(part.engine.sessions.get(session_id) is None for part in self.running.parts.values()):
-            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+        session_id, member = self._known(session), self._member(server)
         self._enter(f"move 0x{session_id:x} to server {server}", session_id)
         self._ensemble.move(session_id, member)
+
+    def _known(self, session: SessionRef) -> int:
+        session_id = session_id_of(session)
+        if all(part.engine.sessions.get(session_id) is None for part in self.running.each()):
+            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+        return session_id
 
     # --- the tree ----------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     ask(url, "/ensemble/kill", {"server": 1, "pending": "lost"})
     assert ask(url, "/ensemble/advance", {"seconds": 0.2})["leader"] == 3
     assert ask(url, "/ensemble/start", {"server": 1})["servers"][0]["role"] == "follower"
-    assert "== kill server 1" in ask(url, "/ensemble/timeline")["timeline"]
+    assert "== kill server 1" in ask(url, "/ensemble/timeline?format=json")["timeline"]
 
 
 def test_what_cannot_be_done_is_said(ensemble: EmbeddedEnsemble) -> None:
