@@ -153,7 +153,7 @@ async def test_creating_parents(autojump_clock: MockClock, server: Controls) -> 
 async def test_creating_parents_ends_although_the_server_refuses_forever(
     autojump_clock: MockClock, server: Controls, zk: ZooKeeper, refused: str
 ) -> None:
-    refusal = server.fault(op="create2", path=refused, times=None, action="error", error=NoNodeError)
+    refusal = server.fault(op="create", path=refused, times=None, action="error", error=NoNodeError)
     with refusal, pytest.raises(NoNodeError, match=refused):
         await zk.create("/a/b", make_parents=True)
     assert await zk.create("/a/b", make_parents=True) == "/a/b"
