@@ -10,7 +10,7 @@ import attrs
 
 from ..routes import Ask, Field, Route
 from ..views.common import zxid_form
-from . import following, past
+from . import following, past, sessions
 
 if TYPE_CHECKING:
     from ...ensemble.member import Member
@@ -24,7 +24,7 @@ _SESSION = Field("string", "an id, a name, the address of a client, or owner-of:
 _SERVERS = Field("array", "the numbers of the servers; all if it is left out", items="integer")
 _SILENT = Field("boolean", "whether the links are silent instead of reset; true if it is left out")
 
-_OF_ALL: Final = ("/history", "/timeline", "/notes", "/advice", "/trace")
+_OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
 """Routes of one server that there are for all together, too."""
 
 
@@ -165,5 +165,9 @@ ROUTES: Final = (
         Route("POST", f"/ensemble/{name}", _verb(name), summary, fields, answer="The servers, after it.")
         for name, (summary, fields) in VERBS.items()
     ),
-    *(_of_all(route) for route in (*past.ROUTES, *following.ROUTES) if route.path in _OF_ALL),
+    *(
+        _of_all(route)
+        for route in (*sessions.ROUTES, *past.ROUTES, *following.ROUTES)
+        if route.path in _OF_ALL
+    ),
 )

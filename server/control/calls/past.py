@@ -45,8 +45,8 @@ def _note(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     return {}
 
 
-def _leaks(control: Control, ask: Ask) -> Any:
-    return {"leaks": control.controls.leaks()}
+def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    return {"leaks": control.scope(whole).leaks()}
 
 
 def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:

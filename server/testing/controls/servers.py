@@ -119,7 +119,10 @@ class ServersControls(Base):
 
     @control
     def freeze(self, server: int) -> None:
-        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`."""
+        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
+
+        :raises EnsembleError: if it does not run.
+        """
         member = self._member(server)
         self._enter(f"server {server} is frozen")
         self._ensemble.freeze(member)
@@ -148,10 +151,16 @@ class ServersControls(Base):
     def start(self, server: int) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
 
+        It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
+
         :raises EnsembleError: if it runs.
         """
         member = self._member(server)
         self._enter(f"start server {server}")
+        self._start(member)
+
+    def _start(self, member: Member) -> None:
+        self.running.parts[member.number].gate.resume()
         self._ensemble.start(member)
 
     @control
@@ -176,7 +185,7 @@ class ServersControls(Base):
         for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
             if member.up:
                 self._ensemble.kill(member)
-                self._ensemble.start(member)
+                self._start(member)
         if not self._ensemble.leaders():
             self._ensemble.elect()
 

@@ -18,7 +18,7 @@ QUESTIONS = {"leader", "role", "applied", "zxid", "sessions", "outstanding", "tr
 """``GET /ensemble``, ``GET /sessions`` and ``pyzk ensemble`` answer them."""
 OF_A_SERVER_TOO = {
     *("dump", "load", "snapshot", "restore", "format_tree"),
-    *("history", "advice", "note", "format_timeline"),
+    *("history", "advice", "note", "format_timeline", "leaks"),
 }
 """What there is of one server too, with a route and a command of its own."""
 OF_PYTHON = {"run", "running", "hosts", "url", "numbers"}
