@@ -145,19 +145,12 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
 
     :raises Refusal: if that is not possible.
     """
-    from .config.members import MemberError, made_up
+    from .config.members import MemberError, chosen
 
-    members: Sequence[Member] = found.members
-    if arguments.ensemble is not None:
-        try:
-            asked = made_up(arguments.ensemble, arguments.observers)
-        except MemberError as error:
-            raise Refusal(f"--ensemble: {error}") from None
-        if members and [m.votes for m in members] != [m.votes for m in asked]:
-            raise Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
-        members = members or asked
-    elif arguments.observers:
-        raise Refusal("--observers needs --ensemble beside it")
+    try:
+        members = chosen(found.members, arguments.ensemble, arguments.observers)
+    except MemberError as error:
+        raise Refusal(f"--ensemble: {error}") from None
     if members and arguments.hostile is not None:
         raise Refusal("--hostile is for a single server; leave it out with an ensemble")
     numbers = [member.number for member in members]
