@@ -112,6 +112,8 @@ def _run(arguments: argparse.Namespace) -> None:
     def prepare_all(servers: Servers) -> None:
         trees.append(servers.ensemble.newest_tree)
         load(servers.ensemble.leader())
+        if trace is not None:
+            trace.attach(servers)
 
     flags.check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is arguments.hostile is None

@@ -128,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
     add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
     add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-server", metavar="N", type=int, help="only this server of an ensemble")
     add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
     add("--trace-file", metavar="FILE", help="append to this file instead")
     add = parser.add_argument
@@ -163,22 +164,18 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
 
     :raises Refusal: if that is not possible.
     """
-    from .config.members import MemberError, made_up
+    from .config.members import MemberError, chosen
 
-    members: Sequence[Member] = found.members
-    if arguments.ensemble is not None:
-        try:
-            asked = made_up(arguments.ensemble, arguments.observers)
-        except MemberError as error:
-            raise Refusal(f"--ensemble: {error}") from None
-        if members and [m.votes for m in members] != [m.votes for m in asked]:
-            raise Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
-        members = members or asked
-    elif arguments.observers:
-        raise Refusal("--observers needs --ensemble beside it")
-    for flag, is_given in (("trace", _asks_for_trace(arguments)), ("hostile", arguments.hostile is not None)):
-        if members and is_given:
-            raise Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+    try:
+        members = chosen(found.members, arguments.ensemble, arguments.observers)
+    except MemberError as error:
+        raise Refusal(f"--ensemble: {error}") from None
+    if members and arguments.hostile is not None:
+        raise Refusal("--hostile is for a single server; leave it out with an ensemble")
+    numbers = [member.number for member in members]
+    if arguments.trace_server is not None and arguments.trace_server not in numbers:
+        known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
+        raise Refusal(f"--trace-server is the number of a server of an ensemble: {known}")
     if members:
         text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
         logger.warning(text, len(members), "Apache ZooKeeper")
@@ -253,7 +250,9 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     from .testing.trace import Selection, Trace
 
     try:
-        selection = Selection.of(arguments.trace_op, arguments.trace_path, arguments.trace_session)
+        selection = Selection.of(
+            arguments.trace_op, arguments.trace_path, arguments.trace_session, arguments.trace_server
+        )
     except ValueError as error:
         raise Refusal(f"--trace-op: {error}") from None
     try:
