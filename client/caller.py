@@ -9,7 +9,7 @@ from ..protocol.constants import WatcherType
 from ..protocol.errors import BadArgumentsError, NoNodeError
 from .machine import SessionState
 from .operations import Operation, RemoveWatches
-from .pending import Pending, wait_settled
+from .pending import Pending, check_cancelled, wait_settled
 from .registry import WatchKind
 from .runner import Runner
 from .session import Session
@@ -75,6 +75,7 @@ class Caller:
         return pending
 
     async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
+        await check_cancelled()
         pending = self._submit(operation, prefix)
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
@@ -91,6 +92,7 @@ class Caller:
         :param read: makes the operation of a path, and of whether it arms a watch at the server.
         :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
         """
+        await check_cancelled()
         pending = self._arm(lambda asks: read(watch.path, asks), watch, kind, missing)
         try:
             await wait_settled(pending, self._machine.withdraw)

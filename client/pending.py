@@ -48,6 +48,12 @@ class Pending(Request[T]):
         return self.result()
 
 
+async def check_cancelled() -> None:
+    """Do nothing, unless this task is cancelled: then a request would be sent for nobody."""
+    if not _thread.taskless:
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
     """Wait until a request is settled.
 
