@@ -444,7 +444,9 @@ class Faces:
             return call(face._loop, getattr(face._trio, name), args, kwargs)
 
         async def async_method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            return await method(face, *args, **kwargs)
+            if calls_back:
+                args = tuple(map(_calling_back, args))
+            return await call(face._loop, getattr(face._trio, name), args, kwargs)
 
         return async_method if self.side.waits else method
 

@@ -48,10 +48,9 @@ class Pending(Request[T]):
         return self.result()
 
 
-async def check_cancelled() -> None:
-    """Do nothing, unless this task is cancelled: then a request would be sent for nobody."""
-    if not _thread.taskless:
-        await trio.lowlevel.checkpoint_if_cancelled()
+def runs_in_task() -> bool:
+    """Return whether a task does this, which may be cancelled already, and not a :class:`Taskless`."""
+    return not _thread.taskless
 
 
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:

@@ -54,6 +54,9 @@ class Runner:
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended, and no new one follows.
+    :ivar _send_now: of the stream, if it can send without waiting.
+    :ivar _unsent: what it has not taken; the writer sends that first.
+    :ivar _in_sequence: whether at most one request was in flight when the last bytes came.
     """
 
     machine: SessionMachine
@@ -71,16 +74,17 @@ class Runner:
     _timer: trio.CancelScope | None = None
     _send_now: Callable[[bytes], int] | None = None
     _unsent: bytes = b""
+    _in_sequence: bool = False
 
     @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
-        """Send a request at once if nothing is in flight: that saves the switch to the writer. Else queue it:
-        the writer sends together what all tasks submit in one turn."""
+        """Send a request at once if requests come one after another: that saves the switch to the writer.
+        Else queue it: the writer sends together what all tasks submit in one turn."""
         now = trio.current_time()
         self.machine.submit(request, now)
         if self.reporter.observer is not None:
             self.reporter.follow(request, self.reporter.observer)
-        if self._send_now is not None and self._idle_writer is not None and not self.machine.in_flight:
+        if self._in_sequence and self._idle_writer is not None and not self.machine.in_flight:
             self._unsent = self._try_to_send(self.machine.data_to_send(now))
             if not self._unsent:
                 return
@@ -242,6 +246,7 @@ class Runner:
                         break
                     if not data:
                         break
+                    self._in_sequence = self._send_now is not None and machine.in_flight <= 1
                     machine.receive_data(bytes(data), trio.current_time())
                     self._after_input()
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
@@ -267,7 +272,7 @@ class Runner:
 
     def _try_to_send(self, data: bytes) -> bytes:
         """Send without waiting. Returns what is left."""
-        if data and self._send_now is not None:
+        if self._send_now is not None and data:
             try:
                 return data[self._send_now(data) :]
             except trio.BrokenResourceError:
