@@ -26,7 +26,8 @@ import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
-from ..bridge.loop import Bell, Loop, Mailbox
+from ..bridge.loop import Loop
+from ..bridge.wakeups import Bell, Mailbox
 from ..client import ClosingError
 
 HEAD = """A ZooKeeper client and recipes for asyncio::

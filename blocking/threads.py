@@ -24,7 +24,8 @@ import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
-from ..bridge.loop import Loop, Waiter
+from ..bridge.loop import Loop
+from ..bridge.wakeups import Waiter
 from ..recipes import Grant, Grants, LockLost
 
 HEAD = """A ZooKeeper client and recipes for threads::

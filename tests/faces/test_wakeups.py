@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from pyzk.aio import NodeExistsError, PersistentNode, connect
-from pyzk.bridge.loop import Bell, Mailbox
+from pyzk.bridge.wakeups import Bell, Mailbox
 from pyzk.client import ClosingError
 from pyzk.server.testing import EmbeddedServer
 
