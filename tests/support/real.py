@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -27,7 +27,11 @@ START_TIMEOUT = 60.0
 ATTEMPTS = 5
 TICK = 200
 """The default tick in ms: short, so that elections and expiry are quick."""
-
+READ_ONLY_MODE = "-Dreadonlymode.enabled=true"
+"""The option with which servers without a quorum are read-only (ensemble.md section 7)."""
+LOCAL_SESSIONS = {"localSessionsEnabled": "true"}
+UPGRADING = {"localSessionsUpgradingEnabled": "true"}
+"""Lines of zoo.cfg (ensemble.md section 8)."""
 
 T = TypeVar("T")
 
@@ -51,12 +55,13 @@ class Node:
         *,
         tick: int,
         sync_limit: int,
-        read_only: bool = False,
+        settings: Mapping[str, object],
+        options: Sequence[str],
     ) -> None:
         self.number = number
         self.port = port
         self._folder = folder
-        self._read_only = read_only
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
@@ -75,9 +80,8 @@ class Node:
             "extendedTypesEnabled": "true",
             "forceSync": "no",
             "preAllocSize": 64,
+            **settings,
         }
-        if read_only:
-            settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -91,8 +95,7 @@ class Node:
         options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
         # Else empty containers are removed each minute, while a test looks into one perhaps.
         options += ["-Dznode.container.checkIntervalMs=86400000"]
-        if self._read_only:
-            options.append("-Dreadonlymode.enabled=true")
+        options += self._options
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
@@ -140,7 +143,8 @@ class Ensemble:
 
     :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
     :param tick: in ms.
-    :param read_only: servers without a quorum serve reads (ensemble.md section 7).
+    :param settings: further lines of zoo.cfg.
+    :param options: further options of Java.
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
     :param observers: further servers, which do not vote. Their numbers follow.
 
@@ -154,11 +158,13 @@ class Ensemble:
         sync_limit: int = 10,
         tick: int = TICK,
         linked: bool = False,
-        read_only: bool = False,
         observers: int = 0,
+        settings: Mapping[str, object] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         self.size = size
-        self._read_only = read_only
+        self._settings = settings or {}
+        self._options = options
         self._observers = observers
         self._linked = linked
         self.links: dict[tuple[int, int], Link] = {}
@@ -240,7 +246,8 @@ class Ensemble:
                 self._servers(number, triples),
                 tick=self._tick,
                 sync_limit=self._sync_limit,
-                read_only=self._read_only,
+                settings=self._settings,
+                options=self._options,
             )
             for number, triple in enumerate(triples, 1)
         ]

@@ -7,6 +7,7 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, Timing
@@ -16,7 +17,7 @@ from ...support.real import Ensemble, Node
 from ...support.waiting import wait_until
 from ...support.wire import Handshake, WireClient
 from .masks import Masks
-from .speaker import Speaker
+from .speaker import PATIENCE, Speaker
 
 TICK = 500
 """In ms. The rules of ensemble.md section 11 were measured with it."""
@@ -140,6 +141,13 @@ class Side(ABC):
         """Wait until all servers that reach the leader have applied a transaction: ours do so at once
         (ensemble.md section 3)."""
 
+    @abstractmethod
+    def until(self, look: Callable[[], bool]) -> None:
+        """Let time pass until something can be seen."""
+
+    def until_read_only(self, role: str) -> None:
+        self.until(lambda: self.word(role, "isro") == "ro")
+
     def level(self) -> None:
         """Wait until all of them have applied what any of them has; not in a new epoch (1.5)."""
         self.spread(max(self.zxid(role) for role in ROLES if role not in self.away))
@@ -201,8 +209,8 @@ class Ours(Side):
         super().__init__({"L": 3, "F": 1, "G": 2, "O": 4})
 
     @staticmethod
-    def make() -> EmbeddedEnsemble:
-        """An ensemble with the settings of the real one."""
+    def make(settings: Mapping[str, Any]) -> EmbeddedEnsemble:
+        """An ensemble with the settings of the real one, and further ones."""
         return EmbeddedEnsemble(
             3,
             observers=1,
@@ -211,6 +219,7 @@ class Ours(Side):
             max_session_timeout=LONGEST_SESSION,
             timing=Timing(sync_limit=SYNC_LIMIT),
             extended_types=True,
+            **settings,
         )
 
     def address(self, role: str) -> tuple[str, int]:
@@ -243,6 +252,13 @@ class Ours(Side):
 
     def spread(self, zxid: int) -> None:
         pass
+
+    def until(self, look: Callable[[], bool]) -> None:
+        for _ in range(round(PATIENCE / STEP)):
+            if look():
+                return
+            self._ensemble.advance(STEP)
+        raise AssertionError("it does not come")
 
     def lag(self, role: str) -> None:
         self._ensemble.lag(self.numbers[role])
@@ -351,6 +367,9 @@ class Real(Side):
         for role in ROLES:
             if role not in self.away:
                 wait_until(lambda role=role: self.zxid(role) >= zxid or self.zxid(role) < 0)  # type: ignore[misc]
+
+    def until(self, look: Callable[[], bool]) -> None:
+        wait_until(look, PATIENCE)
 
     def lag(self, role: str) -> None:
         self.away.add(role)
