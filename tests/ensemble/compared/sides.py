@@ -125,8 +125,27 @@ class Side(ABC):
 
     # --- time --------------------------------------------------------------------------------------------
 
+    step: float
+    """Seconds between two looks."""
+
+    @abstractmethod
+    def now(self) -> float: ...
+
     @abstractmethod
     def pass_time(self, seconds: float) -> None: ...
+
+    def ends_of(self, clients: Mapping[str, Speaker]) -> dict[str, float]:
+        """When the connections of clients end, of which nothing else is heard."""
+        ends: dict[str, float] = {}
+        begun = self.now()
+        while len(ends) < len(clients):
+            for name, client in clients.items():
+                if name not in ends and self.wait_for(client.socket, 0):
+                    client.until_closed()
+                    ends[name] = self.now()
+            assert self.now() < begun + PATIENCE, f"only {ends} have ended"
+            self.pass_time(self.step)
+        return ends
 
     @abstractmethod
     def wait_for(self, sock: socket.socket, patience: float) -> bool:
@@ -162,7 +181,7 @@ class Side(ABC):
     def release(self, role: str) -> None: ...
 
     @abstractmethod
-    def isolate(self, role: str) -> None: ...
+    def isolate(self, role: str, *, silent: bool = True) -> None: ...
 
     @abstractmethod
     def heal(self, role: str) -> None: ...
@@ -204,6 +223,8 @@ def _delete(client: WireClient, path: str) -> None:
 class Ours(Side):
     """A pretend ensemble."""
 
+    step = STEP
+
     def __init__(self, ensemble: EmbeddedEnsemble) -> None:
         self._ensemble = ensemble
         super().__init__({"L": 3, "F": 1, "G": 2, "O": 4})
@@ -234,6 +255,9 @@ class Ours(Side):
                 return roles["leader"]
             self._ensemble.advance(STEP)
         raise AssertionError("nobody leads")
+
+    def now(self) -> float:
+        return self._ensemble.clock.now()
 
     def pass_time(self, seconds: float) -> None:
         self._ensemble.advance(seconds)
@@ -266,9 +290,9 @@ class Ours(Side):
     def release(self, role: str) -> None:
         self._ensemble.release(self.numbers[role])
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
-        self._ensemble.isolate(self.numbers[role])
+        self._ensemble.isolate(self.numbers[role], silent=silent)
 
     def heal(self, role: str) -> None:
         self.away.discard(role)
@@ -313,6 +337,8 @@ class Ours(Side):
 class Real(Side):
     """Apache ZooKeeper. Servers keep their numbers; who leads is seen at the start."""
 
+    step = 0.01
+
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self._nodes = {node.number: node for node in ensemble.nodes}
@@ -354,6 +380,9 @@ class Real(Side):
         except OSError:
             return None
 
+    def now(self) -> float:
+        return time.monotonic()
+
     def pass_time(self, seconds: float) -> None:
         time.sleep(seconds)
 
@@ -384,10 +413,13 @@ class Real(Side):
         self.spread(self.zxid("L"))
         self.settle()
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
         for link in self._links_of(role):
-            link.silence()
+            if silent:
+                link.silence()
+            else:
+                link.refuse()
 
     def heal(self, role: str) -> None:
         for link in self._links_of(role):
