@@ -58,7 +58,6 @@ class ClientRules:
         self._connections: dict[int, _Connection] = {}
         self._asked: Counter[int] = Counter()  # writes that have arrived, by session
         self._written: Counter[int] = Counter()  # those in the log
-        self._opened: set[int] = set()  # sessions of the log
         self._acknowledged: set[int] = set()
 
     def takers(self) -> dict[type, Callable[[Any], None]]:
@@ -99,9 +98,8 @@ class ClientRules:
 
     def committed(self, fact: Committed) -> None:
         txn = fact.txn
-        if isinstance(txn.effect, CreateSession):
-            self._opened.add(txn.session)
-        elif txn.session and not (isinstance(txn.effect, CloseSession) and txn.effect.expired):
+        is_of_nobody = isinstance(txn.effect, CloseSession) and txn.effect.expired
+        if txn.session and not is_of_nobody and not isinstance(txn.effect, CreateSession):
             self._written[txn.session] += 1
             has_asked = self._written[txn.session] <= self._asked[txn.session]
             assert has_asked, "rule 8: a write is applied twice, or was never asked for"
@@ -140,8 +138,8 @@ class ClientRules:
     def _check_write(self, connection: _Connection, request: Request, reply: Reply) -> None:
         if reply.err in _WITHOUT_TXN:
             return
-        if request.op == CLOSE_SESSION and connection.session not in self._opened:
-            return  # a session that the log does not know
+        if request.op == CLOSE_SESSION and connection.session not in self._log.opened:
+            return  # a local session
         txn = self._log.by_zxid.get(reply.zxid)
         is_there = txn is not None and txn.session == connection.session
         assert is_there, "rule 7: a write is acknowledged that is not in the log"

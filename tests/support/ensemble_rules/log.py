@@ -12,6 +12,7 @@ from pyzk.server.core.txn import (
     AnyEffect,
     CloseSession,
     Create,
+    CreateSession,
     Delete,
     Multi,
     Replace,
@@ -39,6 +40,7 @@ class LogRules:
     """
     :ivar txns: the log.
     :ivar by_zxid: its entries.
+    :ivar opened: the sessions that it has opened: all but local ones.
     :ivar over: the sessions that it has ended, and the zxids at which.
     :ivar applied: how many entries each server has applied.
     :ivar sequential: the paths that were asked for with a number behind them.
@@ -47,6 +49,7 @@ class LogRules:
     def __init__(self) -> None:
         self.txns: list[Txn] = []
         self.by_zxid: dict[int, Txn] = {}
+        self.opened: set[int] = set()
         self.over: dict[int, int] = {}
         self.applied: defaultdict[int, int] = defaultdict(int)
         self.sequential: set[str] = set()
@@ -80,7 +83,9 @@ class LogRules:
         assert txn.session not in self.over, "rule 8, rule 12: the log goes on with a session that is over"
         self.txns.append(txn)
         self.by_zxid[zxid] = txn
-        if isinstance(txn.effect, CloseSession):
+        if isinstance(txn.effect, CreateSession):
+            self.opened.add(txn.session)
+        elif isinstance(txn.effect, CloseSession):
             self.over[txn.session] = zxid
             owned = self._owned.pop(txn.session, set())
             assert owned == set(txn.effect.paths), "rule 14: ephemerals stay behind, or go that are none"
