@@ -11,7 +11,7 @@ from pyzk.client import Missed, NotReadOnlyError, SessionState, WatchEvent, ZooK
 
 from ..support import jvm
 from ..support.needs import need
-from ..support.real import LOCAL_SESSIONS, READ_ONLY_MODE, UPGRADING, Ensemble
+from ..support.real import Ensemble
 
 SESSION_TIMEOUT = 30.0
 """Seconds: the ephemeral znode shall outlive the time without a quorum."""
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 @pytest.fixture
 def read_only_ensemble() -> Iterator[Ensemble]:
     need(jvm.missing())
-    with Ensemble(3, settings=LOCAL_SESSIONS | UPGRADING, options=[READ_ONLY_MODE]) as ensemble:
+    with Ensemble(3, read_only=True) as ensemble:
         yield ensemble
 
 

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -27,11 +27,7 @@ START_TIMEOUT = 60.0
 ATTEMPTS = 5
 TICK = 200
 """The default tick in ms: short, so that elections and expiry are quick."""
-READ_ONLY_MODE = "-Dreadonlymode.enabled=true"
-"""The option with which servers without a quorum are read-only (ensemble.md section 7)."""
-LOCAL_SESSIONS = {"localSessionsEnabled": "true"}
-UPGRADING = {"localSessionsUpgradingEnabled": "true"}
-"""Lines of zoo.cfg (ensemble.md section 8)."""
+
 
 T = TypeVar("T")
 
@@ -55,13 +51,13 @@ class Node:
         *,
         tick: int,
         sync_limit: int,
-        settings: Mapping[str, object],
-        options: Sequence[str],
+        read_only: bool = False,
+        more: Mapping[str, object] | None = None,
     ) -> None:
         self.number = number
         self.port = port
         self._folder = folder
-        self._options = options
+        self._read_only = read_only
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
@@ -80,8 +76,10 @@ class Node:
             "extendedTypesEnabled": "true",
             "forceSync": "no",
             "preAllocSize": 64,
-            **settings,
         }
+        if read_only:
+            settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+        settings |= more or {}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -95,7 +93,8 @@ class Node:
         options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
         # Else empty containers are removed each minute, while a test looks into one perhaps.
         options += ["-Dznode.container.checkIntervalMs=86400000"]
-        options += self._options
+        if self._read_only:
+            options.append("-Dreadonlymode.enabled=true")
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
@@ -143,10 +142,11 @@ class Ensemble:
 
     :param sync_limit: the ticks after which the leader and its followers give up on one that stands still.
     :param tick: in ms.
-    :param settings: further lines of zoo.cfg.
-    :param options: further options of Java.
+    :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
     :param observers: further servers, which do not vote. Their numbers follow.
+    :param reconfig: clients may change the members; the lines of the servers hold the addresses for clients.
+    :param settings: further lines of each server's zoo.cfg.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -158,13 +158,15 @@ class Ensemble:
         sync_limit: int = 10,
         tick: int = TICK,
         linked: bool = False,
+        read_only: bool = False,
         observers: int = 0,
+        reconfig: bool = False,
         settings: Mapping[str, object] | None = None,
-        options: Sequence[str] = (),
     ) -> None:
         self.size = size
-        self._settings = settings or {}
-        self._options = options
+        self._reconfig = reconfig
+        self._settings = {**(settings or {}), **({"reconfigEnabled": "true"} if reconfig else {})}
+        self._read_only = read_only
         self._observers = observers
         self._linked = linked
         self.links: dict[tuple[int, int], Link] = {}
@@ -210,7 +212,7 @@ class Ensemble:
     def links_between(self, one: Node, *others: Node) -> list[Link]:
         """List all ways between a server and others, in both directions."""
         pairs = [(one.number, other.number) for other in others]
-        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
+        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a)) if pair in self.links]
 
     def leader(self) -> Node:
         """The leader, or the only node, once there is one."""
@@ -246,8 +248,8 @@ class Ensemble:
                 self._servers(number, triples),
                 tick=self._tick,
                 sync_limit=self._sync_limit,
-                settings=self._settings,
-                options=self._options,
+                read_only=self._read_only,
+                more=self._settings,
             )
             for number, triple in enumerate(triples, 1)
         ]
@@ -261,12 +263,13 @@ class Ensemble:
         if self.size == 1:
             return []
         lines = []
-        for number, (_, peer, election) in enumerate(triples, 1):
+        for number, (client, peer, election) in enumerate(triples, 1):
             if self._linked and number != own:
                 link = self.links[own, number] = Link(peer)
                 peer = link.port
             role = "participant" if number <= self.size else "observer"
-            lines.append(f"server.{number}={HOST}:{peer}:{election}:{role}")
+            line = f"server.{number}={HOST}:{peer}:{election}:{role}"
+            lines.append(f"{line};{HOST}:{client}" if self._reconfig else line)
         return lines
 
     def _kill(self) -> None:

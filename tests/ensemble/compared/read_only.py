@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .script import EPHEMERAL, READ_ONLY, on
+from .script import EPHEMERAL, without_quorum
 from .sides import Side
 
 _SAID = re.compile(r"^(READ-ONLY.*|Mode: .*|Zxid: .*|zk_server_state.*|zk_peer_state.*|membership.*)$", re.M)
@@ -31,7 +31,7 @@ def note_words(e: Side, role: str) -> None:
     e.note(f"{role} stands at {e.masks.zxid(e.zxid(role))}")
 
 
-@on(READ_ONLY)
+@without_quorum
 def read_only(e: Side) -> None:
     """7.1, 7.2 (first column), 7.6 to 7.8, 6.4"""
     a, b = e.client("A", "F"), e.client("B", "O")

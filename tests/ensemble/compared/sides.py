@@ -230,8 +230,8 @@ class Ours(Side):
         super().__init__({"L": 3, "F": 1, "G": 2, "O": 4})
 
     @staticmethod
-    def make(settings: Mapping[str, Any]) -> EmbeddedEnsemble:
-        """An ensemble with the settings of the real one, and further ones."""
+    def make(**settings: Any) -> EmbeddedEnsemble:
+        """An ensemble with the settings of the real one."""
         return EmbeddedEnsemble(
             3,
             observers=1,

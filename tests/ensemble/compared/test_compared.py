@@ -1,4 +1,4 @@
-"""Each script yields the same transcript on both sides. One real ensemble of each kind serves all scripts."""
+"""Each script yields the same transcript on both sides. One real ensemble serves all scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...support import jvm
 from ...support.needs import need
 from ...support.real import Ensemble
 from . import losing, read_only, reading, sessions  # noqa: F401 (importing them lists their scripts)
-from .script import KINDS, PLAIN, Kind, Script
+from .script import QUICK, READ_ONLY, SLOW
 from .sides import STEP, SYNC_LIMIT, TICK, Ours, Real, Side
 from .timings import CASES, Case, Measured
 
@@ -23,30 +23,17 @@ EARLY = TICK / 2000
 ATTEMPTS = 3
 """A machine under load makes servers late, never early."""
 nightly = pytest.mark.skipif(not NIGHTLY, reason="it waits for seconds: HYPOTHESIS_PROFILE=nightly")
-
-
-def cases() -> Iterator[object]:
-    for kind in KINDS:
-        for script in kind.quick:
-            yield pytest.param(kind, script, id=script.__name__)
-        for script in kind.slow:
-            yield pytest.param(kind, script, id=script.__name__, marks=nightly)
+SCRIPTS = [
+    *(pytest.param(script, id=script.__name__) for script in QUICK),
+    *(pytest.param(script, id=script.__name__, marks=nightly) for script in SLOW),
+]
 
 
 @pytest.fixture(scope="module")
-def real(request: pytest.FixtureRequest) -> Iterator[tuple[Kind, Ensemble]]:
+def real() -> Iterator[Ensemble]:
     need(jvm.missing())
-    kind: Kind = request.param
-    with Ensemble(
-        3,
-        tick=TICK,
-        sync_limit=SYNC_LIMIT,
-        linked=True,
-        observers=1,
-        settings=kind.lines,
-        options=kind.options,
-    ) as ensemble:
-        yield kind, ensemble
+    with Ensemble(3, tick=TICK, sync_limit=SYNC_LIMIT, linked=True, observers=1) as ensemble:
+        yield ensemble
 
 
 def transcript(side: Side, script: Callable[[Side], None]) -> list[str]:
@@ -57,13 +44,26 @@ def transcript(side: Side, script: Callable[[Side], None]) -> list[str]:
     return side.lines
 
 
-@pytest.mark.parametrize(("real", "script"), list(cases()), indirect=["real"])
-def test_both_say_the_same(real: tuple[Kind, Ensemble], script: Script) -> None:
-    kind, ensemble = real
-    with Ours.make(kind.ours) as pretended:
-        ours = transcript(Ours(pretended), script)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> None:
+    with Ours.make() as ensemble:
+        ours = transcript(Ours(ensemble), script)
     assert "nothing comes" not in "\n".join(ours)
-    assert transcript(Real(ensemble), script) == ours
+    assert transcript(Real(real), script) == ours
+
+
+@nightly
+def test_read_only_servers_are_alike() -> None:
+    need(jvm.missing())
+    settings = {"localSessionsEnabled": "false", "localSessionsUpgradingEnabled": "false"}  # as by default
+    with Ensemble(
+        3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, read_only=True, settings=settings
+    ) as real:
+        for script in READ_ONLY:
+            with Ours.make(read_only_mode=True) as ensemble:
+                ours = transcript(Ours(ensemble), script)
+            assert "nothing comes" not in "\n".join(ours)
+            assert transcript(Real(real), script) == ours, script.__name__
 
 
 def measured(side: Side, case: Case) -> list[Measured]:
@@ -78,18 +78,17 @@ def measured(side: Side, case: Case) -> list[Measured]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_our_timings(case: Case) -> None:
-    with Ours.make({}) as pretended:
+    with Ours.make() as pretended:
         for what, seconds, least, most in measured(Ours(pretended), case):
             assert least <= round(seconds, 3) <= most + STEP, what
 
 
 @nightly
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("real", [PLAIN], indirect=True, ids=["real"])
-def test_timings_of_real_servers(real: tuple[Kind, Ensemble], case: Case) -> None:
+def test_timings_of_real_servers(real: Ensemble, case: Case) -> None:
     late: list[Measured] = []
     for _ in range(ATTEMPTS):
-        found = measured(Real(real[1]), case)
+        found = measured(Real(real), case)
         assert all(each.seconds >= each.least - EARLY for each in found), found
         late = [each for each in found if each.seconds > each.most + TOLERANCE]
         if not late:
