@@ -54,6 +54,8 @@ class Side(ABC):
         self._speakers: list[Speaker] = []
         with WireClient(self.address("L")) as first:  # epochs begin with a transaction everywhere
             first.connect()
+            first.create("/begins")
+            self.spread(first.delete("/begins").zxid)
             self.spread(first.close_session().zxid)
         base = self.zxid("L")
         self.masks = Masks(base, {number: role for role, number in numbers.items()})
@@ -112,6 +114,13 @@ class Side(ABC):
     def mode(self, role: str) -> str | None:
         found = re.search(r"^Mode: (.*)$", self.word(role, "srvr"), re.M)
         return found[1] if found else None
+
+    def try_mode(self, role: str) -> str | None:
+        """Likewise of a server that may not run."""
+        try:
+            return self.mode(role)
+        except OSError:
+            return None
 
     @abstractmethod
     def leader(self) -> str:
@@ -366,19 +375,13 @@ class Real(Side):
         present = [role for role in ROLES if role not in self.away]
 
         def whole() -> str | None:
-            modes = {role: self._mode(role) for role in present}
+            modes = {role: self.try_mode(role) for role in present}
             if None in modes.values():
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
 
         found: str = wait_until(whole, 20)
         return found
-
-    def _mode(self, role: str) -> str | None:
-        try:
-            return self.mode(role)
-        except OSError:
-            return None
 
     def now(self) -> float:
         return time.monotonic()
