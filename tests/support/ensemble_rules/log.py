@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pyzk.protocol.paths import join
 from pyzk.server.core.txn import (
@@ -36,6 +36,10 @@ class State(NamedTuple):
     owner: int
 
 
+Watched: TypeAlias = tuple[Literal["data", "child"], str]
+"""What a one-shot watch waits for: a change of a znode, or of its children; and the path."""
+
+
 class LogRules:
     """
     :ivar txns: the log.
@@ -56,6 +60,7 @@ class LogRules:
         self._epoch = 0
         self._states: dict[str, list[tuple[int, State | None]]] = {}
         self._names: defaultdict[str, set[str]] = defaultdict(set)  # all that ever were, by the parent
+        self._changes: defaultdict[Watched, list[int]] = defaultdict(list)  # zxids
         self._owned: defaultdict[int, set[str]] = defaultdict(set)
         # The last number of a sequential znode, by the parent and its czxid
         self._numbers: dict[tuple[str, int], int] = {}
@@ -101,6 +106,8 @@ class LogRules:
             case SetData():
                 if (before := self.at(effect.path)) is not None:
                     self._set(effect.path, zxid, before._replace(data=effect.data, mzxid=zxid))
+                else:  # the root, which no transaction has made
+                    self._changes["data", effect.path].append(zxid)
             case Delete():
                 self._set(effect.path, zxid, None)
             case CloseSession():
@@ -133,8 +140,19 @@ class LogRules:
         parent = path.removesuffix("/")
         return {name for name in self._names[parent] if self.at(join(path, name), zxid) is not None}
 
+    def first_change(self, watched: Watched, zxid: int) -> int:
+        """The zxid of the first change of a znode behind ``zxid``; 0 if there is none."""
+        changes = self._changes[watched]
+        place = bisect_right(changes, zxid)
+        return changes[place] if place < len(changes) else 0
+
     def _set(self, path: str, zxid: int, state: State | None) -> None:
         before = self.at(path)
+        self._changes["data", path].append(zxid)
+        if before is None or state is None:
+            self._changes["child", path.rpartition("/")[0] or "/"].append(zxid)
+        if state is None:
+            self._changes["child", path].append(zxid)
         if before is not None and before.owner > 0:
             self._owned[before.owner].discard(path)
         if state is not None and state.owner > 0:
