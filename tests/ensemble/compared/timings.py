@@ -207,3 +207,21 @@ def read_only(e: Side) -> Iterator[Measured]:
         yield Measured(
             f"{role} is read-only", e.now() - since, READ_ONLY, READ_ONLY + (T if role == "O" else 0)
         )
+
+
+@case
+def a_new_leader_knows_the_timeouts_of_the_log(e: Side) -> Iterator[Measured]:
+    """1.3, 2.10: what was negotiated since its begin is known to the leader of that time alone"""
+    client, first = e.client("watcher", "F"), e.client("A", "F", timeout=8000)
+    first.create("/mine", flags=EPHEMERAL)
+    moved = e.client("A at G", "G", first, timeout=2000)
+    moved.ping()
+    moved.drop()
+    since = e.now()
+    e.kill("L")
+    client.until_closed()
+    watcher = e.client("watcher again", e.leader(), client)
+    watcher.exists("/mine", watch=True)
+    watcher.next()
+    least = ELECTION + 8.0
+    yield Measured("expiry behind a new leader's start", e.now() - since, least, least + 1.5 * T)
