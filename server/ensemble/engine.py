@@ -149,7 +149,7 @@ class MemberEngine(Engine):
                 member.forward(lambda leader: leader.request(request))
             finally:
                 self._forwarding = None
-            if request.may_be_answered and queue[0] is request:  # applied at once: the usual case
+            if request.may_be_answered and queue and queue[0] is request:  # applied at once: the usual case
                 self._take(session_id, queue)
                 return request.result or self._read(request)
         raise Withheld
@@ -203,6 +203,8 @@ class MemberEngine(Engine):
 
     def drop_requests(self) -> None:
         """Forget all that waits: its clients are gone."""
+        for queue in self.waiting.values():
+            queue.clear()
         self.waiting.clear()
         self.outstanding = 0
 

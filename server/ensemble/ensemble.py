@@ -8,15 +8,14 @@ setting of
   notices after ``sync_limit`` ticks, and so does the leader.
 * Each tick a leader looks whether a quorum follows it. If not it closes its clients and looks for a leader.
 * Servers without a leader join one that they reach, at once. Else one of them leads after the time of an
-  election: of those that reach a quorum of them with no longer logs, the one with the longest log, then with
-  the highest number.
+  election (:mod:`.elections`).
 * A new leader commits what was proposed and is in its own log, with its old zxid; whatever else was proposed
   is lost. Then its epoch begins.
 * A server that joins is brought up to what its leader has committed.
 * What a test does has its effect when the call returns. The time that servers need to notice passes on the
   clock.
-
-It is no consensus: one object sees all servers, and decides.
+* A change of the members counts from the moment at which it is committed. A leader that does not vote any
+  more resigns, and all its followers lose it; a server whose role changes closes its clients and begins anew.
 """
 
 from __future__ import annotations
@@ -30,11 +29,12 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from ..config.members import Configuration
 from ..config.members import Member as Address
-from ..config.members import config_text
 from ..config.settings import Settings
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
+from .elections import Elections
 from .leader import Leader
 from .links import Links
 from .log import Log, Proposal
@@ -74,7 +74,9 @@ class Ensemble:
     :ivar log: what is committed or proposed.
     :ivar links: which servers reach each other.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
-    :ivar config_text: the data of ``/zookeeper/config``.
+    :ivar config: who belongs to it, by the last change that is committed.
+    :ivar quorum: how many servers that vote decide.
+    :ivar elections: who leads next.
     :ivar nemesis: makes trouble by chance, if a test wants that.
     :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
     :ivar on_change: told when a server's role changes: the server, and what has changed.
@@ -99,14 +101,13 @@ class Ensemble:
         self.holding: Literal["proposals", "acks"] | None = None
         self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
-        voters = sum(address.votes for address in members)
-        self.quorum = voters // 2 + 1
-        self.most_outstanding = most_outstanding(voters)
+        self.elections = Elections(self)
+        self.config = Configuration.of(members)
         self.members = {address.number: Member(self, address, settings) for address in members}
-        self.config_text = config_text(members, 0)
+        self._adopt(self.config)
+        self._settings = settings
         self._tick = settings.tick_time
         self._secret = secret or os.urandom(32)
-        self._election_due: int | None = None
         self.nemesis: Nemesis | None = None
 
     # --- questions ---------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Ensemble:
 
     def can_elect(self) -> bool:
         """Return whether :meth:`elect` would find a leader."""
-        return bool(self._able([m for m in self.members.values() if m.up and not m.frozen]))
+        return bool(self.elections.able([m for m in self.members.values() if m.up and not m.frozen]))
 
     def password_of(self, session_id: int) -> bytes:
         """Return the 16 bytes that prove who owns a session; each server can work them out."""
@@ -160,6 +161,16 @@ class Ensemble:
     def enter(self, proposal: Proposal) -> None:
         """Enter what is committed."""
         self.log.commit(proposal, (member.position for member in self.members.values()))
+        if proposal.config is not None:
+            self._adopt(proposal.config)
+
+    def _adopt(self, config: Configuration) -> None:
+        """Let another configuration decide who votes."""
+        self.config = config
+        self.quorum = config.quorum
+        self.most_outstanding = most_outstanding(len(config.voters))
+        for member in self.members.values():
+            member.votes = member.number in config.voters
 
     def bring_up(self, member: Member) -> None:
         """Bring a server that has no clients up to the end of the log."""
@@ -215,8 +226,8 @@ class Ensemble:
                 yield leader.next_deadline(), partial(self._advance_leader, leader)
                 if leader.next_check is not None:
                     yield leader.next_check, partial(self._check, leader)
-        if self._election_due is not None:
-            yield self._election_due, self._elect_when_due
+        if self.elections.due is not None:
+            yield self.elections.due, self._elect_when_due
         for member in self.members.values():
             if (when := member.read_only_at) is not None:
                 yield when, member.become_read_only
@@ -254,11 +265,26 @@ class Ensemble:
 
     def begin(self) -> None:
         """Start, once all servers have their services: all run, and the last one that votes leads."""
-        for member in self.members.values():
-            member.engine.tree.configure(self.config_text.encode(), member.engine.time)
-        self._lead(max(self._voters(self.members.values()), key=lambda member: member.number))
+        first = self.epoch + 1 << 32
+        self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
+        self._lead(self.members[max(self.config.voters)])
         for member in self.members.values():  # as if each had got the tree of the leader
-            member.engine.zxid = self.epoch << 32
+            member.engine.zxid = first
+
+    def _begin_with(self, config: Configuration) -> None:
+        """Write the first configuration at all servers: there is no transaction for it."""
+        self._adopt(config)
+        for member in self.members.values():
+            member.configure(config)
+            member.engine.tree.configure(config.text.encode(), config.version, member.engine.time)
+
+    def name_clients(self) -> None:
+        """Enter where clients find each server, in lines that do not say it."""
+        named = {
+            number: attrs.evolve(line, client=line.client or self.members[number].client_address)
+            for number, line in self.config.members.items()
+        }
+        self._begin_with(Configuration(named, self.config.version))
 
     def settle(self) -> None:
         """Let all follow from a change of the links or the servers what follows at once."""
@@ -282,11 +308,7 @@ class Ensemble:
                 leader.member.go_on()
                 self._watch_quorum(leader)
         self._join()
-        due = self._candidate() is not None
-        if not due:
-            self._election_due = None
-        elif self._election_due is None:
-            self._election_due = self.now + self.timing.election
+        self.elections.plan()
         self.flush()
 
     def _is_reset(self, member: Member, leader: Leader) -> bool:
@@ -305,7 +327,7 @@ class Ensemble:
 
     def _join(self) -> None:
         """Let servers without a leader follow one that they reach."""
-        for member in self._lookers():
+        for member in self.elections.lookers():
             for leader in self.leaders():
                 is_reached = not leader.member.frozen and not self.links.is_cut(member, leader.member)
                 if is_reached and leader.number >= member.epoch:
@@ -313,66 +335,35 @@ class Ensemble:
                     self._watch_quorum(leader)
                     break
 
-    def _lookers(self) -> list[Member]:
-        return [m for m in self.members.values() if m.up and m.leader is None and not m.frozen]
-
-    @staticmethod
-    def _voters(members: Iterable[Member]) -> list[Member]:
-        return [member for member in members if member.votes]
-
-    def _candidate(self, unlike: Member | None = None) -> Member | None:
-        """Return the server that leads next: of all that can, one with the longest log.
-
-        :param unlike: leads only if no other has as long a log.
-        """
-
-        def rank(member: Member) -> tuple[tuple[int, ...], bool, int]:
-            return self._end_of_log(member), member is not unlike, member.number
-
-        return max(self._able(self._lookers()), key=rank, default=None)
-
-    def _able(self, servers: Iterable[Member]) -> list[Member]:
-        """List the servers that can lead: each reaches a quorum that does not have a longer log. One of every
-        quorum has all that was ever committed."""
-        ends = {member: self._end_of_log(member) for member in self._voters(servers)}
-        return [
-            one
-            for one, end in ends.items()
-            if sum(ends[other] <= end and not self.links.is_cut(one, other) for other in ends) >= self.quorum
-        ]
-
-    def _end_of_log(self, member: Member) -> tuple[int, int, int]:
-        """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that
-        are committed and entries that are only proposed."""
-        return member.epoch, member.logged, len(self._proposed(member))
-
-    def _proposed(self, member: Member) -> list[Proposal]:
-        """Return what a server's log holds that is not committed. Of an epoch before its last it holds
-        nothing: it has dropped that when it joined the last one."""
-        return [p for p in self.log.proposed if member.number in p.holders and p.zxid >> 32 == member.epoch]
-
     def _elect_when_due(self) -> None:
-        self._election_due = None
-        if (candidate := self._candidate()) is not None:
+        self.elections.due = None
+        if (candidate := self.elections.candidate()) is not None:
             self._lead(candidate)
 
     def _lead(self, member: Member) -> None:
         """Begin an epoch."""
-        self._election_due = None
+        self.elections.due = None
         self.holding = None
         self.bring_up(member)
-        for proposal in self._proposed(member):
+        for proposal in self.elections.proposed(member):
             proposal.asker = None  # whose connection is gone
             self.enter(proposal)
             member.apply(proposal)
         self.log.proposed.clear()
         self.epoch += 1
-        member.lead(Leader(self, member, self.epoch, self.now))
+        if member.votes:  # or what was proposed has ended that
+            member.lead(Leader(self, member, self.epoch, self.now))
         self.settle()
 
     def _resign(self, leader: Leader, reason: str) -> None:
         """End the part of a leader: those who hear of it stop serving with it, the others later."""
         leader.member.leave(reason)
+        self.settle()
+
+    def has_changed(self, leader: Leader) -> None:
+        """Let what follows from a change of the members follow, once its leader has committed it."""
+        if not self.config.keeps(leader.member.address) and leader.member.leader is leader:
+            leader.member.leave("the members have changed, and it cannot lead them")
         self.settle()
 
     # --- what a test does --------------------------------------------------------------------------------
@@ -458,6 +449,19 @@ class Ensemble:
         self.tell(member, "is up")
         self.settle()
 
+    def add(self, address: Address) -> Member:
+        """Make another process, which does not run yet, and is up to date but for its role."""
+        member = self.members[address.number] = Member(self, address, self._settings)
+        member.up = False
+        return member
+
+    def bring_in(self, member: Member) -> None:
+        """Let a new process have the data of the others, once it has its service."""
+        member.copy(max(self.members.values(), key=lambda other: other.position))
+        member.observes = not member.address.votes  # what it says of itself, until it is told otherwise
+        self.copied.add(member.number)
+        self._adopt(self.config)
+
     def elect(self, member: Member | None = None) -> None:
         """Let the leader resign, if there is one, and another epoch begin at once.
 
@@ -468,8 +472,8 @@ class Ensemble:
         for each in self.members.values():
             if each.up and not each.frozen and each.leader is not None:
                 each.leave("the leader has resigned")
-        candidate = member or self._candidate(unlike=before)
-        if candidate not in self._able(self._lookers()):
+        candidate = member or self.elections.candidate(unlike=before)
+        if candidate not in self.elections.able(self.elections.lookers()):
             self.settle()
             who = "no server can" if member is None else f"server {member.number} cannot"
             raise EnsembleError(

@@ -24,19 +24,24 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.errors import SessionMovedError
-from ...protocol.operations import CLOSE_SESSION, WRITES
+from ...protocol.constants import CONFIG_PATH, Perms
+from ...protocol.errors import NewConfigNoQuorumError, ReconfigInProgressError, SessionMovedError
+from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ...protocol.records import GetDataResponse, ReconfigFields
+from ..config.members import Configuration
 from ..core.engine import Client, Engine
 from ..core.sessions import Session
-from ..core.txn import Change, CreateSession, Replace, Txn
+from ..core.txn import Change, CreateSession, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
+from .reconfig import changed
 
 if TYPE_CHECKING:
     from .ensemble import Ensemble
     from .member import Member
 
 T = TypeVar("T")
+_RECONFIG = OpCode.RECONFIG.value
 
 
 class _Served(dict[int, Client]):
@@ -82,6 +87,7 @@ class Leader(Engine):
         self.on_txn = self._take_txn
         self._txn: Txn | None = None  # made just now
         self._changes: list[Iterable[Change]] = []  # what it has changed
+        self._config: Configuration | None = None  # which members it has made
         for session in engine.sessions:
             self.sessions.add(Session(session.id, session.timeout, session.password), now)
 
@@ -93,31 +99,38 @@ class Leader(Engine):
     def _prepare_in(self, tree: object) -> None:
         self.tree = self.reaper.tree = tree  # type: ignore[assignment]
 
-    def _arrange_tree(self) -> bool:
+    def _arrange_tree(self, may_be_own: bool) -> bool:
         """Choose the tree in which the next write is prepared; True if that is the server's own."""
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
-            if self.ensemble.holding is None and member.stands_at is None and self._has_quorum():
+            if (
+                may_be_own
+                and self.ensemble.holding is None
+                and member.stands_at is None
+                and self._has_quorum()
+            ):
                 return True
         if self.tree is own:
             self._prepare_in(own.copy())
         return False
 
-    def _prepare(self, act: Callable[[], T], asker: Asker | None = None) -> T:
+    def _prepare(self, act: Callable[[], T], asker: Asker | None = None, op: int | None = None) -> T:
         """Make one transaction, and propose it.
 
         :param act: returns its result.
+        :param op: what is asked for: a change of the members may need more servers than follow now.
         """
-        in_place = self._arrange_tree()
+        in_place = self._arrange_tree(op != _RECONFIG)
         self.epoch_offset = self.member.engine.epoch_offset
         self._set_time(self.ensemble.now)
         result = act()
         txn, self._txn = self._txn, None
         changes, self._changes = self._changes, []
+        config, self._config = self._config, None
         if txn is not None:
             reply = result if isinstance(result, tuple) else (txn.zxid, 0, b"")
-            proposal = Proposal(txn, reply, asker)
+            proposal = Proposal(txn, reply, asker, config=config)
             if isinstance(asker, Waiting):
                 proposal.is_swallowed = asker.is_from_elsewhere
                 self._count(len(asker.frame))
@@ -158,16 +171,38 @@ class Leader(Engine):
             self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
             return
         now = self.ensemble.now
-        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request)
+        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request, op)
         if self.zxid == before:  # it cannot be decoded: refused without a transaction
             self._send(member, request.answer)
+
+    def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
+        """Change the members (ensemble.md section 10).
+
+        :raises ZooKeeperError: that cannot be, or the client may not do it.
+        """
+        if any(proposal.config is not None for proposal in self.outstanding):
+            raise ReconfigInProgressError(CONFIG_PATH)
+        config = changed(self.ensemble.config, request, self.zxid)
+        if not config.has_quorum(self.followers):
+            raise NewConfigNoQuorumError(
+                CONFIG_PATH,
+                f"{config.quorum} of servers {sorted(config.voters)} must follow the leader first",
+            )
+        node = self.tree.nodes[CONFIG_PATH]
+        self.access.check(node.acl, Perms.WRITE, client.identities, CONFIG_PATH)
+        effect = SetData(CONFIG_PATH, config.text.encode(), -1)
+        self.tree.change(SetData, effect, node, self.zxid, self.time)
+        self.fire(((effect, node, node),))
+        self.record(effect, client.session_id)
+        self._config = config
+        return GetDataResponse(effect.data, node.stat()).encode()
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
         """Process a request of nobody's connection: a test loads a tree."""
         self.ensemble.now = now
         if op not in WRITES:
             return super().handle(client, op, frame, now)
-        return self._prepare(lambda: super(Leader, self).handle(client, op, frame, now))
+        return self._prepare(lambda: super(Leader, self).handle(client, op, frame, now), op=op)
 
     def _sync(self, request: Waiting) -> None:
         member = request.member
@@ -270,14 +305,20 @@ class Leader(Engine):
             member.votes and member.answers and (proposal is None or number in proposal.holders)
             for number, member in self.followers.items()
         )
+        if proposal is not None and proposal.config is not None:  # it needs a quorum of each
+            answering = (number for number, member in self.followers.items() if member.answers)
+            if not proposal.config.has_quorum(proposal.holders.intersection(answering)):
+                return False
         return acks >= self.ensemble.quorum
 
     def _commit(self, proposal: Proposal) -> None:
         self.ensemble.enter(proposal)
-        for member in self.followers.values():
+        for member in list(self.followers.values()):
             if not member.is_cut_off:
                 member.logged = self.ensemble.log.committed
             member.receive(proposal)
         for act in proposal.then:
             act()
+        if proposal.config is not None:
+            self.ensemble.has_changed(self)
         self.ensemble.flush()

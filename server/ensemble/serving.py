@@ -21,6 +21,7 @@ from ...protocol.errors import NotReadOnlyError
 from ...protocol.records import ConnectRequest
 from ..config.settings import Settings
 from ..core.sessions import Session
+from ..logger import logger
 from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
@@ -62,6 +63,11 @@ class MemberConnection(Connection):
         if not self._is_frozen:
             self.proceed(now)
             self.wake()
+
+    def finish(self, reason: str) -> None:
+        """Close once what waits has been sent."""
+        logger.info("%s: closed, %s", self, reason)
+        self._close(reason)
 
     # --- the handshake -----------------------------------------------------------------------------------
 

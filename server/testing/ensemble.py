@@ -92,13 +92,25 @@ class LocalEnsemble(EnsembleControls):
         self.started = servers.clock.now()
         self.recorded = EnsembleHistory(0 if record is False else history_limit, servers.ensemble.epoch << 32)
         self.parts: dict[int, _Part] = {}
+        self._record, self._history_limit = record, history_limit
         for number, server in servers.servers.items():
-            self.parts[number] = _Part(self, number, server, record, history_limit)
-            server.controls = self[number]
+            self._take(number, server)
         servers.ensemble.on_change = self._note_role
 
     def __repr__(self) -> str:
         return f"<LocalEnsemble {self.hosts}>"
+
+    def _take(self, number: int, server: Server) -> None:
+        self.parts[number] = _Part(self, number, server, self._record, self._history_limit)
+        server.controls = self[number]
+
+    def add(self, address: Address) -> None:
+        """Make a further server, which does not run yet.
+
+        :raises OSError: its address cannot be bound.
+        """
+        server = self.servers.add(address)
+        self._take(address.number, server)
 
     def _note_role(self, member: Member, text: str) -> None:
         self.parts[member.number].enter(text, kind="role")
@@ -208,13 +220,15 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
-    def start(self, server: int | None = None) -> Any:
-        """Start the ensemble, and return it; or, with a number, a server that was killed.
+    def start(self, server: int | None = None, *, observer: bool = False) -> Any:
+        """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
 
         :raises RuntimeError: if it runs.
         :raises OSError: if an address cannot be bound.
         """
-        return InThread.start(self) if server is None else EnsembleControls.start(self, server)
+        if server is None:
+            return InThread.start(self)
+        return EnsembleControls.start(self, server, observer=observer)
 
     def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalEnsemble]:
         return self._launch.open(ended)

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
+from ...protocol.errors import ZooKeeperError
+from ...protocol.operations import OpCode
+from ...protocol.records import GetDataResponse, ReconfigRequest
+from ..config.members import joiner
 from ..core.engine import Engine
 from ..ensemble.ensemble import Ensemble, EnsembleError, Pending
 from ..ensemble.member import Member
@@ -247,13 +251,56 @@ class EnsembleControls(ABC):
         self._ensemble.kill(self._member(server), pending)
 
     @_verb
-    def start(self, server: int) -> None:
+    def start(self, server: int, *, observer: bool = False) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
 
+        Or start a further server, with a new number. Its address is that of its line in the configuration.
+        Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
+
+        :param observer: whether a further server without a line is an observer.
         :raises EnsembleError: if it runs.
+        :raises ValueError: for a number that no server can have.
+        :raises OSError: if the address of a further server cannot be bound.
         """
+        if server not in self._local.parts:
+            line = self._ensemble.config.members.get(server) or joiner(server, observer)
+            self._local.add(line)
         self._note(f"start server {server}")
         self._ensemble.start(self._member(server))
+
+    @_verb
+    def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> str:
+        """Change the members through the leader, as a client that may do everything would.
+
+        It needs ``reconfig_enabled=True``. The leader may resign by it.
+
+        :param joining: lines as ``server.4=host:2888:3888:participant;2181``, separated by commas: of servers
+            that join, or change. Of the address for clients the port counts.
+        :param leaving: numbers of servers, separated by commas.
+        :param new_members: the lines of all servers, instead of the other two.
+        :param from_config: the version that the configuration must have; -1: any.
+        :returns: the new configuration.
+        :raises ZooKeeperError: what a client would have been answered.
+        :raises EnsembleError: if nobody leads.
+        """
+        parts = {"joining": joining, "leaving": leaving, "new_members": new_members}
+        self._note(" ".join(["reconfig", *(f"{name}={text}" for name, text in parts.items() if text)]))
+        request = ReconfigRequest(joining, leaving, new_members, from_config)
+        refused: list[ZooKeeperError] = []
+        leader = self._ensemble.leader()
+        leader.on_refusal = refused.append
+        frame = bytes(8) + request.encode()
+        _, _, body = leader.handle(contents.Loader(0), OpCode.RECONFIG, frame, self._ensemble.now)
+        if refused:
+            raise refused[0]
+        return (GetDataResponse.decode(body).data or b"").decode()
 
     @_verb
     def elect(self, to: int | None = None) -> int:
@@ -456,7 +503,7 @@ class EnsembleControls(ABC):
 
         Each call looks at all that the history keeps.
         """
-        return self._local.recorded.advice(self._local.parts[1].service.settings.max_buffer)
+        return self._local.recorded.advice(self[self.numbers[0]].running.service.settings.max_buffer)
 
     @_verb
     def note(self, text: str) -> None:

@@ -13,6 +13,7 @@ Script = Callable[[Side], None]
 S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
+MEMBERS: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -22,6 +23,12 @@ EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL
 def quick(script: S) -> S:
     """It takes a second or two on a real ensemble."""
     QUICK.append(script)
+    return script
+
+
+def members(script: S) -> S:
+    """It changes the members, and runs on an ensemble where that is allowed."""
+    MEMBERS.append(script)
     return script
 
 

@@ -10,9 +10,9 @@ import pytest
 from ...support import jvm
 from ...support.needs import need
 from ...support.real import Ensemble
-from . import losing, reading, sessions  # noqa: F401 (importing them lists their scripts)
-from .script import QUICK, SLOW
-from .sides import SYNC_LIMIT, TICK, Ours, Real, Side
+from . import changing, losing, reading, sessions  # noqa: F401 (importing them lists their scripts)
+from .script import MEMBERS, QUICK, SLOW, Script
+from .sides import SUPER_DIGEST, SYNC_LIMIT, TICK, Ours, Real, Side
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 nightly = pytest.mark.skipif(not NIGHTLY, reason="it waits for seconds: HYPOTHESIS_PROFILE=nightly")
@@ -26,6 +26,17 @@ SCRIPTS = [
 def real() -> Iterator[Ensemble]:
     need(jvm.missing())
     with Ensemble(3, tick=TICK, sync_limit=SYNC_LIMIT, linked=True, observers=1) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture(scope="module")
+def changeable() -> Iterator[Ensemble]:
+    """Its members may be changed, by who is super."""
+    need(jvm.missing())
+    settings = {"DigestAuthenticationProvider.superDigest": SUPER_DIGEST}
+    with Ensemble(
+        3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, reconfig=True, settings=settings
+    ) as ensemble:
         yield ensemble
 
 
@@ -43,3 +54,15 @@ def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> No
         ours = transcript(Ours(ensemble), script)
     assert "nothing comes" not in "\n".join(ours)
     assert transcript(Real(real), script) == ours
+
+
+@pytest.mark.parametrize("script", MEMBERS, ids=lambda script: script.__name__)
+def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -> None:
+    with Ours.make(reconfig_enabled=True, super_digest=SUPER_DIGEST) as ensemble:
+        ours = transcript(Ours(ensemble), script)
+    assert "nothing comes" not in "\n".join(ours)
+    side = Real(changeable)
+    try:
+        assert transcript(side, script) == ours
+    finally:
+        side.bring_back()

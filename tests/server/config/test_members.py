@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.config.members import Member, MemberError, config_text, made_up
+from pyzk.server.config.members import Configuration, Member, MemberError, made_up
 from pyzk.server.config.zoocfg import ConfigError, interpret
 
 LIMITS = "initLimit=10\nsyncLimit=4\n"
@@ -82,7 +82,7 @@ def test_what_is_no_ensemble_is_refused(text: str, message: str) -> None:
 
 
 def test_the_text_of_the_configuration() -> None:
-    assert config_text(made_up(2, 1), 0x1F) == (
+    assert Configuration.of(made_up(2, 1), 0x1F).text == (
         "server.1=127.0.0.1:2888:3888:participant\n"
         "server.2=127.0.0.1:2889:3889:participant\n"
         "server.3=127.0.0.1:2890:3890:observer\n"
