@@ -493,12 +493,17 @@ class Ensemble:
         self.settle()
 
     def expire(self, session_id: int, now: int) -> None:
-        """End a session at the leader, as if its timeout had passed.
+        """End a session at the leader, or a local one at its server, as if its timeout had passed.
 
         :raises EnsembleError: if nobody leads.
         :raises LookupError: if the leader knows no such session.
         """
         self.now = max(self.now, now)
+        for member in self.members.values():
+            if session_id in member.engine.tracker.local:
+                member.engine.expire_local(session_id)
+                self.flush()
+                return
         leader = self.leader()
         session = leader.sessions.get(session_id)
         if session is None:

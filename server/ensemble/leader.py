@@ -24,14 +24,24 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+import attrs
+
 from ...protocol.constants import CONFIG_PATH, Perms
-from ...protocol.errors import NewConfigNoQuorumError, ReconfigInProgressError, SessionMovedError
+from ...protocol.errors import (
+    EphemeralOnLocalSessionError,
+    NewConfigNoQuorumError,
+    ReconfigInProgressError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from ...protocol.multi import MultiOp, decode_multi, decode_results, encode_multi
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
-from ...protocol.records import GetDataResponse, ReconfigFields
+from ...protocol.records import CheckVersionRequest, GetDataResponse, ReconfigFields
 from ..config.members import Configuration
 from ..core.engine import Client, Engine
+from ..core.operations.multi import failure
 from ..core.sessions import Session
-from ..core.txn import Change, CreateSession, Replace, SetData, Txn
+from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
 from .reconfig import changed
@@ -41,7 +51,7 @@ if TYPE_CHECKING:
     from .member import Member
 
 T = TypeVar("T")
-_RECONFIG = OpCode.RECONFIG.value
+_MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 
 
 class _Served(dict[int, Client]):
@@ -88,7 +98,7 @@ class Leader(Engine):
         self._txn: Txn | None = None  # made just now
         self._changes: list[Iterable[Change]] = []  # what it has changed
         self._config: Configuration | None = None  # which members it has made
-        for session in engine.sessions:
+        for session in engine.tracker.known_to_all():
             self.sessions.add(Session(session.id, session.timeout, session.password), now)
 
     def __repr__(self) -> str:
@@ -161,7 +171,7 @@ class Leader(Engine):
         if op == SYNC:
             self._sync(request)
             return
-        if self.sessions.get(session_id) is None:  # the end of it is on its way
+        if self.sessions.get(session_id) is None and not request.is_local:  # the end of it is on its way
             self._send_behind(member, request.drop)
             return
         request.is_from_elsewhere = op != CLOSE_SESSION and not self.is_owner(member, session_id)
@@ -170,10 +180,32 @@ class Leader(Engine):
         if request.is_from_elsewhere:
             self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
             return
+        if request.owns_at is not None:
+            self._prepare(lambda: self._refuse_ephemeral(request, request.owns_at or 0), request)
+            return
         now = self.ensemble.now
         self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request, op)
         if self.zxid == before:  # it cannot be decoded: refused without a transaction
             self._send(member, request.answer)
+
+    def _refuse_ephemeral(self, request: Waiting, place: int) -> Result:
+        """Refuse what would make a local session own a znode (ensemble.md 8.2).
+
+        :param place: of that part of a multi. One before it may fail first.
+        """
+        session_id, code = request.connection.session_id, EphemeralOnLocalSessionError.code
+        if request.op != _MULTI:
+            return super().refuse(code, session_id), code, b""
+        if request.member is not self.member:
+            code = SessionExpiredError.code
+        parts = decode_multi(request.frame, 8)
+        never = MultiOp(OpCode.CHECK, CheckVersionRequest(None, -1))
+        frame = bytes(8) + encode_multi([*parts[:place], never])
+        zxid, _, body = super().handle(request.connection, _MULTI, frame, self.ensemble.now)
+        failed, found = next((i, r.err) for i, r in enumerate(decode_results(body)) if r.err)
+        code = code if failed == place else found
+        self._txn = attrs.evolve(self._txn, effect=Refused(code)) if self._txn is not None else None
+        return zxid, 0, failure(len(parts), failed, code)
 
     def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
         """Change the members (ensemble.md section 10).

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...protocol.records import ConnectRequest
 from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings
@@ -141,6 +142,11 @@ class Member:
         """Return whether the session was attached here last, as far as the leader knows."""
         return self.leader is not None and self.leader.is_owner(self, session_id)
 
+    def timeout_for(self, request: ConnectRequest) -> int:
+        """Return the timeout in ms that a client gets here."""
+        least, most = self.settings.session_timeout_range
+        return min(max(request.timeOut, least), most)
+
     def new_session_id(self) -> int:
         """Return an id whose top byte is this server's, and that nobody else gets."""
         self._next_session_id += 1
@@ -230,7 +236,7 @@ class Member:
         self.engine.tree = other.engine.tree.copy()
         for session in list(tracker):
             tracker.remove(session)
-        for session in other.engine.tracker:
+        for session in other.engine.tracker.known_to_all():
             tracker.learn(session.id, session.timeout)
         self.engine.zxid, self.position = other.engine.zxid, other.position
         self.configure(other.config)
@@ -294,6 +300,7 @@ class Member:
         self.look()
         self.close_connections(reason, are_told)
         self.engine.drop_requests()
+        self.engine.tracker.forget_own()
 
     def look(self) -> None:
         """Begin to look for a leader."""
@@ -317,6 +324,7 @@ class Member:
         if self.is_read_only:
             self.is_read_only = False
             self.close_connections("the read-only server has found a leader")
+            self.engine.tracker.forget_own()
 
     def close_connections(self, reason: str, are_told: bool = False) -> None:
         for connection in list(self.service.connections):

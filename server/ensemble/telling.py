@@ -8,6 +8,7 @@ such ports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..monitoring import words
@@ -95,14 +96,19 @@ def _dump(service: Any, asker: Connection, now: float) -> Iterator[str]:
     member = _member(service)
     leader = member.own_leader
     if leader is not None:
-        return words.dump(service, now, words.session_sets(service, leader.sessions, now))
-    return words.dump(service, now, _global_sessions(member))
+        known = words.session_sets(service, leader.sessions, now)
+    else:
+        known = _global_sessions(member)
+    if member.settings.local_sessions:
+        local = words.session_sets(service, member.engine.tracker, now)
+        known = chain(("Local ",), local, ("Global ",) if leader is not None else (), known)
+    return words.dump(service, now, known)
 
 
 def _global_sessions(member: Member) -> Iterator[str]:
-    sessions = member.engine.sessions
+    sessions = list(member.engine.tracker.known_to_all())
     yield f"Global Sessions({len(sessions)}):\n"
-    for session in list(sessions):
+    for session in sessions:
         yield f"0x{session.id:x}\t{session.timeout}ms\n"
 
 

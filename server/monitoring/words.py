@@ -267,7 +267,7 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
 def session_sets(service: Service, sessions: SessionTracker, now: float) -> Iterator[str]:
     """Yield the sessions by the time at which they expire."""
     buckets = list(sessions.by_deadline())
-    yield f"Session Sets ({len(buckets)})/({len(sessions)}):\n"
+    yield f"Session Sets ({len(buckets)})/({sum(len(found) for _, found in buckets)}):\n"
     for deadline, found in buckets:
         yield f"{len(found)} expire at {_date(service, deadline / 1000)}:\n"
         for session in found:

@@ -14,6 +14,7 @@ S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
 MEMBERS: list[Script] = []
+LOCAL: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -29,6 +30,12 @@ def quick(script: S) -> S:
 def members(script: S) -> S:
     """It changes the members, and runs on an ensemble where that is allowed."""
     MEMBERS.append(script)
+    return script
+
+
+def local(script: S) -> S:
+    """It runs on an ensemble whose sessions are local first."""
+    LOCAL.append(script)
     return script
 
 

@@ -58,6 +58,8 @@ class Side(ABC):
         with WireClient(self.address("L")) as first:  # epochs begin with a transaction everywhere
             first.connect()
             config = first.get("/zookeeper/config").record.data.decode()
+            first.create("/begins")
+            self.spread(first.delete("/begins").zxid)
             self.spread(first.close_session().zxid)
         base = self.zxid("L")
         self.masks = Masks(base, {number: role for role, number in numbers.items()})

@@ -10,8 +10,8 @@ import pytest
 from ...support import jvm
 from ...support.needs import need
 from ...support.real import Ensemble
-from . import changing, losing, reading, sessions  # noqa: F401 (importing them lists their scripts)
-from .script import MEMBERS, QUICK, SLOW, Script
+from . import changing, losing, own_sessions, reading, sessions  # noqa: F401 (importing them lists their scripts)
+from .script import LOCAL, MEMBERS, QUICK, SLOW, Script
 from .sides import SUPER_DIGEST, SYNC_LIMIT, TICK, Ours, Real, Side
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -66,3 +66,17 @@ def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -
         assert transcript(side, script) == ours
     finally:
         side.bring_back()
+
+
+@pytest.mark.parametrize(
+    "upgrading", [pytest.param(True, id="upgrading"), pytest.param(False, id="for ever", marks=nightly)]
+)
+def test_local_sessions_are_alike(upgrading: bool) -> None:
+    need(jvm.missing())
+    settings = {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": str(upgrading).lower()}
+    with Ensemble(3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, settings=settings) as real:
+        for script in LOCAL:
+            with Ours.make(local_sessions=True, local_sessions_upgrading=upgrading) as ensemble:
+                ours = transcript(Ours(ensemble), script)
+            assert "nothing comes" not in "\n".join(ours)
+            assert transcript(Real(real), script) == ours, script.__name__
