@@ -379,6 +379,24 @@ def test_events_are_out_of_step_between_servers(ensemble: EmbeddedEnsemble, at: 
     assert [event.type for event in a.take_events()] == [EventType.CHANGED]
 
 
+def test_the_members_change() -> None:
+    """14.21"""
+    with EmbeddedEnsemble(3, observers=1, clock="frozen", reconfig_enabled=True, skip_acl=True) as ensemble:
+        at = Clients(ensemble)
+        a, b = at(3), at(4)
+        b.get("/zookeeper/config", watch=True)
+        assert a.reconfig(leaving="4").err == OK
+        assert b.wait_event().type == EventType.CHANGED
+        assert b.was_closed
+        assert at(4, b).create("/x").err == OK
+        a.later.reconfig(leaving="3")
+        assert a.was_closed, "without a reply, and yet it is done"
+        ensemble.advance(0.2)
+        assert b"server.3" not in at(3, a).data("/zookeeper/config")
+        assert (ensemble.leader(), ensemble.role(3)) == (2, "follower")
+        at.close()
+
+
 def test_half_a_handshake(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     """14.25"""
     ensemble.hold_acks()
