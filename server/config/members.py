@@ -14,8 +14,11 @@ import attrs
 
 _QUORUM, _ELECTION = 2887, 3887
 """The ports that are shown for a server that is written nowhere: these, and its number added."""
-MOST = 127
-"""The greatest number of a server: it is the top byte of its session ids, which are positive here."""
+MOST = 254
+"""The most servers, and the greatest byte that a number may end in. It is the top byte of session ids, where
+255 is the mark of a TTL znode."""
+_LARGEST = 2**31 - 1
+"""The greatest number of a server: far above any that is in use."""
 _ADDRESS = re.compile(r"(\[[^\]]+\]|[^:\[\]|]+):([0-9]+):([0-9]+)\s*(?::(.*))?")
 _ROLE = ("participant", "observer")
 
@@ -48,8 +51,10 @@ class Member:
         :param text: ``host:quorum:election[:role][;[host:]port]``.
         :raises MemberError: it has another form.
         """
-        if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= MOST:
-            raise MemberError(f"server.{number}: a server is numbered from 1 to {MOST}")
+        if not re.fullmatch(r"[0-9]{1,10}", number) or int(number) > _LARGEST or int(number) % 256 > MOST:
+            raise MemberError(
+                f"server.{number}: a server is numbered from 0 to {_LARGEST}; its last byte is not 255"
+            )
         address, semicolon, client = (part.strip() for part in text.partition(";"))
         if "|" in address:
             raise MemberError("several addresses of one server are not supported: keep one")
@@ -100,8 +105,13 @@ def joiner(number: int, observes: bool = False) -> Member:
 
 def check(members: Sequence[Member]) -> None:
     """
-    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4).
+    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
+        would give the same ids to sessions.
     """
+    bytes_of: dict[int, int] = {}
+    for number in (member.number for member in members):
+        if (other := bytes_of.setdefault(number % 256, number)) != number:
+            raise MemberError(f"servers {other} and {number} end in the same byte, and so do their sessions")
     voters = sum(member.votes for member in members)
     if voters < 2 and len(members) > voters:
         raise MemberError(f"observers need at least two servers that vote, and there are {voters}")

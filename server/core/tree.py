@@ -39,7 +39,7 @@ from .txn import (
     SetData,
     Txn,
 )
-from .znode import Children, OwnedZnode, Znode, copy_tree, items_below
+from .znode import Children, OwnedZnode, Znode, copy_tree, is_session, items_below
 
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 
@@ -270,7 +270,7 @@ class DataTree:
 
     def _own(self, path: str, node: Znode) -> None:
         """List an ephemeral, container or TTL znode with the others of its kind."""
-        if node.owner > 0:
+        if node.owner > 0 or is_session(node.owner):
             self.ephemerals.setdefault(node.owner, {})[path] = None
         else:
             (self.containers if node.is_container else self.ttl_nodes)[path] = None
@@ -282,12 +282,14 @@ class DataTree:
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
-        if owner > 0:
+        if not owner:
+            return node
+        if owner > 0 or is_session(owner):
             owned = self.ephemerals[owner]
             del owned[path]
             if not owned:
                 del self.ephemerals[owner]
-        elif owner:
+        else:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
         return node
 

@@ -148,11 +148,11 @@ class Ensemble:
 
     def password_of(self, session_id: int) -> bytes:
         """Return the 16 bytes that prove who owns a session; each server can work them out."""
-        return hmac.digest(self._secret, session_id.to_bytes(8), hashlib.sha256)[:16]
+        return hmac.digest(self._secret, session_id.to_bytes(8, signed=True), hashlib.sha256)[:16]
 
     def knows(self, session_id: int, password: bytes | None) -> bool:
         """Return whether a password is that of a session id, be the session alive or not."""
-        if password is None or not 0 < session_id < 2**63:
+        if password is None:
             return False
         return hmac.compare_digest(self.password_of(session_id), password)
 

@@ -108,7 +108,8 @@ class Member:
         self.service = MemberService(self, settings, **arguments)
         self.engine = self.service.engine
         first = self.engine.time & (2**40 - 1)
-        self._next_session_id = self.number << 56 | first << 16
+        top = self.number % 256
+        self._next_session_id = (top if top < 128 else top - 256) << 56 | first << 16
         return self.service
 
     # --- its role ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from ...protocol.constants import CONFIG_PATH
 from ...protocol.errors import BadArgumentsError, BadVersionError, MarshallingError
 from ...protocol.records import ReconfigFields
-from ..config.members import Configuration, Member, MemberError
+from ..config.members import Configuration, Member, MemberError, check
 
 _LEAST = 2
 """Servers that must vote, with ``standaloneEnabled=true``, the default."""
@@ -58,6 +58,10 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Config
                 if other.number != member.number and _addresses(other) & _addresses(member):
                     raise _refused(f"server {other.number} has an address of {text}")
             members[member.number] = member
+    try:
+        check(list(members.values()))
+    except MemberError as error:
+        raise _refused(str(error)) from None
     after = Configuration(members, zxid)
     if len(after.voters) < _LEAST:
         raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")

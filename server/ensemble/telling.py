@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.text import session_text
 from ..monitoring import words
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _global_sessions(member: Member) -> Iterator[str]:
     sessions = list(member.engine.tracker.known_to_all())
     yield f"Global Sessions({len(sessions)}):\n"
     for session in sessions:
-        yield f"0x{session.id:x}\t{session.timeout}ms\n"
+        yield f"{session_text(session.id)}\t{session.timeout}ms\n"
 
 
 WORDS: Mapping[str, Callable[..., str | Iterator[str]]] = {

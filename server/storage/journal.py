@@ -27,7 +27,7 @@ from ...protocol.files.txnlog import (
 from ...protocol.operations import OpCode
 from ...protocol.records import OPEN_ACL
 from ..core.txn import Check, Create, Delete, Effect, SetACL, SetData
-from ..core.znode import CONTAINER_OWNER, MAX_TTL
+from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
 from .directory import DataDirectory
 
 _END_AND_FRAME: Final = struct.Struct(">sqi").pack
@@ -187,8 +187,8 @@ def encode(kind: type[Effect], fields: Any, number: int) -> tuple[int, int, byte
         return 0, _SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
     if kind is Create:
         path, _, data, acl, owner = fields
-        if owner >= 0:  # the session of the header owns an ephemeral
-            return owner, _CREATE, CreateTxn(path, data, acl, owner > 0, number).encode()
+        if not owner or is_session(owner):  # the session of the header owns an ephemeral
+            return owner, _CREATE, CreateTxn(path, data, acl, owner != 0, number).encode()
         if owner == CONTAINER_OWNER:
             return 0, _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
         return 0, _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()

@@ -156,7 +156,7 @@ def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
 
 
 def kind_of(node: Znode) -> NodeKind:
-    if node.owner > 0:
+    if node.ephemeral_owner:
         return "ephemeral"
     return "persistent" if not node.owner else "container" if node.is_container else "ttl"
 

@@ -81,7 +81,7 @@ class Client:
             else:
                 assert self.session[0] in (0, handshake.session_id)
                 if self.session[0] == 0:
-                    assert handshake.session_id >> 56 == self.server, "rule 16"
+                    assert handshake.session_id >> 56 & 0xFF == self.server % 256, "rule 16"
                     assert handshake.session_id not in self.run.sessions, "rule 16"
                     self.run.sessions.add(handshake.session_id)
                 self.session = handshake.session_id, handshake.password

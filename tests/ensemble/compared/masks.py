@@ -45,7 +45,7 @@ class Masks:
     def session(self, session_id: int) -> str:
         """A letter, and the role of the server that has given the id: its top byte (ensemble.md 1.2)."""
         if session_id not in self._sessions:
-            given_by = self._roles.get(session_id >> 56, "?")
+            given_by = self._roles.get(session_id >> 56 & 0xFF, "?")
             self._sessions[session_id] = f"{next(self._letters)} of {given_by}"
         return self._sessions[session_id]
 
