@@ -51,18 +51,21 @@ class Client:
         session_id, password = self.session
         if self.peer is not None and not self.peer.closed and self.server != server:
             self.run.ghosts.append(self.peer)
-        self.peer = self.run.world[server].open()
+        self.peer = peer = self.run.world[server].open()
         self.server = server
         self.attached = self.run.world.now
         self.asked: list[tuple[int, int]] = []  # xid, op
         self.last_header = 0
         self.least: dict[int, int] = {}  # by xid of a sync
         timeout = self.run.random.choice(TIMEOUTS)
-        self.peer.connect(
+        is_ahead = self.seen > member.engine.zxid
+        peer.connect(
             timeout=timeout, session_id=session_id, password=password or bytes(16), last_zxid=self.seen
         )
         self.welcomed = False
         self.take()
+        is_refused = self.peer is None and peer.handshake is None
+        assert member.frozen or member.leader is None or is_refused is is_ahead, "ensemble.md 1.4"
 
     def take(self) -> None:
         """Look at what has come."""

@@ -70,6 +70,8 @@ def test_a_client_from_the_future_is_refused(ensemble: EmbeddedEnsemble, at: Cli
     a.drop()
     assert at.is_refused(1, a)
     assert at.is_refused(1, a)
+    told = [entry for entry in ensemble.history(session=a.session_id) if entry.facts.step == "ahead"]
+    assert [(entry.server, entry.zxid) for entry in told] == [(1, a.seen)] * 2
     ensemble.release(1)
     assert at(1, a).session_id == a.session_id
 
