@@ -172,14 +172,17 @@ class Ensemble:
         for member in self.members.values():
             member.votes = member.number in config.voters
 
-    def bring_up(self, member: Member) -> None:
-        """Bring a server that has no clients up to the end of the log."""
+    def bring_up(self, member: Member, upto: int) -> None:
+        """Bring a server that has no clients forward in the log.
+
+        :param upto: how many entries it will have at least.
+        """
         if member.position < self.log.first_kept:
             self.copied.add(member.number)
             member.copy(max(self.members.values(), key=lambda other: other.position))
-        for proposal in self.log.since(member.position):
+        for proposal in self.log.since(member.position)[: max(0, upto - member.position)]:
             member.apply(proposal)
-        member.logged = self.log.committed
+        member.logged = member.position
 
     def newest_tree(self) -> DataTree:
         """Return the tree of the server that has applied most."""
@@ -344,11 +347,12 @@ class Ensemble:
         """Begin an epoch."""
         self.elections.due = None
         self.holding = None
-        self.bring_up(member)
+        self.bring_up(member, self.log.committed)
         for proposal in self.elections.proposed(member):
             proposal.asker = None  # whose connection is gone
             self.enter(proposal)
             member.apply(proposal)
+        member.logged = member.position
         self.log.proposed.clear()
         self.epoch += 1
         if member.votes:  # or what was proposed has ended that

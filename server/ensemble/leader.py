@@ -72,6 +72,8 @@ class Leader(Engine):
     :ivar followers: all servers that follow, itself included, by number.
     :ivar owners: by session, the server at which it was attached last.
     :ivar outstanding: entries that are proposed and not committed, the oldest first.
+    :ivar committed: how many entries of the log are committed, as far as it knows: an old leader does not
+        know what the next one commits.
     :ivar began: when it began to lead, in ms.
     :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
         before the first.
@@ -91,6 +93,7 @@ class Leader(Engine):
         self.followers: dict[int, Member] = {member.number: member}
         self.owners: dict[int, Member] = {}
         self.outstanding: deque[Proposal] = deque()
+        self.committed = ensemble.log.committed
         self.next_check: int | None = None
         self.began = now
         self.proposal_sizes = (-1, -1, -1)
@@ -321,7 +324,7 @@ class Leader(Engine):
         """Send what was proposed to whom it reaches now, and commit what a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
-            member.logged = self.ensemble.log.committed
+            member.logged = self.committed
         if self.ensemble.holding == "proposals":
             reached = [self.member]
         for proposal in self.outstanding:
@@ -345,9 +348,10 @@ class Leader(Engine):
 
     def _commit(self, proposal: Proposal) -> None:
         self.ensemble.enter(proposal)
+        self.committed = self.ensemble.log.committed
         for member in list(self.followers.values()):
             if not member.is_cut_off:
-                member.logged = self.ensemble.log.committed
+                member.logged = self.committed
             member.receive(proposal)
         for act in proposal.then:
             act()

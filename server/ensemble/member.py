@@ -271,7 +271,7 @@ class Member:
     def follow(self, leader: Leader) -> None:
         """Serve behind this leader, brought up to what it has committed."""
         self._end_read_only()
-        self.ensemble.bring_up(self)
+        self.ensemble.bring_up(self, leader.committed)
         self.leader, self.epoch = leader, leader.number
         leader.followers[self.number] = self
         leader.go_on()

@@ -58,13 +58,13 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Config
                 if other.number != member.number and _addresses(other) & _addresses(member):
                     raise _refused(f"server {other.number} has an address of {text}")
             members[member.number] = member
+    after = Configuration(members, zxid)
+    if len(after.voters) < _LEAST:
+        raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")
     try:
         check(list(members.values()))
     except MemberError as error:
         raise _refused(str(error)) from None
-    after = Configuration(members, zxid)
-    if len(after.voters) < _LEAST:
-        raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")
     return after
 
 
