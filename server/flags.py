@@ -17,9 +17,10 @@ from . import logs
 from .logger import logger
 
 if TYPE_CHECKING:
+    from .config.given import Given
     from .config.members import Member
     from .config.settings import Settings
-    from .config.zoocfg import Configuration, Given
+    from .config.zoocfg import Configuration
     from .core.engine import Engine
     from .ensemble.ensemble import Timing
     from .storage.storage import Storage
@@ -124,10 +125,10 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from .config import zoocfg
+    from .config import elsewhere, zoocfg
 
-    beside, warnings = zoocfg.from_environment(os.environ)
-    beside += zoocfg.from_flags(arguments.set)
+    beside, warnings = elsewhere.from_environment(os.environ)
+    beside += elsewhere.from_flags(arguments.set)
     found = zoocfg.Configuration({}, ())
     if arguments.config is not None:
         found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
@@ -185,7 +186,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     from pathlib import Path
 
     from . import certificates
-    from .config import zoocfg
+    from .config.given import Given
     from .config.tls import TlsError
 
     if "secure_port" in given:
@@ -209,7 +210,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     port = arguments.tls_port
     if port is None:
         port = 0 if arguments.port == 0 else _TLS_PORT
-    return {"secure_port": zoocfg.Given(port, "--tls-port"), "ssl_context": zoocfg.Given(context, "--tls")}
+    return {"secure_port": Given(port, "--tls-port"), "ssl_context": Given(context, "--tls")}
 
 
 def _temporary() -> str:

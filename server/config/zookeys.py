@@ -3,7 +3,7 @@
 * a setting of the server: ``KNOWN`` and ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
 * without effect, because nothing here corresponds to it: ``IGNORED``;
 * without effect yet: ``NOT_YET``;
-* refused: by its parser, in ``KNOWN`` or ``CHECKED``, or by a rule about several keys in ``zoocfg``;
+* refused: by its parser, in ``KNOWN`` or ``CHECKED``, or by a rule about several keys in ``rules``;
 * unknown: kept, and never an error.
 """
 

@@ -35,19 +35,17 @@ from ..config.settings import Settings
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
 from .elections import Elections
+from .errors import EnsembleError
 from .leader import Leader
 from .links import Links
 from .log import Log, Proposal
 from .member import Member
+from .moves import Moves
 from .nemesis import Nemesis
 from .serving import most_outstanding
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
-
-
-class EnsembleError(RuntimeError):
-    """The servers are not in a state in which this can be done."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +71,7 @@ class Ensemble:
     :ivar epoch: the number of the last epoch of zxids.
     :ivar log: what is committed or proposed.
     :ivar links: which servers reach each other.
+    :ivar moves: which sessions a test moves to another server.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config: who belongs to it, by the last change that is committed.
     :ivar quorum: how many servers that vote decide.
@@ -98,6 +97,7 @@ class Ensemble:
         self.epoch = first >> 32
         self.log = Log()
         self.links = Links()
+        self.moves = Moves()
         self.holding: Literal["proposals", "acks"] | None = None
         self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
@@ -485,6 +485,27 @@ class Ensemble:
                 "(start, thaw or heal servers first)"
             )
         self._lead(candidate)
+
+    def move(self, session_id: int, member: Member) -> None:
+        """Have the client of a session go on at another server: its connection is closed, and all servers but
+        that one refuse it until it has come there.
+
+        :raises EnsembleError: if that server serves nobody.
+        """
+        if not member.serves:
+            raise EnsembleError(
+                f"server {member.number} serves nobody: start or thaw it, or let it find a leader, first"
+            )
+        if member.engine.serves(session_id):
+            return
+        self.moves.begin(session_id, member)
+        self.disconnect(session_id, f"the test moves its session to server {member.number}")
+
+    def disconnect(self, session_id: int, reason: str) -> None:
+        """Close every connection of a session without a word; the session lives on."""
+        for member in self.members.values():
+            member.close_connections(reason, session_id)
+        self.flush()
 
     def hold(self, what: Literal["proposals", "acks"]) -> None:
         """Let writes stay proposals: no other server has them, or others have them and do not acknowledge."""

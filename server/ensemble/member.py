@@ -129,6 +129,11 @@ class Member:
         return "leader" if self.leads else "observer" if self.observes else "follower"
 
     @property
+    def serves(self) -> bool:
+        """Whether clients can have a session here right now."""
+        return self.up and not self.frozen and self.leader is not None
+
+    @property
     def own_leader(self) -> Leader | None:
         """Its part as leader, if it leads."""
         return self.leader if self.leads else None
@@ -299,7 +304,7 @@ class Member:
         self.silent_since = None
         self.is_given_up = False
         self.look()
-        self.close_connections(reason, are_told)
+        self.close_connections(reason, are_told=are_told)
         self.engine.drop_requests()
         self.engine.tracker.forget_own()
 
@@ -327,11 +332,17 @@ class Member:
             self.close_connections("the read-only server has found a leader")
             self.engine.tracker.forget_own()
 
-    def close_connections(self, reason: str, are_told: bool = False) -> None:
+    def close_connections(
+        self, reason: str, session_id: int | None = None, *, are_told: bool = False
+    ) -> None:
+        """Close all connections without a word, or those of one session.
+
+        :param are_told: what was already sent on them arrives.
+        """
         for connection in list(self.service.connections):
             if are_told:
                 connection.finish(reason)
-            else:
+            elif session_id in (None, connection.session_id):
                 connection.abort(reason)
         self.has_output = True
 

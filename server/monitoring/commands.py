@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from ..config.zoocfg import masked
+from ..config.properties import masked
 from ..config.zookeys import KEY_OF, is_secret
 from ..logger import logger
 from .jackson import Rows

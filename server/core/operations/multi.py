@@ -84,7 +84,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         if engine.on_refusal is not None:
             engine.on_refusal(error)
         engine.record(Refused(error.code), client.session_id)
-        return failure(len(requests), len(results), error.code)
+        return failure(len(requests), len(results) // 2, error.code)
     tree.commit()
     engine.fire(changes)
     if engine.on_txn is not None:
@@ -96,16 +96,18 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
 def _carry_out(
     engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
 ) -> list[Change]:
-    """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`: the header,
-    and the body of the reply that the operation alone would have.
+    """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
+    :param results: gets two entries for each operation: the header, with the path of a create; and the Stat,
+        or nothing.
     :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
     heard = bool(engine.watches.watchers) or engine.on_txn is not None
     changes: list[Change] = []
+    parts, append = _PARTS, results.append
     for op, request in requests:
-        resolve, with_stat, result = _PARTS[op]
+        resolve, with_stat, result = parts[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
@@ -113,7 +115,8 @@ def _carry_out(
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path
-        results.append(result + node.packed_stat() if with_stat else result)
+        append(result)
+        append(node.packed_stat() if with_stat else b"")
     return changes
 
 
