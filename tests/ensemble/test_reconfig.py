@@ -10,11 +10,11 @@ import pytest
 
 from pyzk.client import NewConfigNoQuorumError, connect
 
-from ..conformance.zkcli import ZKCLI, zkcli
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import Ensemble
 from ..support.waiting import wait_until
+from ..support.zkcli import ZKCLI, zkcli
 from .conftest import SESSION_TIMEOUT
 from .pretended import Pretended
 
