@@ -47,7 +47,7 @@ from .log import Asker, Proposal, Result
 from .reconfig import changed
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
+    from .course import Course
     from .member import Member
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ _MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 class _Served(dict[int, Client]):
     """Which sessions are connected, at any server."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: Course) -> None:
         super().__init__()
         self._ensemble = ensemble
 
@@ -80,7 +80,7 @@ class Leader(Engine):
     :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
     """
 
-    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
+    def __init__(self, ensemble: Course, member: Member, number: int, now: int) -> None:
         engine = member.engine
         super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
         self.ensemble = ensemble

@@ -24,7 +24,7 @@ from .log import Proposal
 from .serving import MemberService
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
+    from .course import Course
 
 
 _READ_ONLY = 2000
@@ -74,7 +74,7 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Ensemble, address: Address, settings: Settings) -> None:
+    def __init__(self, ensemble: Course, address: Address, settings: Settings) -> None:
         self.ensemble = ensemble
         self.number = address.number
         self.votes = False
