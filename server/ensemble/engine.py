@@ -143,6 +143,8 @@ class MemberEngine(Engine):
         if session_id in self.tracker.local:
             if op == CLOSE_SESSION and queue is None:
                 return self._close_local(connection)
+            if queue is not None and queue[-1].op == CLOSE_SESSION:
+                raise Withheld  # the session is over once what it waits for has come
             request.is_local = True
             if (place := place_of_ephemeral(op, frame)) is not None:
                 self._be_global(request, place)
@@ -277,7 +279,10 @@ class MemberEngine(Engine):
         session = self.tracker.get(connection.session_id)
         if session is not None:
             self.tracker.remove(session)
-            self._served.pop(session.id, None)
+            client = self._served.pop(session.id, connection)
+            if client is not connection:
+                client.abort(f"its session 0x{session.id:x} was closed elsewhere")
+                self.disconnected(client)
         return self.zxid, 0, b""
 
     def _be_global(self, request: Waiting, place: int) -> None:

@@ -84,6 +84,7 @@ class Recording:
         _before(member.engine.tracker, "open_local", lambda session, *_: note(f.OpenedLocally(session)))
         _behind(member, "copy", lambda other: note(f.Copied(member.number, other.engine.zxid)))
         _before(member, "lead", leads)
+        _before(member, "leave", lambda *_, **__: self._unlinked(member))
         recording = self
 
         class Recorded(_RecordedConnection):
@@ -122,6 +123,10 @@ class Recording:
     def _follows(self, member: Member) -> None:
         epoch = None if member.leader is None else member.leader.number
         self.facts.append(f.Follows(member.number, epoch))
+
+    def _unlinked(self, member: Member) -> None:
+        self._links[member.number] = None
+        self.facts.append(f.Linked(member.number, None, self._ensemble.now))
 
     def _settled(self) -> None:
         for number, member in self._ensemble.members.items():
