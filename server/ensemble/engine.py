@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -25,11 +26,12 @@ import attrs
 from ...protocol.errors import NotReadOnlyError
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ..config.settings import Settings
-from ..core.engine import Client, Engine
+from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
 from ..core.sessions import NEVER, Session
 from ..core.txn import CloseSession, CreateSession
 from ..net.gate import Withheld
+from .errors import EnsembleError
 from .log import Proposal, Result
 from .sessions import MemberSessions, place_of_ephemeral
 
@@ -267,7 +269,9 @@ class MemberEngine(Engine):
         return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
-        self.member.ensemble.expire(session.id, now)
+        """End a session at the leader. Does nothing if nobody leads, or if it is over there already."""
+        with suppress(EnsembleError, LookupError):
+            self.member.ensemble.expire(session.id, now)
 
     def expire_local(self, session_id: int) -> None:
         """End a local session."""
@@ -296,6 +300,6 @@ class MemberEngine(Engine):
             lambda leader: leader.open_session(session.id, session.timeout, Nobody(self.member))
         )
 
-    def refuse(self, code: int, session_id: int) -> int:
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         self.member.forward(lambda leader: leader.refuse(code, session_id))
         return self.zxid

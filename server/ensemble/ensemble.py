@@ -50,7 +50,12 @@ class Ensemble(Course):
         self.settle()
 
     def freeze(self, member: Member) -> None:
-        """Stop a process: it reads and writes nothing, and its clocks stand."""
+        """Stop a process: it reads and writes nothing, and its clocks stand.
+
+        :raises EnsembleError: if it does not run.
+        """
+        if not member.up:
+            raise EnsembleError(f"server {member.number} is down: start it first")
         member.freeze()
         self.settle()
 
@@ -66,7 +71,8 @@ class Ensemble(Course):
         self.settle()
 
     def kill(self, member: Member, pending: Pending | None = None) -> None:
-        """End a process: its connections are closed, and its port refuses new ones.
+        """End a process: its connections are closed, and its port refuses new ones. Does nothing if it has
+        ended.
 
         :param pending: for a leader, what becomes of the writes that are not committed: by default what the
             servers have that go on.
@@ -75,6 +81,8 @@ class Ensemble(Course):
         leader = member.leader if member.leads else None
         if pending is not None and leader is None:
             raise ValueError(f"server {member.number} does not lead: leave pending= out")
+        if not member.up:
+            return
         if leader is not None and pending is not None:
             holders = {member.number} if pending == "lost" else set(leader.followers)
             for proposal in leader.outstanding:

@@ -38,7 +38,7 @@ from ...protocol.multi import MultiOp, decode_multi, decode_results, encode_mult
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ...protocol.records import CheckVersionRequest, GetDataResponse, ReconfigFields
 from ..config.members import Configuration
-from ..core.engine import Client, Engine
+from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations.multi import failure
 from ..core.sessions import Session
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
@@ -202,7 +202,7 @@ class Leader(Engine):
         if request.member is not self.member:
             code = SessionExpiredError.code
         parts = decode_multi(request.frame, 8)
-        never = MultiOp(OpCode.CHECK, CheckVersionRequest(None, -1))
+        never = MultiOp(OpCode.CHECK, CheckVersionRequest("", -1))
         frame = bytes(8) + encode_multi([*parts[:place], never])
         zxid, _, body = super().handle(request.connection, _MULTI, frame, self.ensemble.now)
         failed, found = next((i, r.err) for i, r in enumerate(decode_results(body)) if r.err)
@@ -300,16 +300,16 @@ class Leader(Engine):
     def expire(self, session: Session, now: int) -> None:
         self._prepare(lambda: super(Leader, self).expire(session, now))
 
-    def end_session(self, session: Session, expired: bool) -> None:
-        super().end_session(session, expired)
+    def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
+        super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
         self.ensemble.moves.end(session.id)
 
     def _reap(self, path: str) -> None:
         self._prepare(lambda: super(Leader, self)._reap(path))
 
-    def refuse(self, code: int, session_id: int) -> int:
-        return self._prepare(lambda: super(Leader, self).refuse(code, session_id))
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
+        return self._prepare(lambda: super(Leader, self).refuse(code, session_id, request))
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
         self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid))

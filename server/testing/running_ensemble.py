@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..config.members import Member as Address
 from ..ensemble.member import Member
@@ -52,12 +52,15 @@ class RunningEnsemble:
 
     :param record: whether the history is recorded; None: once somebody asks for that.
     :param history_limit: how many entries are kept, for each server and for all together.
+    :cvar is_ensemble: True: entries of the history name their server.
     :ivar servers: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
     :ivar history: of all servers; empty until it is recorded.
     :ivar names: of sessions.
     :ivar started: the clock at the start, in seconds.
     """
+
+    is_ensemble: ClassVar[bool] = True
 
     def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
         self.servers = servers
@@ -98,6 +101,10 @@ class RunningEnsemble:
     def now_ms(self) -> int:
         """Return the time of the clock in whole ms."""
         return next(iter(self.parts.values())).service.at(self.servers.clock.now())
+
+    def each(self) -> Iterable[Running]:
+        """Return the servers that this is."""
+        return self.parts.values()
 
     # --- who wants to know what happens ------------------------------------------------------------------
 

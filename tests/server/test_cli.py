@@ -171,7 +171,6 @@ def test_bad_arguments(refused, argv, words):
     [
         (("--hostile", "0"), "--hostile"),
         (("--hostile", "7"), "--hostile"),
-        (("--trace-op", "get"), "--trace"),
     ],
 )
 def test_what_an_ensemble_cannot_do_is_refused(refused, flags_given, named):

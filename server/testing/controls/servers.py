@@ -81,14 +81,16 @@ class ServersControls(Base):
 
         :param upto: the zxid at which it stands; by default the one that it has applied.
         """
+        member = self._member(server)
         self._enter(f"server {server} lags")
-        self._ensemble.lag(self._member(server), upto)
+        self._ensemble.lag(member, upto)
 
     @control
     def release(self, *servers: int) -> None:
         """End :meth:`lag`, of all servers if none is named: what waits is applied."""
+        members = self._some(servers)
         self._enter(f"release {' '.join(map(str, servers)) or 'all'}")
-        self._ensemble.release(self._some(servers))
+        self._ensemble.release(members)
 
     @control
     def isolate(self, server: int, *, silent: bool = True) -> None:
@@ -98,8 +100,9 @@ class ServersControls(Base):
             after ``sync_limit`` ticks only. Otherwise they are reset, and the server closes its clients at
             once.
         """
+        member = self._member(server)
         self._enter(f"server {server} is cut off, {'silently' if silent else 'by resets'}")
-        self._ensemble.partition([[self._member(server)]], silent)
+        self._ensemble.partition([[member]], silent)
 
     @control
     def partition(self, *groups: Iterable[int], silent: bool = True) -> None:
@@ -115,20 +118,26 @@ class ServersControls(Base):
     @control
     def heal(self, *servers: int) -> None:
         """Join what was cut: the links of these servers, or all."""
+        members = self._some(servers)
         self._enter(f"heal {' '.join(map(str, servers)) or 'all'}")
-        self._ensemble.heal(self._some(servers))
+        self._ensemble.heal(members)
 
     @control
     def freeze(self, server: int) -> None:
-        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`."""
+        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
+
+        :raises EnsembleError: if it does not run.
+        """
+        member = self._member(server)
         self._enter(f"server {server} is frozen")
-        self._ensemble.freeze(self._member(server))
+        self._ensemble.freeze(member)
 
     @control
     def thaw(self, server: int) -> None:
         """End :meth:`freeze`. A leader that was replaced meanwhile goes on leading for a tick."""
+        member = self._member(server)
         self._enter(f"server {server} goes on")
-        self._ensemble.thaw(self._member(server))
+        self._ensemble.thaw(member)
 
     @control
     def kill(self, server: int, pending: Pending | None = None) -> None:
@@ -139,12 +148,15 @@ class ServersControls(Base):
             default it depends on who has them (:meth:`hold_acks`, :meth:`hold_proposals`).
         :raises ValueError: if ``pending`` is given for a server that does not lead.
         """
+        member = self._member(server)
         self._enter(f"kill server {server}" + (f", what is pending is {pending}" if pending else ""))
-        self._ensemble.kill(self._member(server), pending)
+        self._ensemble.kill(member, pending)
 
     @control
     def start(self, server: int, *, observer: bool = False) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
+
+        It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
 
         Or start a further server, with a new number. Its address is that of its line in the configuration.
         Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
@@ -156,8 +168,13 @@ class ServersControls(Base):
         """
         if server not in self.running.parts:
             self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
+        member = self._member(server)
         self._enter(f"start server {server}")
-        self._ensemble.start(self._member(server))
+        self._start(member)
+
+    def _start(self, member: Member) -> None:
+        self.running.parts[member.number].gate.resume()
+        self._ensemble.start(member)
 
     @control
     def reconfig(
@@ -202,8 +219,9 @@ class ServersControls(Base):
         :returns: the number of the new leader.
         :raises EnsembleError: if there is no quorum, or this server cannot lead it.
         """
+        member = None if to is None else self._member(to)
         self._enter("elect" if to is None else f"elect server {to}")
-        self._ensemble.elect(None if to is None else self._member(to))
+        self._ensemble.elect(member)
         return self._ensemble.leader().member.number
 
     @control
@@ -214,7 +232,7 @@ class ServersControls(Base):
         for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
             if member.up:
                 self._ensemble.kill(member)
-                self._ensemble.start(member)
+                self._start(member)
         if not self._ensemble.leaders():
             self._ensemble.elect()
 

@@ -15,6 +15,7 @@ QUICK: list[Script] = []
 SLOW: list[Script] = []
 MEMBERS: list[Script] = []
 LOCAL: list[Script] = []
+READ_ONLY: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -42,4 +43,10 @@ def local(script: S) -> S:
 def slow(script: S) -> S:
     """It is for the nightly run."""
     SLOW.append(script)
+    return script
+
+
+def without_quorum(script: S) -> S:
+    """It runs on servers that are read-only without a quorum."""
+    READ_ONLY.append(script)
     return script

@@ -33,10 +33,9 @@ def test_what_happens_at_all_servers_is_told_once(ensemble: EmbeddedEnsemble, at
     began = ensemble.history(kind="session")
     assert len(began) == 1
     ensemble.lag(1)
-    assert [(entry.server, entry.text) for entry in ensemble.history(kind="note")] == [(0, "now")]
-    assert [(entry.server, entry.text) for entry in ensemble.history(kind="control")] == [
-        (0, "server 1 lags")
-    ]
+    ensemble[2].pause()
+    for kind, told in (("note", [(0, "now")]), ("control", [(0, "server 1 lags"), (2, "pause")])):
+        assert [(entry.server, entry.text) for entry in ensemble.history(kind=kind)] == told
 
 
 def test_a_client_from_the_future_is_named(ensemble: EmbeddedEnsemble, at: Clients) -> None:

@@ -141,15 +141,8 @@ class Event(NamedTuple):
     path: str
 
 
-class OpenedLocally(NamedTuple):
-    """A session begins that one server alone knows."""
-
-    session: int
-
-
 Fact: TypeAlias = (
     Committed
-    | OpenedLocally
     | Applied
     | Copied
     | Began

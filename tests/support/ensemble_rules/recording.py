@@ -81,7 +81,6 @@ class Recording:
             self._watch_leader(leader)
 
         _behind(member, "apply", applied)
-        _before(member.engine.tracker, "open_local", lambda session, *_: note(f.OpenedLocally(session)))
         _behind(member, "copy", lambda other: note(f.Copied(member.number, other.engine.zxid)))
         _before(member, "lead", leads)
         _before(member, "leave", lambda *_, **__: self._unlinked(member))
@@ -99,7 +98,7 @@ class Recording:
         def heard(session: int, timeout: int = 0) -> None:
             self.facts.append(f.Heard(leader.number, session, timeout, self._ensemble.now))
 
-        def ends(session: Session, expired: bool) -> None:
+        def ends(session: Session, expired: bool, request: bytes = b"") -> None:
             now = self._ensemble.now
             self.facts.append(f.Ending(leader.number, session.id, expired, self._forced, now))
 

@@ -10,18 +10,15 @@ from typing import Any
 import attrs
 
 from pyzk.protocol.operations import CREDENTIALS
-from pyzk.server.core.txn import CreateSession
 
 from .facts import (
     Asked,
     Attached,
     Began,
-    Committed,
     Ending,
     Follows,
     Heard,
     Linked,
-    OpenedLocally,
     Reply,
     Request,
 )
@@ -69,13 +66,10 @@ class SessionRules:
         self._asked: dict[int, Asked] = {}
         self._arrived: dict[tuple[int, int], int] = {}
         self._passwords: dict[int, bytes] = {}
-        self._local: set[int] = set()
 
     def takers(self) -> dict[type, Callable[[Any], None]]:
         return {
             Began: self.began,
-            Committed: self.committed,
-            OpenedLocally: self.opens_locally,
             Follows: self.follows,
             Linked: self.linked,
             Heard: self.heard,
@@ -110,15 +104,6 @@ class SessionRules:
         self._now = fact.now
         self._links[fact.server] = fact
 
-    # --- sessions that one server alone knows: it ends them as it likes ----------------------------------
-
-    def opens_locally(self, fact: OpenedLocally) -> None:
-        self._local.add(fact.session)
-
-    def committed(self, fact: Committed) -> None:
-        if isinstance(fact.txn.effect, CreateSession):
-            self._local.discard(fact.txn.session)
-
     # --- when they end -----------------------------------------------------------------------------------
 
     def heard(self, fact: Heard) -> None:
@@ -152,7 +137,7 @@ class SessionRules:
         )
         for each in self._answered[fact.session].values():
             link = self._links[each.server]
-            is_open = link.epoch == fact.epoch and link.now <= each.arrived
+            is_open = link.epoch == fact.epoch and link.now < each.arrived  # in one ms the order is open
             if is_open and each.reported <= fact.now:
                 assert fact.now >= each.arrived + clock.timeout, (
                     "rule 11: a session expires too early after a request that was answered and reported"
@@ -169,7 +154,7 @@ class SessionRules:
         server, session = asked.server, asked.session
         is_misled = self._misled.get(server, -1) >= asked.now
         if fact.session == 0:
-            is_known = self._passwords.get(session) == asked.password and session not in self._local
+            is_known = session in self._log.opened and self._passwords.get(session) == asked.password
             if is_known and not is_misled:
                 is_ending = self._follows[server] in self._ending[session]
                 assert session in self._log.over or is_ending, (
