@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyzk.client import connect
 from pyzk.protocol import errors
 from pyzk.protocol.digest import digest_id
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, LocalEnsemble, open_ensemble
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError
 
 from ...support.wire import WireClient
 from .client import Client, Clients
@@ -232,20 +231,3 @@ def test_over_http(ensemble: EmbeddedEnsemble) -> None:
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert [server["role"] for server in json.loads(answer.read())["servers"]][3] == "follower"
     assert config_at(ensemble, 1) == ["1p", "2p", "3p"]
-
-
-async def test_our_client_follows_the_configuration() -> None:
-    async with open_ensemble(3, reconfig_enabled=True, skip_acl=True) as servers:
-        await _follows(servers)
-
-
-async def _follows(servers: LocalEnsemble) -> None:
-    async with connect(servers[1].hosts, follow_config=True) as zk:
-        session = zk.session.id
-        await zk.create("/x", b"1")
-        servers.kill(1)
-        assert (await zk.get("/x"))[0] == b"1", "it knows the others"
-        data, stat = await zk.reconfig(leaving="1", from_config=(await zk.get_config())[1].mzxid)
-        assert (data or b"").startswith(b"server.2=")
-        assert (await zk.get_config()) == (data, stat)
-        assert zk.session.id == session
