@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ..protocol.dump import EPHEMERALS
 from ..protocol.version import __version__
 from . import ensembles
 from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, split_command, wrong
@@ -126,10 +127,22 @@ def _find(add: Add) -> None:
 
 
 def _cp(add: Add) -> None:
-    add("source", metavar="SOURCE", help="PATH, or HOST:PORT,.../PATH on another server")
+    add("source", metavar="SOURCE", help="PATH, HOST:PORT,.../PATH on another server, or file:NAME")
     add("target", metavar="TARGET", help="the same; what is below SOURCE comes below this")
+    add("--subtree", metavar="PATH", default="/", help="of a file: its top (default: /)")
     _writing(add)
+    _choosing(add, "omit")
+
+
+def _choosing(add: Add, ephemerals: str) -> None:
     _acls(add)
+    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
+    add(
+        "--ephemerals",
+        choices=EPHEMERALS,
+        default=ephemerals,
+        help="leave them out, keep them in a file, or make them persistent (default: %(default)s)",
+    )
 
 
 def _writing(add: Add) -> None:
@@ -149,13 +162,9 @@ def _diff(add: Add) -> None:
 def _dump(add: Add) -> None:
     _path(add, default="/", help="the top of what is written")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
-    add("--data", metavar="PLACE", help="of a snapshot or a data directory, without a server")
-    _acls(add)
-    _mask(add)
-
-
-def _mask(add: Add) -> None:
-    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
+    add("--data", metavar="PLACE", help="of a snapshot, a data directory or a dump, without a server")
+    _writing(add)
+    _choosing(add, "keep")
 
 
 def _load(add: Add) -> None:
@@ -168,14 +177,13 @@ def _load(add: Add) -> None:
         help="a dump, a snapshot or a data directory (default: a dump on standard input)",
     )
     add(
-        "--top",
+        "--subtree",
         metavar="PATH",
         default="/",
-        help="of a snapshot or a data directory: its top (default: /)",
+        help="of the file: its top (default: /)",
     )
     _writing(add)
-    _acls(add)
-    _mask(add)
+    _choosing(add, "omit")
 
 
 def _inspect(add: Add) -> None:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 PROG: Final = "pyzk-server"
 FLAGS: Final = {
+    "emulate": "--emulate",
     "host": "--host",
     "port": "--port",
     "tick_time": "--tick-time",
     "min_session_timeout": "--min-session-timeout",
     "max_session_timeout": "--max-session-timeout",
+    "data_log_dir": "--data-log",
 }
 """By the field of Settings that they set."""
 _TLS_PORT: Final = 2281
@@ -61,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
     add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
     add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
+    add("--emulate", metavar="RELEASE", help="behave as this release: 3.5, 3.6, 3.7, 3.8 (default: 3.9)")
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
@@ -80,11 +83,27 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
+    add("--load-subtree", metavar="PATH", default="/", help="of that file: its top (default: /)")
+    add("--load-no-acl", action="store_true", help="of that file: without access control lists")
+    add("--load-ephemerals", action="store_true", help="of that file: ephemerals too, as persistent znodes")
+    add(
+        "--load-mask",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="*** instead of the data of these znodes",
+    )
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add(
         "--data",
         metavar="DIR",
         help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-log",
+        metavar="DIR",
+        dest="data_log_dir",
+        help="with --data: the logs here (default: there too)",
     )
     add(
         "--data-repair",
@@ -248,17 +267,28 @@ def _asks_for_trace(arguments: argparse.Namespace) -> bool:
     return any(value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace")
 
 
-def loading(path: str | None) -> Callable[[Engine], None]:
+def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
     """Return a function that loads a file into a tree.
 
     :raises Refusal: if the file cannot be read.
     """
+    path = arguments.load
     if path is None:
+        for name, value in vars(arguments).items():
+            if name.startswith("load_") and value not in ("/", False, []):
+                raise Refusal(f"--{name.replace('_', '-')} is for --load; name a file by it")
         return lambda engine: None
+    from ..protocol.dump import Choice
     from . import dumps
 
+    choice = Choice(
+        arguments.load_subtree,
+        not arguments.load_no_acl,
+        "persist" if arguments.load_ephemerals else "keep",
+        tuple(arguments.load_mask),
+    )
     try:
-        nodes = dumps.read(path)
+        nodes = dumps.read(path, choice)
     except dumps.DumpError as error:
         raise Refusal(f"--load: {error}") from None
 
@@ -277,6 +307,8 @@ def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None
     :raises Refusal: if they cannot be used.
     """
     if arguments.data is None:
+        if settings.data_log_dir is not None:
+            logger.warning("dataLogDir has no effect: only --data says where data is kept")
         return None
     from .storage.directory import StorageError
     from .storage.storage import Storage

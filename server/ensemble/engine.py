@@ -25,7 +25,7 @@ import attrs
 
 from ...protocol.operations import WRITES, OpCode
 from ..config.settings import Settings
-from ..core.engine import Client, Engine
+from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
 from ..core.sessions import NEVER, Session, SessionTracker
 from ..core.txn import CloseSession, CreateSession
@@ -260,6 +260,6 @@ class MemberEngine(Engine):
         with suppress(EnsembleError, LookupError):
             self.member.ensemble.expire(session.id, now)
 
-    def refuse(self, code: int, session_id: int) -> int:
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         self.member.forward(lambda leader: leader.refuse(code, session_id))
         return self.zxid

@@ -32,7 +32,7 @@ import attrs
 
 from ..config.members import Member as Address
 from ..config.members import config_text
-from ..config.settings import Settings
+from ..config.settings import Settings, SettingsError
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
 from .errors import EnsembleError
@@ -63,6 +63,8 @@ class Timing:
 
 class Ensemble:
     """
+    Raises :class:`SettingsError` for settings that only a single server can have.
+
     :param members: the servers, by their lines in the configuration.
     :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made of it, so that
         no process starts below what an earlier one has reached.
@@ -89,6 +91,8 @@ class Ensemble:
         timing: Timing | None = None,
         secret: bytes | None = None,
     ) -> None:
+        if not settings.release.is_default:
+            raise SettingsError("emulate is for a single server; leave it out with an ensemble", "emulate")
         self.timing = timing or Timing()
         self.now = now
         first = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid

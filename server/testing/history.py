@@ -265,7 +265,7 @@ class Recorder(History):
         self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        if connection.speaks_http:  # requests for the server itself are no part of what clients do
+        if connection.is_foreign:  # requests for the server itself are no part of what clients do
             self._silent.pop(connection, None)
             self._clients.pop(connection, None)
             return

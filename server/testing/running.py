@@ -172,7 +172,7 @@ class Running:
         # Session ids are made of the time, which may not have moved since the last start.
         at = self.service.at(now)
         epoch = before.wall_clock(at) + 1000 * self._restarts
-        engine = self.service.new_engine(epoch)
+        engine = self.service.start_engine(epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid

@@ -144,7 +144,8 @@ class SessionRules:
         server, session = asked.server, asked.session
         is_misled = self._misled.get(server, -1) >= asked.now
         if fact.session == 0:
-            if self._passwords.get(session) == asked.password and not is_misled:
+            is_known = session in self._log.opened and self._passwords.get(session) == asked.password
+            if is_known and not is_misled:
                 is_ending = self._follows[server] in self._ending[session]
                 assert session in self._log.over or is_ending, (
                     "rule 12: a client is told that its session is gone, and nothing has ended it"
