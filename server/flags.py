@@ -17,9 +17,10 @@ from . import logs
 from .logger import logger
 
 if TYPE_CHECKING:
+    from .config.given import Given
     from .config.members import Member
     from .config.settings import Settings
-    from .config.zoocfg import Configuration, Given
+    from .config.zoocfg import Configuration
     from .core.engine import Engine
     from .ensemble.ensemble import Timing
     from .storage.storage import Storage
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PROG: Final = "pyzk-server"
 FLAGS: Final = {
+    "emulate": "--emulate",
     "host": "--host",
     "port": "--port",
     "tick_time": "--tick-time",
@@ -61,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
     add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
     add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
+    add("--emulate", metavar="RELEASE", help="behave as this release: 3.5, 3.6, 3.7, 3.8 (default: 3.9)")
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
@@ -125,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
     add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
     add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-server", metavar="N", type=int, help="only this server of an ensemble")
     add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
     add("--trace-file", metavar="FILE", help="append to this file instead")
     add = parser.add_argument
@@ -141,10 +145,10 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from .config import zoocfg
+    from .config import elsewhere, zoocfg
 
-    beside, warnings = zoocfg.from_environment(os.environ)
-    beside += zoocfg.from_flags(arguments.set)
+    beside, warnings = elsewhere.from_environment(os.environ)
+    beside += elsewhere.from_flags(arguments.set)
     found = zoocfg.Configuration({}, ())
     if arguments.config is not None:
         found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
@@ -160,22 +164,18 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
 
     :raises Refusal: if that is not possible.
     """
-    from .config.members import MemberError, made_up
+    from .config.members import MemberError, chosen
 
-    members: Sequence[Member] = found.members
-    if arguments.ensemble is not None:
-        try:
-            asked = made_up(arguments.ensemble, arguments.observers)
-        except MemberError as error:
-            raise Refusal(f"--ensemble: {error}") from None
-        if members and [m.votes for m in members] != [m.votes for m in asked]:
-            raise Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
-        members = members or asked
-    elif arguments.observers:
-        raise Refusal("--observers needs --ensemble beside it")
-    for flag, is_given in (("trace", _asks_for_trace(arguments)), ("hostile", arguments.hostile is not None)):
-        if members and is_given:
-            raise Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+    try:
+        members = chosen(found.members, arguments.ensemble, arguments.observers)
+    except MemberError as error:
+        raise Refusal(f"--ensemble: {error}") from None
+    if members and arguments.hostile is not None:
+        raise Refusal("--hostile is for a single server; leave it out with an ensemble")
+    numbers = [member.number for member in members]
+    if arguments.trace_server is not None and arguments.trace_server not in numbers:
+        known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
+        raise Refusal(f"--trace-server is the number of a server of an ensemble: {known}")
     if members:
         text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
         logger.warning(text, len(members), "Apache ZooKeeper")
@@ -202,7 +202,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     from pathlib import Path
 
     from . import certificates
-    from .config import zoocfg
+    from .config.given import Given
     from .config.tls import TlsError
 
     if "secure_port" in given:
@@ -226,7 +226,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     port = arguments.tls_port
     if port is None:
         port = 0 if arguments.port == 0 else _TLS_PORT
-    return {"secure_port": zoocfg.Given(port, "--tls-port"), "ssl_context": zoocfg.Given(context, "--tls")}
+    return {"secure_port": Given(port, "--tls-port"), "ssl_context": Given(context, "--tls")}
 
 
 def _temporary() -> str:
@@ -250,7 +250,9 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     from .testing.trace import Selection, Trace
 
     try:
-        selection = Selection.of(arguments.trace_op, arguments.trace_path, arguments.trace_session)
+        selection = Selection.of(
+            arguments.trace_op, arguments.trace_path, arguments.trace_session, arguments.trace_server
+        )
     except ValueError as error:
         raise Refusal(f"--trace-op: {error}") from None
     try:

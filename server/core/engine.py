@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, ZooKeeperError
-from ...protocol.jute import JuteError
+from ...protocol.jute import MALFORMED, JuteError
+from ...protocol.multi import reread_create
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
 from ..config.settings import Settings
 from ..logger import logger
-from .acl import AccessControl, add_identities
+from .acl import AccessControl, WrongEnsembleError, add_identities
 from .failures import report
-from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, look_up
+from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
 from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -108,6 +109,8 @@ class Engine:
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
+    :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
+    :cvar reread: what the decoder of a multi makes of a create.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
     :ivar zxid: the last transaction processed.
@@ -116,6 +119,8 @@ class Engine:
     """
 
     tree_type: type[DataTree] = DataTree
+    flag_by_default = b""
+    reread = staticmethod(reread_create)
     keeps_log = False
     """Whether a subclass keeps all transactions in a log."""
 
@@ -331,6 +336,9 @@ class Engine:
             return self.zxid, error.code, b""
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
+        except Untaken as refusal:
+            self.zxid -= 1
+            return self.zxid, refusal.code, refusal.body
         except Exception:
             if consumes:  # it is unknown how much of the write was done: the client gets no answer
                 raise
@@ -367,7 +375,26 @@ class Engine:
 
         :raises AuthFailedError: the packet is refused.
         """
+        if packet.scheme == "ensemble" and self.settings.ensemble_names is not None:
+            self._check_ensemble(packet.auth, self.settings.ensemble_names)
+            return
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
+
+    def _check_ensemble(self, name: bytes | None, names: frozenset[str]) -> None:
+        """Check that a client looks for this ensemble. It earns nothing by that (semantics.md section 8.4).
+
+        :raises WrongEnsembleError: it looks for another one.
+        """
+        if not name or not names:
+            self.stats.ensemble_auth["skip"] += 1
+        elif name.decode("utf-8", MALFORMED) in names:
+            self.stats.ensemble_auth["success"] += 1
+        else:
+            self.stats.ensemble_auth["fail"] += 1
+            known = ", ".join(sorted(names))
+            raise WrongEnsembleError(
+                message=f"it looks for the ensemble {name!r:.80}, and ensembleAuthName names {known}"
+            )
 
     def new_login(self) -> Login | None:
         """Return a login for a connection, by which :meth:`logged_in` may come; None without users."""

@@ -233,6 +233,7 @@ class Leader(Engine):
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
         super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
+        self.ensemble.moves.end(session.id)
 
     def _reap(self, path: str) -> None:
         self._prepare(lambda: super(Leader, self)._reap(path))
