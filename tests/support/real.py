@@ -52,11 +52,13 @@ class Node:
         tick: int,
         sync_limit: int,
         read_only: bool = False,
+        reconfig: bool = False,
     ) -> None:
         self.number = number
         self.port = port
         self._folder = folder
         self._read_only = read_only
+        self._reconfig = reconfig
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
@@ -78,6 +80,8 @@ class Node:
         }
         if read_only:
             settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+        if reconfig:
+            settings |= {"reconfigEnabled": "true"}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -93,6 +97,8 @@ class Node:
         options += ["-Dznode.container.checkIntervalMs=86400000"]
         if self._read_only:
             options.append("-Dreadonlymode.enabled=true")
+        if self._reconfig:
+            options.append("-Dzookeeper.skipACL=yes")  # else it takes a super user
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
@@ -143,6 +149,7 @@ class Ensemble:
     :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
     :param observers: further servers, which do not vote. Their numbers follow.
+    :param reconfig: the configuration names the addresses for clients, and anybody may change it.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -156,8 +163,10 @@ class Ensemble:
         linked: bool = False,
         read_only: bool = False,
         observers: int = 0,
+        reconfig: bool = False,
     ) -> None:
         self.size = size
+        self._reconfig = reconfig
         self._read_only = read_only
         self._observers = observers
         self._linked = linked
@@ -230,7 +239,7 @@ class Ensemble:
         raise StartError(f"{problem}:\n{logs}")
 
     def _start(self, folder: Path) -> None:
-        ports = _free_ports(3 * (self.size + self._observers))
+        ports = free_ports(3 * (self.size + self._observers))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(
@@ -241,6 +250,7 @@ class Ensemble:
                 tick=self._tick,
                 sync_limit=self._sync_limit,
                 read_only=self._read_only,
+                reconfig=self._reconfig,
             )
             for number, triple in enumerate(triples, 1)
         ]
@@ -254,12 +264,13 @@ class Ensemble:
         if self.size == 1:
             return []
         lines = []
-        for number, (_, peer, election) in enumerate(triples, 1):
+        for number, (client, peer, election) in enumerate(triples, 1):
             if self._linked and number != own:
                 link = self.links[own, number] = Link(peer)
                 peer = link.port
             role = "participant" if number <= self.size else "observer"
-            lines.append(f"server.{number}={HOST}:{peer}:{election}:{role}")
+            line = f"server.{number}={HOST}:{peer}:{election}:{role}"
+            lines.append(f"{line};{HOST}:{client}" if self._reconfig else line)
         return lines
 
     def _kill(self) -> None:
@@ -279,7 +290,7 @@ def _leads(mode: str | None) -> bool:
     return mode in ("leader", "standalone")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
     try:
