@@ -28,6 +28,8 @@ HTTP_METHODS: Final = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN")
 )
 """The first 4 bytes of an HTTP request. As the length of a frame they would be more than 1 GiB."""
+TLS_HELLO: Final = b"\x16\x03"
+"""The first 2 bytes of a client that begins with TLS. As those of the length of a frame: 350 MiB."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
+from ..protocol.constants import TLS_HELLO
 from ..protocol.records import Id
 from .config.settings import Settings
 from .config.tls import subject_text
@@ -26,10 +27,11 @@ from .monitoring import words
 from .net.clock import Clock
 from .net.listening import Listener, serve_clients
 from .net.service import SLICE, Service, milliseconds
-from .net.streams import hang_up, serve_stream
+from .net.streams import Begun, hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import HttpServer, Request, Response
+    from .net.https import Secure
     from .storage.storage import Storage
     from .testing.controls import Controls
 
@@ -91,7 +93,7 @@ class Server:
             else:
                 from .net.durable_hub import DurableHub as Hub
 
-            self._hub = Hub(self.service, clock.now, self._take_http)
+            self._hub = Hub(self.service, clock.now, self._take_foreign)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -289,17 +291,21 @@ class Server:
         await serve_clients(listener, handle)
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_http)
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_foreign)
 
-    async def _serve_secure_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        context = self.service.settings.ssl_context
-        assert context is not None
-        secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+    async def _serve_secure_client(self, stream: trio.SocketStream | Begun, peer: tuple[str, int]) -> None:
+        settings = self.service.settings
+        assert settings.ssl_context is not None
+        secure = trio.SSLStream(stream, settings.ssl_context, server_side=True, https_compatible=True)
 
-        def identities() -> Iterable[Id]:
+        async def identities() -> Iterable[Id]:
             certificate = secure.getpeercert()
             if not certificate:
                 return ()
+            if settings.verify_client_host:
+                from .net.hostnames import check  # for who uses it
+
+                await check(certificate, peer[0])
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
         try:
@@ -309,13 +315,24 @@ class Server:
         finally:
             vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
 
-    # --- HTTP --------------------------------------------------------------------------------------------
+    # --- other protocols on the port of clients ----------------------------------------------------------
 
-    def _take_http(self, sock: socket.socket, peer: str, received: bytes) -> None:
-        """Serve a client of the hub that speaks HTTP."""
+    def _take_foreign(self, sock: socket.socket, peer: str, received: bytes) -> None:
+        """Serve a client of the hub that speaks HTTP or TLS."""
         assert self._nursery is not None
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-        self._nursery.start_soon(self._serve_http, stream, peer, received)
+        self._nursery.start_soon(self._serve_foreign, stream, peer, received)
+
+    async def _serve_foreign(self, stream: trio.SocketStream, peer: str, received: bytes) -> None:
+        if not received.startswith(TLS_HELLO):
+            await self._serve_http(stream, peer, received)
+            return
+        try:
+            address = stream.socket.getpeername()[:2]
+        except OSError:  # it has gone away already
+            await trio.aclose_forcefully(stream)
+        else:
+            await self._serve_secure_client(Begun(stream, received), address)
 
     async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
         if self._http is None:  # the first such client: what nobody uses is not even imported
@@ -336,9 +353,22 @@ class Server:
     def _admin_task(self, listener: socket.socket) -> Task:
         from .monitoring.admin import answer, body_limit
 
-        timeout = self.service.settings.admin_idle_timeout / 1000
+        settings = self.service.settings
+        timeout = settings.admin_idle_timeout / 1000
+        secure = None
+        if settings.admin_ssl_context is not None:
+            from .net.https import Secure
+
+            def note_plain() -> None:
+                self.service.engine.stats.plain_admin += 1
+
+            secure = Secure(settings.admin_ssl_context, settings.admin_force_https, timeout, note_plain)
         return self._http_task(
-            listener, answer, timeout, lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY)
+            listener,
+            answer,
+            timeout,
+            lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY),
+            secure,
         )
 
     def _metrics_task(self, listener: socket.socket) -> Task:
@@ -352,6 +382,7 @@ class Server:
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
         max_body: Callable[[Request], int],
+        secure: Secure | None = None,
     ) -> Task:
         from .net.http import HttpServer
 
@@ -360,7 +391,7 @@ class Server:
             self.flush()
             return response
 
-        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
+        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener, secure)
 
 
 def service_of(storage: Storage | None) -> Callable[..., Service]:

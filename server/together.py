@@ -22,6 +22,7 @@ from .serve import Server
 
 if TYPE_CHECKING:
     from .testing.controls import Controls
+    from .testing.ensemble import EnsembleControls
 
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
 
@@ -36,9 +37,7 @@ class _Member(Server):
 
     def hand_over(self) -> Controls:
         if self.controls is None:
-            from .testing.ensemble import take_over
-
-            take_over(self.together)  # which gives each server its controls
+            self.together.hand_over()
         assert self.controls is not None
         return self.controls
 
@@ -84,6 +83,17 @@ class Servers:
                 await nursery.start(server.run)
             nursery.start_soon(self._keep_time)
             task_status.started(self)
+
+    def hand_over(self) -> EnsembleControls:
+        """Put the ensemble, and each server, into a test's hands; its history is recorded once somebody asks
+        for that."""
+        first = next(iter(self.servers.values()))
+        if first.controls is None:
+            from .testing.ensemble import take_over
+
+            return take_over(self)
+        assert first.controls.ensemble is not None
+        return first.controls.ensemble
 
     def receive(self) -> None:
         """Handle what has already arrived at the sockets of all servers."""

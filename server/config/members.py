@@ -94,6 +94,23 @@ def made_up(participants: int, observers: int = 0) -> list[Member]:
     ]
 
 
+def chosen(written: Sequence[Member], participants: int | None, observers: int) -> Sequence[Member]:
+    """Return the members of the ensemble that is asked for; none for a single server.
+
+    :param written: those that a configuration has.
+    :param participants: how many servers that vote are asked for beside that; None is no such wish.
+    :raises MemberError: that is not possible.
+    """
+    if participants is None:
+        if observers:
+            raise MemberError("observers are for an ensemble: say how many servers vote")
+        return written
+    asked = made_up(participants, observers)
+    if written and [member.votes for member in written] != [member.votes for member in asked]:
+        raise MemberError(f"the configuration has {len(written)} server lines; ask for no other number")
+    return written or asked
+
+
 def check(members: Sequence[Member]) -> None:
     """
     :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4).

@@ -123,6 +123,7 @@ def info_form(info: SessionInfo, name: str | None) -> JSON:
         "timeout_ms": info.timeout,
         "connected": info.connected,
         "peer": None if info.peer is None else address_form(info.peer),
+        "server": info.server or None,
         "ephemerals": list(info.ephemerals),
         "watches": list(info.watches),
     }

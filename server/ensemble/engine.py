@@ -18,17 +18,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import attrs
 
 from ...protocol.operations import WRITES, OpCode
 from ..config.settings import Settings
-from ..core.engine import Client, Engine
+from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
 from ..core.sessions import NEVER, Session, SessionTracker
 from ..core.txn import CloseSession, CreateSession
 from ..net.gate import Withheld
+from .errors import EnsembleError
 from .log import Proposal, Result
 
 if TYPE_CHECKING:
@@ -254,8 +256,10 @@ class MemberEngine(Engine):
         return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
-        self.member.ensemble.expire(session.id, now)
+        """End a session at the leader. Does nothing if nobody leads, or if it is over there already."""
+        with suppress(EnsembleError, LookupError):
+            self.member.ensemble.expire(session.id, now)
 
-    def refuse(self, code: int, session_id: int) -> int:
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         self.member.forward(lambda leader: leader.refuse(code, session_id))
         return self.zxid

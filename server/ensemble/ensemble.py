@@ -32,22 +32,20 @@ import attrs
 
 from ..config.members import Member as Address
 from ..config.members import config_text
-from ..config.settings import Settings
+from ..config.settings import Settings, SettingsError
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
+from .errors import EnsembleError
 from .leader import Leader
 from .links import Links
 from .log import Log, Proposal
 from .member import Member
+from .moves import Moves
 from .nemesis import Nemesis
 from .serving import most_outstanding
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
-
-
-class EnsembleError(RuntimeError):
-    """The servers are not in a state in which this can be done."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,6 +63,8 @@ class Timing:
 
 class Ensemble:
     """
+    Raises :class:`SettingsError` for settings that only a single server can have.
+
     :param members: the servers, by their lines in the configuration.
     :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made of it, so that
         no process starts below what an earlier one has reached.
@@ -73,6 +73,7 @@ class Ensemble:
     :ivar epoch: the number of the last epoch of zxids.
     :ivar log: what is committed or proposed.
     :ivar links: which servers reach each other.
+    :ivar moves: which sessions a test moves to another server.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config_text: the data of ``/zookeeper/config``.
     :ivar nemesis: makes trouble by chance, if a test wants that.
@@ -90,12 +91,15 @@ class Ensemble:
         timing: Timing | None = None,
         secret: bytes | None = None,
     ) -> None:
+        if not settings.release.is_default:
+            raise SettingsError("emulate is for a single server; leave it out with an ensemble", "emulate")
         self.timing = timing or Timing()
         self.now = now
         first = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.epoch = first >> 32
         self.log = Log()
         self.links = Links()
+        self.moves = Moves()
         self.holding: Literal["proposals", "acks"] | None = None
         self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
@@ -404,7 +408,12 @@ class Ensemble:
         self.settle()
 
     def freeze(self, member: Member) -> None:
-        """Stop a process: it reads and writes nothing, and its clocks stand."""
+        """Stop a process: it reads and writes nothing, and its clocks stand.
+
+        :raises EnsembleError: if it does not run.
+        """
+        if not member.up:
+            raise EnsembleError(f"server {member.number} is down: start it first")
         member.freeze()
         self.settle()
 
@@ -420,7 +429,8 @@ class Ensemble:
         self.settle()
 
     def kill(self, member: Member, pending: Pending | None = None) -> None:
-        """End a process: its connections are closed, and its port refuses new ones.
+        """End a process: its connections are closed, and its port refuses new ones. Does nothing if it has
+        ended.
 
         :param pending: for a leader, what becomes of the writes that are not committed: by default what the
             servers have that go on.
@@ -429,6 +439,8 @@ class Ensemble:
         leader = member.leader if member.leads else None
         if pending is not None and leader is None:
             raise ValueError(f"server {member.number} does not lead: leave pending= out")
+        if not member.up:
+            return
         if leader is not None and pending is not None:
             holders = {member.number} if pending == "lost" else set(leader.followers)
             for proposal in leader.outstanding:
@@ -477,6 +489,27 @@ class Ensemble:
                 "(start, thaw or heal servers first)"
             )
         self._lead(candidate)
+
+    def move(self, session_id: int, member: Member) -> None:
+        """Have the client of a session go on at another server: its connection is closed, and all servers but
+        that one refuse it until it has come there.
+
+        :raises EnsembleError: if that server serves nobody.
+        """
+        if not member.serves:
+            raise EnsembleError(
+                f"server {member.number} serves nobody: start or thaw it, or let it find a leader, first"
+            )
+        if member.engine.serves(session_id):
+            return
+        self.moves.begin(session_id, member)
+        self.disconnect(session_id, f"the test moves its session to server {member.number}")
+
+    def disconnect(self, session_id: int, reason: str) -> None:
+        """Close every connection of a session without a word; the session lives on."""
+        for member in self.members.values():
+            member.close_connections(reason, session_id)
+        self.flush()
 
     def hold(self, what: Literal["proposals", "acks"]) -> None:
         """Let writes stay proposals: no other server has them, or others have them and do not acknowledge."""

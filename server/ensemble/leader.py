@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...protocol.errors import SessionMovedError
 from ...protocol.operations import CLOSE_SESSION, WRITES
-from ..core.engine import Client, Engine
+from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.sessions import Session
 from ..core.txn import Change, CreateSession, Replace, Txn
 from .engine import SYNC, Waiting
@@ -230,15 +230,16 @@ class Leader(Engine):
     def expire(self, session: Session, now: int) -> None:
         self._prepare(lambda: super(Leader, self).expire(session, now))
 
-    def end_session(self, session: Session, expired: bool) -> None:
-        super().end_session(session, expired)
+    def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
+        super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
+        self.ensemble.moves.end(session.id)
 
     def _reap(self, path: str) -> None:
         self._prepare(lambda: super(Leader, self)._reap(path))
 
-    def refuse(self, code: int, session_id: int) -> int:
-        return self._prepare(lambda: super(Leader, self).refuse(code, session_id))
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
+        return self._prepare(lambda: super(Leader, self).refuse(code, session_id, request))
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
         self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid))

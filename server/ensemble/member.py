@@ -119,6 +119,11 @@ class Member:
         return "leader" if self.leads else "follower" if self.votes else "observer"
 
     @property
+    def serves(self) -> bool:
+        """Whether clients can have a session here right now."""
+        return self.up and not self.frozen and self.leader is not None
+
+    @property
     def own_leader(self) -> Leader | None:
         """Its part as leader, if it leads."""
         return self.leader if self.leads else None
@@ -281,9 +286,11 @@ class Member:
             self.is_read_only = False
             self.close_connections("the read-only server has found a leader")
 
-    def close_connections(self, reason: str) -> None:
+    def close_connections(self, reason: str, session_id: int | None = None) -> None:
+        """Close all connections without a word, or those of one session."""
         for connection in list(self.service.connections):
-            connection.abort(reason)
+            if session_id in (None, connection.session_id):
+                connection.abort(reason)
         self.has_output = True
 
     def freeze(self) -> None:

@@ -72,9 +72,19 @@ class MemberConnection(Connection):
             else:
                 self._close("this server has no leader")
             return False
+        if self._is_moved_away(request.sessionId):
+            return False
         self._is_attaching = True
         _Attachment(self, request, b"\0" if read_only else b"", self.member).begin()
         return self.session is not None and not self.close_expected
+
+    def _is_moved_away(self, session_id: int) -> bool:
+        """Close the connection if a test wants the session to go on at another server; returns whether it
+        does."""
+        target = self.member.ensemble.moves.elsewhere(session_id, self.member)
+        if target is not None:
+            self._close(f"the test moves its session to server {target.number}")
+        return target is not None
 
     def _refuse_read_only(self, request: ConnectRequest) -> None:
         """Answer as a read-only server whose sessions are global, as they are by default: it can serve nobody
@@ -91,9 +101,10 @@ class MemberConnection(Connection):
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
         """Answer the ConnectRequest: the log has come as far as it must."""
         self._is_attaching = False
-        if self.close_expected:
+        if self.close_expected or (session is not None and self._is_moved_away(session.id)):
             return
         if session is not None:
+            self.member.ensemble.moves.end(session.id)
             self.engine.bind(self, session)
             self.member.heard_of(session, self.member.ensemble.now)
         self._welcome(session, request, flag, self.member.ensemble.now / 1000)

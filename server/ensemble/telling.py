@@ -84,7 +84,7 @@ def _conf(service: Any, asker: Connection, now: float) -> str:
 
 def _mntr(service: Any, asker: Connection, now: float) -> Iterator[str]:
     role = _member(service).role
-    yield f"zk_version\t{words.VERSION_TEXT}\nzk_server_state\t{service.mode}\n"
+    yield f"zk_version\t{words.version_text(service.settings)}\nzk_server_state\t{service.mode}\n"
     if role in _STATES:
         yield f"zk_peer_state\t{_STATES[role]} - broadcast\n"
     for key, value in words.monitored(service, now):

@@ -218,7 +218,7 @@ class MessageGate(HoldingGate):
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
         if harm.when == "before" and op in WRITES:
-            engine.refuse(harm.code, connection.session_id)
+            engine.refuse(harm.code, connection.session_id, frame)
         result = engine.zxid, harm.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)

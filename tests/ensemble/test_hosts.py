@@ -58,7 +58,7 @@ def with_addresses(request: pytest.FixtureRequest) -> Iterator[Ensemble | Preten
             yield pretended
         return
     need(jvm.missing())
-    with Ensemble(3, reconfig=True) as ensemble:
+    with Ensemble(3, reconfig=True, settings={"skipACL": "yes"}) as ensemble:
         yield ensemble
 
 

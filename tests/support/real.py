@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -52,13 +52,12 @@ class Node:
         tick: int,
         sync_limit: int,
         read_only: bool = False,
-        reconfig: bool = False,
+        more: Mapping[str, object] | None = None,
     ) -> None:
         self.number = number
         self.port = port
         self._folder = folder
         self._read_only = read_only
-        self._reconfig = reconfig
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{number}\n")
@@ -80,8 +79,7 @@ class Node:
         }
         if read_only:
             settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
-        if reconfig:
-            settings |= {"reconfigEnabled": "true"}
+        settings |= more or {}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -97,8 +95,6 @@ class Node:
         options += ["-Dznode.container.checkIntervalMs=86400000"]
         if self._read_only:
             options.append("-Dreadonlymode.enabled=true")
-        if self._reconfig:
-            options.append("-Dzookeeper.skipACL=yes")  # else it takes a super user
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
@@ -149,7 +145,8 @@ class Ensemble:
     :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
     :param observers: further servers, which do not vote. Their numbers follow.
-    :param reconfig: the configuration names the addresses for clients, and anybody may change it.
+    :param reconfig: clients may change the members; the lines of the servers hold the addresses for clients.
+    :param settings: further lines of each server's zoo.cfg.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -164,9 +161,11 @@ class Ensemble:
         read_only: bool = False,
         observers: int = 0,
         reconfig: bool = False,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.size = size
         self._reconfig = reconfig
+        self._settings = {**(settings or {}), **({"reconfigEnabled": "true"} if reconfig else {})}
         self._read_only = read_only
         self._observers = observers
         self._linked = linked
@@ -213,7 +212,7 @@ class Ensemble:
     def links_between(self, one: Node, *others: Node) -> list[Link]:
         """List all ways between a server and others, in both directions."""
         pairs = [(one.number, other.number) for other in others]
-        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
+        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a)) if pair in self.links]
 
     def leader(self) -> Node:
         """The leader, or the only node, once there is one."""
@@ -250,7 +249,7 @@ class Ensemble:
                 tick=self._tick,
                 sync_limit=self._sync_limit,
                 read_only=self._read_only,
-                reconfig=self._reconfig,
+                more=self._settings,
             )
             for number, triple in enumerate(triples, 1)
         ]

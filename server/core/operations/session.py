@@ -29,7 +29,7 @@ def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
     session = engine.sessions.get(client.session_id)
     if session is not None:
         logger.debug("session 0x%x was closed by its client", session.id)
-        engine.end_session(session, expired=False)
+        engine.end_session(session, expired=False, request=frame)
     return b""
 
 

@@ -186,8 +186,7 @@ def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved
     """Resolve a setData (section 4.3): the quota is checked before the version."""
     path, data, version = request
     tree = engine.tree
-    node = tree.find(path) if path else None
-    if node is None or path is None:
+    if not path or (node := tree.find(path)) is None:
         raise _missing(path)
     if node.acl is not OPEN_ACL:
         engine.access.check(node.acl, _WRITE, client.identities, path)
@@ -217,8 +216,7 @@ def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
 def check(engine: Engine, client: Client, request: CheckVersionFields) -> Resolved:
     """Resolve a check of a version (section 4.5), which stands in a multi only."""
     path, version = request
-    node = engine.tree.find(path) if path else None
-    if node is None or path is None:
+    if not path or (node := engine.tree.find(path)) is None:
         raise _missing(path)
     if node.acl is not OPEN_ACL:
         engine.access.check(node.acl, _READ, client.identities, path)

@@ -13,6 +13,7 @@ Script = Callable[[Side], None]
 S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
+READ_ONLY: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -28,4 +29,10 @@ def quick(script: S) -> S:
 def slow(script: S) -> S:
     """It is for the nightly run."""
     SLOW.append(script)
+    return script
+
+
+def without_quorum(script: S) -> S:
+    """It runs on servers that are read-only without a quorum."""
+    READ_ONLY.append(script)
     return script

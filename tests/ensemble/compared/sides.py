@@ -7,6 +7,7 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, Timing
@@ -16,7 +17,7 @@ from ...support.real import Ensemble, Node
 from ...support.waiting import wait_until
 from ...support.wire import Handshake, WireClient
 from .masks import Masks
-from .speaker import Speaker
+from .speaker import PATIENCE, Speaker
 
 TICK = 500
 """In ms. The rules of ensemble.md section 11 were measured with it."""
@@ -53,6 +54,8 @@ class Side(ABC):
         self._speakers: list[Speaker] = []
         with WireClient(self.address("L")) as first:  # epochs begin with a transaction everywhere
             first.connect()
+            first.create("/begins")
+            self.spread(first.delete("/begins").zxid)
             self.spread(first.close_session().zxid)
         base = self.zxid("L")
         self.masks = Masks(base, {number: role for role, number in numbers.items()})
@@ -112,6 +115,13 @@ class Side(ABC):
         found = re.search(r"^Mode: (.*)$", self.word(role, "srvr"), re.M)
         return found[1] if found else None
 
+    def try_mode(self, role: str) -> str | None:
+        """Likewise of a server that may not run."""
+        try:
+            return self.mode(role)
+        except OSError:
+            return None
+
     @abstractmethod
     def leader(self) -> str:
         """The role that the leader of the latest epoch had at the start, once there is one, and all servers
@@ -124,8 +134,27 @@ class Side(ABC):
 
     # --- time --------------------------------------------------------------------------------------------
 
+    step: float
+    """Seconds between two looks."""
+
+    @abstractmethod
+    def now(self) -> float: ...
+
     @abstractmethod
     def pass_time(self, seconds: float) -> None: ...
+
+    def ends_of(self, clients: Mapping[str, Speaker]) -> dict[str, float]:
+        """When the connections of clients end, of which nothing else is heard."""
+        ends: dict[str, float] = {}
+        begun = self.now()
+        while len(ends) < len(clients):
+            for name, client in clients.items():
+                if name not in ends and self.wait_for(client.socket, 0):
+                    client.until_closed()
+                    ends[name] = self.now()
+            assert self.now() < begun + PATIENCE, f"only {ends} have ended"
+            self.pass_time(self.step)
+        return ends
 
     @abstractmethod
     def wait_for(self, sock: socket.socket, patience: float) -> bool:
@@ -139,6 +168,13 @@ class Side(ABC):
     def spread(self, zxid: int) -> None:
         """Wait until all servers that reach the leader have applied a transaction: ours do so at once
         (ensemble.md section 3)."""
+
+    @abstractmethod
+    def until(self, look: Callable[[], bool]) -> None:
+        """Let time pass until something can be seen."""
+
+    def until_read_only(self, role: str) -> None:
+        self.until(lambda: self.word(role, "isro") == "ro")
 
     def level(self) -> None:
         """Wait until all of them have applied what any of them has; not in a new epoch (1.5)."""
@@ -154,7 +190,7 @@ class Side(ABC):
     def release(self, role: str) -> None: ...
 
     @abstractmethod
-    def isolate(self, role: str) -> None: ...
+    def isolate(self, role: str, *, silent: bool = True) -> None: ...
 
     @abstractmethod
     def heal(self, role: str) -> None: ...
@@ -196,12 +232,14 @@ def _delete(client: WireClient, path: str) -> None:
 class Ours(Side):
     """A pretend ensemble."""
 
+    step = STEP
+
     def __init__(self, ensemble: EmbeddedEnsemble) -> None:
         self._ensemble = ensemble
         super().__init__({"L": 3, "F": 1, "G": 2, "O": 4})
 
     @staticmethod
-    def make() -> EmbeddedEnsemble:
+    def make(**settings: Any) -> EmbeddedEnsemble:
         """An ensemble with the settings of the real one."""
         return EmbeddedEnsemble(
             3,
@@ -211,6 +249,7 @@ class Ours(Side):
             max_session_timeout=LONGEST_SESSION,
             timing=Timing(sync_limit=SYNC_LIMIT),
             extended_types=True,
+            **settings,
         )
 
     def address(self, role: str) -> tuple[str, int]:
@@ -225,6 +264,9 @@ class Ours(Side):
                 return roles["leader"]
             self._ensemble.advance(STEP)
         raise AssertionError("nobody leads")
+
+    def now(self) -> float:
+        return self._ensemble.clock.now()
 
     def pass_time(self, seconds: float) -> None:
         self._ensemble.advance(seconds)
@@ -244,15 +286,22 @@ class Ours(Side):
     def spread(self, zxid: int) -> None:
         pass
 
+    def until(self, look: Callable[[], bool]) -> None:
+        for _ in range(round(PATIENCE / STEP)):
+            if look():
+                return
+            self._ensemble.advance(STEP)
+        raise AssertionError("it does not come")
+
     def lag(self, role: str) -> None:
         self._ensemble.lag(self.numbers[role])
 
     def release(self, role: str) -> None:
         self._ensemble.release(self.numbers[role])
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
-        self._ensemble.isolate(self.numbers[role])
+        self._ensemble.isolate(self.numbers[role], silent=silent)
 
     def heal(self, role: str) -> None:
         self.away.discard(role)
@@ -297,6 +346,8 @@ class Ours(Side):
 class Real(Side):
     """Apache ZooKeeper. Servers keep their numbers; who leads is seen at the start."""
 
+    step = 0.01
+
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self._nodes = {node.number: node for node in ensemble.nodes}
@@ -324,7 +375,7 @@ class Real(Side):
         present = [role for role in ROLES if role not in self.away]
 
         def whole() -> str | None:
-            modes = {role: self._mode(role) for role in present}
+            modes = {role: self.try_mode(role) for role in present}
             if None in modes.values():
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
@@ -332,11 +383,8 @@ class Real(Side):
         found: str = wait_until(whole, 20)
         return found
 
-    def _mode(self, role: str) -> str | None:
-        try:
-            return self.mode(role)
-        except OSError:
-            return None
+    def now(self) -> float:
+        return time.monotonic()
 
     def pass_time(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -352,6 +400,9 @@ class Real(Side):
             if role not in self.away:
                 wait_until(lambda role=role: self.zxid(role) >= zxid or self.zxid(role) < 0)  # type: ignore[misc]
 
+    def until(self, look: Callable[[], bool]) -> None:
+        wait_until(look, PATIENCE)
+
     def lag(self, role: str) -> None:
         self.away.add(role)
         self._lagging[role] = self._links((role, "L"))
@@ -365,10 +416,13 @@ class Real(Side):
         self.spread(self.zxid("L"))
         self.settle()
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
         for link in self._links_of(role):
-            link.silence()
+            if silent:
+                link.silence()
+            else:
+                link.refuse()
 
     def heal(self, role: str) -> None:
         for link in self._links_of(role):

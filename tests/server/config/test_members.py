@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyzk.server.config.members import Member, MemberError, config_text, made_up
-from pyzk.server.config.zoocfg import ConfigError, interpret
+from pyzk.server.config.properties import ConfigError
+from pyzk.server.config.zoocfg import interpret
 
 LIMITS = "initLimit=10\nsyncLimit=4\n"
 THREE = """\
