@@ -141,9 +141,12 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
     return found
 
 
-def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Member]:
+def members(
+    arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
+) -> Sequence[Member]:
     """Return the servers of the ensemble that is asked for; none for a single server.
 
+    :param emulated: another release than the default one, if that is asked for.
     :raises Refusal: if that is not possible.
     """
     from .config.members import MemberError, made_up
@@ -159,9 +162,13 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
         members = members or asked
     elif arguments.observers:
         raise Refusal("--observers needs --ensemble beside it")
-    for flag, is_given in (("trace", _asks_for_trace(arguments)), ("hostile", arguments.hostile is not None)):
+    for what, is_given in (
+        ("--trace", _asks_for_trace(arguments)),
+        ("--hostile", arguments.hostile is not None),
+        (emulated, emulated is not None),
+    ):
         if members and is_given:
-            raise Refusal(f"--{flag} is for a single server; leave it out with an ensemble")
+            raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
     if members:
         text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
         logger.warning(text, len(members), "Apache ZooKeeper")
