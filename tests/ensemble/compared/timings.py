@@ -124,6 +124,7 @@ def both_followers_freeze(e: Side) -> Iterator[Measured]:
     since = e.now()
     for role in "FG":
         e.thaw(role)
+    e.away.add("O")  # it may wait for a leader for so long as initLimit allows
     yield from _led_again(e, since, AT_ONCE, RETRY)
 
 
