@@ -113,6 +113,8 @@ class Operation(Generic[T]):
         error = error_for(code, self.path)
         if code in self.advice:
             error.message = self.advice[code].format(self)
+        if isinstance(error, BadVersionError):
+            error.expected = getattr(self, "version", None)
         return error
 
     def __repr__(self) -> str:

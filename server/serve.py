@@ -208,11 +208,11 @@ class Server:
         """Let plain clients in at another port, on the same address; those that are connected stay.
 
         If the port cannot be bound nobody is let in any more, as by the real server. Without epoll the old
-        port lets clients in too.
+        port lets clients in too. Nothing happens before the first port is bound: the settings name that.
         """
-        host, before = self.address
-        if port == before:
+        if self.service.address is None or self.address[1] == port:
             return
+        host = self.address[0]
         was_closed = self._bound is not None
         if self._bound is not None:
             self._bound.close()
