@@ -97,8 +97,8 @@ class Side(ABC):
         wait_until(self._all_serve, LONGEST_SESSION / 1000)
 
     def _all_serve(self) -> bool:
-        """Whether each server lets a client in, and no session is left whose end would be a transaction of the
-        next script: after a change of its part a server may lose requests and answers."""
+        """Whether each server lets a client in, and no session is left: its end would be a transaction of the
+        next script. After a change of its part a server may lose requests and answers."""
         try:
             modes = [self.mode(role) for role in ROLES]
             for role in ROLES:
