@@ -96,7 +96,7 @@ class Recording:
         def heard(session: int, timeout: int = 0) -> None:
             self.facts.append(f.Heard(leader.number, session, timeout, self._ensemble.now))
 
-        def ends(session: Session, expired: bool) -> None:
+        def ends(session: Session, expired: bool, **_: object) -> None:
             now = self._ensemble.now
             self.facts.append(f.Ending(leader.number, session.id, expired, self._forced, now))
 
