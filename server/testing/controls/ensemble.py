@@ -173,8 +173,8 @@ class EnsembleControls(ServersControls):
         """Let a client go on at another server: its connection is closed, and all servers but this one refuse
         it until it has come here. Does nothing if it is here.
 
-        The client needs this server in its connect string. Once this server serves nobody any more, the
-        others take the client in again.
+        The client needs this server in its connect string, and waits if this server lags behind what the
+        client has seen. Once this server serves nobody any more, the others take the client in again.
 
         :raises UnknownSessionError: if no server knows such a session.
         :raises EnsembleError: if this server serves nobody.
