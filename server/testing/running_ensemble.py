@@ -9,7 +9,7 @@ from ..ensemble.member import Member
 from ..serve import Server
 from ..together import Servers
 from .ensemble_history import EnsembleHistory
-from .history import Entry, Listener, Recorder
+from .history import Entry, History, Listener, Recorder
 from .observers import SessionNames
 from .running import Running
 
@@ -107,6 +107,11 @@ class RunningEnsemble:
             self.history.listeners.remove(listener)
             for part in self.parts.values():
                 part.end_telling()
+
+    @property
+    def told(self) -> History | None:
+        """The history, if one is recorded."""
+        return self.history if self.history.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
         """Return the last entries of the history, the oldest first; none, if none is recorded."""
