@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ class Links:
     def is_apart(self, member: Member) -> bool:
         """Return whether a server is cut off from any other."""
         return any(member.number in pair for pair in self._cuts)
+
+    def cuts_of(self, member: Member) -> Iterator[tuple[int, bool]]:
+        """Yield the number of each server that this one is cut off from, and whether silently."""
+        for pair, silent in self._cuts.items():
+            if member.number in pair:
+                [other] = pair - {member.number}
+                yield other, silent
 
     def part(self, members: Iterable[int], groups: Sequence[Iterable[Member]], silent: bool) -> None:
         """Cut the links between groups; servers in none of them are one more.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..routes import ApiError, Ask, Field, Route
+from ..views.common import zxid_form
 
 if TYPE_CHECKING:
+    from ...ensemble.member import Member
+    from ...ensemble.serving import MemberService
     from ...testing.ensemble import EnsembleControls
     from ..api import Control
 
@@ -24,22 +27,37 @@ def _ensemble(control: Control) -> EnsembleControls:
 
 
 def _show(control: Control, ask: Ask) -> Any:
-    ensemble = _ensemble(control)
+    controls = _ensemble(control)
+    own = cast("MemberService", control.controls.running.service).member
+    leader = controls.leader()  # comes after what clients have sent already
+    ensemble = own.ensemble
     return {
-        "hosts": ensemble.hosts,
-        "leader": ensemble.leader(),
-        "servers": [_form(ensemble, number) for number in ensemble.numbers],
+        "hosts": controls.hosts,
+        "server": own.number,
+        "leader": leader,
+        "holding": ensemble.holding,
+        "servers": [_form(controls, member) for member in ensemble.members.values()],
     }
 
 
-def _form(ensemble: EnsembleControls, number: int) -> Any:
+def _form(controls: EnsembleControls, member: Member) -> Any:
+    service, log, links = member.service, member.ensemble.log, member.ensemble.links
+    own, number = controls[member.number], member.number
     return {
         "server": number,
-        "hosts": ensemble[number].hosts,
-        "role": ensemble.role(number),
-        "zxid": f"0x{ensemble.applied(number):x}",
-        "outstanding": ensemble.outstanding(number),
-        "troubles": ensemble.troubles(number),
+        "hosts": own.hosts,
+        "port": own.port,
+        "secure_port": own.secure_port,
+        "role": member.role,
+        "votes": member.votes,
+        "epoch": zxid_form(member.epoch),
+        "zxid": zxid_form(member.engine.zxid),
+        "behind": log.committed - member.position,
+        "connections": len(service.connections),
+        "outstanding": service.outstanding(),
+        "troubles": controls.troubles(number),
+        "lags_at": None if member.stands_at is None else zxid_form(member.stands_at),
+        "cuts": [{"server": other, "silent": silent} for other, silent in links.cuts_of(member)],
     }
 
 
@@ -109,7 +127,13 @@ VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
 
 ROUTES: Final = (
     Route(
-        "GET", "/ensemble", _show, "The servers of a pretend ensemble, and their roles.", serves=("ensemble",)
+        "GET",
+        "/ensemble",
+        _show,
+        "The servers of a pretend ensemble: their roles, positions in the log, links and connections.",
+        serves=("ensemble",),
+        answer="The servers; `server` is the one that answers, `behind` counts entries of the log.",
+        needs_history=False,
     ),
     *(
         Route("POST", f"/ensemble/{name}", _verb(name), summary, fields, answer="The servers, after it.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..api import Control
@@ -49,9 +50,12 @@ def _leaks(control: Control, ask: Ask) -> Any:
     return {"leaks": control.controls.leaks()}
 
 
-def _advice(control: Control, ask: Ask) -> Any:
-    names = control.controls.running.names
-    return {"findings": [forms.finding_form(found, names.all) for found in control.controls.advice()]}
+async def _advice(control: Control, ask: Ask) -> Any:
+    running, turns = control.controls.running, Turns()
+    running.server.receive()
+    for _ in running.advising():
+        await turns.pause()
+    return {"findings": [forms.finding_form(found, running.names.all) for found in running.findings()]}
 
 
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")

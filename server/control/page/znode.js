@@ -2,14 +2,14 @@
 
 import { get, post, remove, replace } from "./api.js";
 import { asHex, asJson, asText, fromBase64, isGzip, toBase64, unpacked } from "./data.js";
-import { ask, attempt, badge, button, copy, download, field, h, put, select as choices, toast } from "./dom.js";
-import { baseName, bytes, count, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, duration } from "./words.js";
+import { ask, attempt, badge, button, check, copy, download, field, h, look, put, select as choices, textField, to, toast } from "./dom.js";
+import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible } from "./words.js";
 
 const WHOLE = 1024 * 1024; // bytes of data that are read at most
 
-export const znodeLink = (path, text = path) => h("a", { class: "mono", href: `#tree?${new URLSearchParams({ path })}` }, visible(text));
+export const znodeLink = (path, text = path) => h("a.mono", { href: to("tree", { path }) }, visible(text));
 export const sessionLink = (session) =>
-  h("a", { class: "mono", href: `#sessions?${new URLSearchParams({ id: session.id })}` }, visible(sessionName(session)));
+  h("a.mono", { href: to("sessions", { id: session.id }) }, visible(sessionName(session)));
 
 export function openZnode(place, select) {
   let shown = null; // the answer of the server
@@ -39,7 +39,7 @@ export function openZnode(place, select) {
       if (error.code !== -101) throw error;
       if (drawn !== "gone") {
         drawn = "gone";
-        put(place, h("h1", { class: "path mono" }, visible(asked, 2000)), h("p", { class: "empty" }, "There is no such znode (any more)."),
+        put(place, h("h1.path.mono", visible(asked, 2000)), h("p.empty", "There is no such znode (any more)."),
           button("Go to its parent", () => select(parentOf(asked))));
       }
       return;
@@ -67,23 +67,23 @@ export function openZnode(place, select) {
     ];
     if (shown.owner) facts.push(["Owner", [sessionLink(shown.owner)]]);
     const { data, child } = shown.watchers;
-    const watched = h("a", { href: `#watches?${new URLSearchParams({ text: shown.path })}` }, `${plural(data, "watch", "watches")} on it, ${count(child)} on its children`);
+    const watched = h("a", { href: to("watches", { text: shown.path }) }, `${plural(data, "watch", "watches")} on it, ${count(child)} on its children`);
     facts.push(["Watches", [data + child ? watched : "none"]]);
     const scroll = place.querySelector("pre")?.scrollTop;
     put(place,
-      h("h1", { class: "path mono" }, breadcrumb(shown.path)),
-      h("div", { class: "bar" },
+      h("h1.path.mono", breadcrumb(shown.path)),
+      h("div.bar",
         button("Copy path", () => copy(own.path, "Path copied")),
         button("Edit", () => edit(own), { class: "primary" }),
         button("Create child", () => create(own.path, select)),
         button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
-        h("a", { class: "button", href: `#timeline?${new URLSearchParams({ path: shown.path })}` }, "Timeline"),
-        h("a", { class: "button", href: `#locks?${new URLSearchParams({ path: shown.path })}` }, "Locks")),
+        h("a.button", { href: to("timeline", { path: shown.path }) }, "Timeline"),
+        h("a.button", { href: to("locks", { path: shown.path }) }, "Locks")),
       await dataPart(),
-      h("div", { class: "cards" },
-        h("section", {}, h("h2", {}, "Stat"), definitions(facts)),
-        h("section", {}, h("h2", {}, "Who may do what"), h("ul", { class: "plain" }, shown.acl.map((entry) =>
-          h("li", {}, h("b", {}, identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
+      h("div.cards",
+        h("section", h("h2", "Stat"), definitions(facts)),
+        h("section", h("h2", "Who may do what"), h("ul.plain", shown.acl.map((entry) =>
+          h("li", h("b", identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
     const pre = place.querySelector("pre");
     if (pre && scroll) pre.scrollTop = scroll;
   }
@@ -93,8 +93,8 @@ export function openZnode(place, select) {
     const parts = [h("a", { href: "#tree?path=%2F", "aria-label": "the root" }, "/")];
     names.forEach((name, at) => {
       if (at) parts.push("/");
-      const to = `/${names.slice(0, at + 1).join("/")}`;
-      parts.push(at === names.length - 1 ? h("b", {}, visible(name)) : h("a", { href: `#tree?${new URLSearchParams({ path: to })}` }, visible(name)));
+      const above = `/${names.slice(0, at + 1).join("/")}`;
+      parts.push(at === names.length - 1 ? h("b", visible(name)) : h("a", { href: to("tree", { path: above }) }, visible(name)));
     });
     return parts;
   }
@@ -105,9 +105,9 @@ export function openZnode(place, select) {
 
   async function dataPart() {
     const packed = raw();
-    const title = h("h2", {}, "Data ");
+    const title = h("h2", "Data ");
     if (packed === null || !packed.length) {
-      return h("section", {}, title, h("p", { class: "dim" }, packed === null ? "null: it was created without data" : "empty"));
+      return h("section", title, h("p.dim", packed === null ? "null: it was created without data" : "empty"));
     }
     const inside = isGzip(packed) ? await unpacked(packed) : null;
     const found = inside ?? packed;
@@ -115,15 +115,15 @@ export function openZnode(place, select) {
     const json = asJson(text);
     const modes = [["json", "JSON", json], ["text", "Text", text === null ? null : visibleText(text)], ["hex", "Hex", asHex(found.subarray(0, 65536))]].filter(([, , value]) => value !== null);
     const best = modes.find(([id]) => id === mode) ?? modes[0];
-    const pre = h("pre", { class: "data", tabindex: "0", "aria-label": "Data" }, best[2]);
-    const tabs = h("div", { class: "segments", role: "group", "aria-label": "How to show the data" }, modes.map(([id, word]) =>
+    const pre = h("pre.data", { tabindex: "0", "aria-label": "Data" }, best[2]);
+    const tabs = h("div.segments", { role: "group", "aria-label": "How to show the data" }, modes.map(([id, word]) =>
       button(word, () => { mode = id; draw(); }, { "aria-pressed": String(id === best[0]) })));
-    return h("section", { class: "data-part" },
-      h("div", { class: "bar" }, title, h("span", { class: "dim" }, bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
+    return h("section.data-part",
+      h("div.bar", title, h("span.dim", bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
         button("Copy", () => copy(best[2], "Data copied"), { class: "quiet" }),
         button("Download", save, { class: "quiet" })),
       pre,
-      packed.length < shown.bytes && h("p", { class: "dim" }, `The first ${bytes(packed.length)} of ${bytes(shown.bytes)}. `,
+      packed.length < shown.bytes && h("p.dim", `The first ${bytes(packed.length)} of ${bytes(shown.bytes)}. `,
         length < WHOLE && button("Show more", () => { length = WHOLE; drawn = ""; refresh(); }, { class: "quiet" })));
   }
 
@@ -146,9 +146,9 @@ export function openZnode(place, select) {
     const input = dataInput(before ?? "", before === null);
     const any = h("input", { type: "checkbox" });
     ask("Edit data", [
-      h("p", { class: "mono" }, visible(at)), ...input.parts,
-      h("p", { class: "dim" }, `Saved only if the version is still ${stat.version}.`),
-      h("label", { class: "check" }, any, "Overwrite whatever is there"),
+      h("p.mono", visible(at)), ...input.parts,
+      h("p.dim", `Saved only if the version is still ${stat.version}.`),
+      check(any, "Overwrite whatever is there"),
     ], "Save", async () => {
       try {
         await replace("/znode", { path: at, data: await input.read(), version: any.checked ? -1 : stat.version });
@@ -165,34 +165,34 @@ export function openZnode(place, select) {
   function erase({ path: at, stat }) {
     const any = h("input", { type: "checkbox" });
     ask("Delete a znode", [
-      h("p", {}, "Delete ", h("b", { class: "mono" }, visible(at)), "? Watches fire, and no undo."),
-      stat.numChildren ? h("p", { class: "wrong" }, `It has ${plural(stat.numChildren, "child", "children")}: only a znode without children can be deleted.`) : null,
-      h("label", { class: "check" }, any, `Also if its version is no longer ${stat.version}`),
+      h("p", "Delete ", h("b.mono", visible(at)), "? Watches fire, and no undo."),
+      stat.numChildren ? h("p.wrong", `It has ${plural(stat.numChildren, "child", "children")}: only a znode without children can be deleted.`) : null,
+      check(any, `Also if its version is no longer ${stat.version}`),
     ], "Delete", async () => {
       await remove("/znode", { path: at, version: any.checked ? -1 : stat.version });
       toast("Deleted");
       select(parentOf(at));
-      document.dispatchEvent(new Event("acted"));
+      look();
     }, { danger: true });
   }
 
   return { show, refresh, remove: () => shown?.path === path && path !== "/" && erase(shown), close: () => { path = null; } };
 }
 
-const dim = (text) => h("span", { class: "dim" }, ` ${text}`);
+const dim = (text) => h("span.dim", ` ${text}`);
 
 /** Text as it is, but for what cannot be seen. */
 const visibleText = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 
 export function definitions(facts) {
-  return h("dl", { class: "facts" }, facts.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)]));
+  return h("dl.facts", facts.map(([word, value]) => [h("dt", word), h("dd", value)]));
 }
 
 function dataInput(text, binary) {
   const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text, "aria-label": "Data" });
   const file = h("input", { type: "file", "aria-label": "A file instead" });
   return {
-    parts: [binary ? h("p", { class: "wrong" }, "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
+    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
     async read() {
       if (file.files.length) return { base64: toBase64(new Uint8Array(await file.files[0].arrayBuffer())) };
       return area.value;
@@ -201,11 +201,11 @@ function dataInput(text, binary) {
 }
 
 export function create(parent, select) {
-  const name = h("input", { name: "name", required: true, class: "mono", autocomplete: "off", spellcheck: "false" });
+  const name = textField("name", "", { required: true, autocomplete: "off" });
   const kind = choices("kind", [["persistent"], ["container"], ["ttl", "TTL"], ["ephemeral"]]);
   const sequential = h("input", { type: "checkbox", name: "sequential" });
   const ttl = h("input", { type: "number", name: "ttl", min: "1", value: "60" });
-  const owner = h("input", { name: "session", class: "mono", placeholder: "0x… or a name" });
+  const owner = textField("session", "0x… or a name");
   const input = dataInput("", false);
   const ttlField = field("Seconds without a change", ttl);
   const ownerField = field("Session that it belongs to", owner);
@@ -217,7 +217,7 @@ export function create(parent, select) {
   adapt();
   const dialog = ask("Create a znode", [
     field(`Name, below ${visible(parent)}`, name), field("Kind", kind), ttlField, ownerField,
-    h("label", { class: "check" }, sequential, "Sequential: the server appends a number"), ...input.parts,
+    check(sequential, "Sequential: the server appends a number"), ...input.parts,
   ], "Create", async () => {
     const body = { path: join(parent, name.value), data: await input.read(), kind: kind.value };
     if (sequential.checked) body.sequential = true;
@@ -225,9 +225,9 @@ export function create(parent, select) {
     if (kind.value === "ephemeral") body.session = owner.value;
     const answer = await post("/znode", body);
     toast(`Created ${visible(answer.path)}`);
-    location.hash = `#tree?${new URLSearchParams({ path: answer.path })}`;
+    location.hash = to("tree", { path: answer.path });
     select(answer.path);
-    document.dispatchEvent(new Event("acted"));
+    look();
   });
   name.focus();
   return dialog;

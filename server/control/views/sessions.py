@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...core.sessions import Session
 from ...core.watches import PERSISTENT, RECURSIVE, STANDARD
@@ -17,6 +17,7 @@ from .common import AFTER, LIMIT, TEXT, identity_forms, limit_of, session_label,
 from .turns import Turns, first_names
 
 if TYPE_CHECKING:
+    from ...ensemble.serving import MemberService
     from ..api import Control
 
 _SHOWN: Final = 200
@@ -59,6 +60,16 @@ def _peer(control: Control, session: Session) -> str | None:
     return None if connection is None else forms.address_form(connection.peer)
 
 
+def _left(control: Control, session: Session) -> int | None:
+    """How many ms a session has left; None if this server does not know, because it does not lead."""
+    running = control.controls.running
+    counting: Session | None = session
+    if control.controls.ensemble is not None:
+        leader = cast("MemberService", running.service).member.own_leader
+        counting = None if leader is None else leader.sessions.get(session.id)
+    return None if counting is None else max(0, counting.deadline - running.service.at(running.clock.now()))
+
+
 def _client_form(control: Control, session: Session) -> dict[str, Any]:
     running, connection = control.controls.running, _connection(control, session)
     engine, now = running.engine, running.clock.now()
@@ -67,7 +78,7 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
         "name": running.names[session.id],
         "peer": _peer(control, session),
         "timeout_ms": session.timeout,
-        "left_ms": max(0, session.deadline - running.service.at(now)),
+        "left_ms": _left(control, session),
         "ephemerals": len(engine.tree.ephemerals.get(session.id, ())),
         "paused": session.id in running.gate.cut_off,
     }

@@ -38,10 +38,16 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     a.later.create("/x")
     first = ask(url, "/ensemble")["servers"][0]
     assert (first["troubles"], first["outstanding"]) == (["lags"], 1)
+    assert (first["behind"], first["connections"], first["lags_at"]) == (1, 1, first["zxid"])
+    assert shown["server"] == 2
+    assert first["epoch"] == f"0x{ensemble.zxid() >> 32:x}"
     ask(url, "/ensemble/release", {"servers": [1]})
     assert a.receive_reply().err == 0
     ask(url, "/ensemble/partition", {"groups": [[1], [2, 3]], "silent": False})
     assert a.was_closed
+    cuts = [server["cuts"] for server in ask(url, "/ensemble")["servers"]]
+    both = [{"server": other, "silent": False} for other in (2, 3)]
+    assert cuts == [both, [{"server": 1, "silent": False}], [{"server": 1, "silent": False}]]
     ask(url, "/ensemble/heal", {})
     assert ask(url, "/ensemble/elect", {"to": 1})["leader"] == 1
     ask(url, "/ensemble/kill", {"server": 1, "pending": "lost"})
@@ -88,3 +94,13 @@ def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
             answer = ask(ensemble[1].url, f"/ensemble/{verb}", {**usual, name: value})
             assert "servers" in answer or answer["status"] in (400, 409)
             ask(ensemble[1].url, "/ensemble/thaw", {"server": 2})
+
+
+def test_the_leader_alone_knows_when_a_session_expires(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    for number in ensemble.numbers:
+        [client] = ask(ensemble[number].url, "/clients")["clients"]
+        assert (client["peer"] is not None) == (number == 1)
+        assert (client["left_ms"] is not None) == (number == ensemble.leader())
+    assert client["left_ms"] > 0
+    assert int(client["id"], 16) == a.session_id

@@ -15,7 +15,7 @@ from tests.support.browser import Browser, Page
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
-VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "ensemble")
+VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "advice", "ensemble")
 
 
 def test_it_says_when_the_server_is_gone_and_on_again(browser: Browser) -> None:

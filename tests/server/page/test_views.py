@@ -316,5 +316,38 @@ def test_time_is_advanced(server: EmbeddedServer, connect: Connect, visit: Visit
     page.see("live", "#status")
 
 
-def test_the_ensemble_has_its_place(visit: Visit) -> None:
-    visit("#ensemble").see("servers of a pretend ensemble", "main")
+def test_a_single_server_says_how_to_get_an_ensemble(visit: Visit) -> None:
+    visit("#ensemble").see("pyzk-server --ensemble 3", "main")
+
+
+# --- advice ----------------------------------------------------------------------------------------------
+
+
+def test_advice(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
+    client = connect("poller")
+    client.create("/config")
+    page = visit("#advice")
+    page.see("Nothing to say", "main")
+    for _ in range(25):
+        client.exists("/ready")
+    page.see("exists of /ready had the same answer 25 times in turn", "article")
+    [finding] = server.advice()
+    for part in ("polling", finding.explanation, finding.remedy, "poller", "/ready"):
+        assert part in page.text("article")
+    for _ in range(25):
+        client.get("/config")
+    page.see("get_data of /config", "article")
+    assert page.evaluate("document.querySelectorAll('article').length") == 1, "one for each rule"
+    page.click("timeline", "article a")
+    page.see("exists /ready", ".events")
+    assert page.evaluate("document.querySelector('[name=path]').value") == "/ready"
+
+
+def test_advice_begins_when_it_is_asked_for(browser: Browser) -> None:
+    with EmbeddedServer(record=None) as server:
+        with browser.open(f"{server.url}#advice") as page:
+            page.see("not recorded yet", "main")
+            assert not server.running.records
+            page.click("Look from now on")
+            page.see("Nothing to say", "main")
+        assert server.running.records
