@@ -11,6 +11,7 @@ import itertools
 from typing import Any, Final
 
 from ...protocol.errors import ZooKeeperError
+from ..ensemble.errors import EnsembleError
 from ..net.http import Request, Response
 from ..testing.chaos import Chaos
 from ..testing.controls import Controls
@@ -22,7 +23,7 @@ from .calls import chaos, ensemble, following, messages, past, server, servers, 
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
-from .views import live, locks, writes
+from .views import copying, live, locks, writes
 from .views import sessions as clients
 from .views import tree as znodes
 
@@ -87,6 +88,8 @@ class Control:
             return problem(ApiError(404, str(error)))
         except ZooKeeperError as error:
             return problem(ApiError(409, str(error), code=error.code))
+        except EnsembleError as error:
+            return problem(ApiError(409, str(error)))
         except (ValueError, TypeError) as error:
             return problem(ApiError(400, str(error)))
         return result if isinstance(result, Response) else answer_json(result)
@@ -129,6 +132,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *ensemble.ROUTES,
     *znodes.ROUTES,
     *writes.ROUTES,
+    *copying.ROUTES,
     *clients.ROUTES,
     *locks.ROUTES,
     *live.ROUTES,

@@ -35,6 +35,7 @@ from ..config.members import config_text
 from ..config.settings import Settings
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
+from .errors import EnsembleError
 from .leader import Leader
 from .links import Links
 from .log import Log, Proposal
@@ -44,10 +45,6 @@ from .serving import most_outstanding
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
-
-
-class EnsembleError(RuntimeError):
-    """The servers are not in a state in which this can be done."""
 
 
 @attrs.frozen(kw_only=True)

@@ -25,7 +25,8 @@ import attrs
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
-from ..ensemble.ensemble import EnsembleError, Timing
+from ..ensemble.ensemble import Timing
+from ..ensemble.errors import EnsembleError
 from ..ensemble.member import Member
 from ..net.clock import Clock
 from ..serve import Server

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import trio
 
 from ..core.engine import Engine
-from ..ensemble.ensemble import Ensemble, EnsembleError, Pending
+from ..ensemble.ensemble import Ensemble, Pending
+from ..ensemble.errors import EnsembleError
 from ..ensemble.member import Member
 from ..ensemble.nemesis import Nemesis, calm
 from . import contents

@@ -65,15 +65,10 @@ def _verb(name: str) -> Any:
     """Make the handler of a verb: its fields are the arguments of the method with that name."""
 
     def handle(control: Control, ask: Ask) -> Any:
-        from ...ensemble.ensemble import EnsembleError
-
         ensemble = _ensemble(control)
         values = dict(ask.values)
         several = values.pop("servers", None) or values.pop("groups", None) or ()
-        try:
-            getattr(ensemble, name)(*several, **values)
-        except EnsembleError as error:
-            raise ApiError(409, str(error)) from None
+        getattr(ensemble, name)(*several, **values)
         return _show(control, ask)
 
     return handle

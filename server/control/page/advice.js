@@ -9,7 +9,7 @@ export function open(place) {
   const state = h("p.dim", { role: "status" });
   const start = button("Look from now on", () => act(() => get("/advice")), { class: "primary", hidden: true });
   let next = 0; // looking at the history takes the server 3 % of its time at most
-  const list = h("div.locks-list");
+  const list = h("div.cards");
   put(place, state, h("div.bar", start), list);
 
   function update(element, [rule, found]) {
@@ -17,7 +17,7 @@ export function open(place) {
     put(element, h("h2", rule), h("p", found[0].explanation), h("p", h("b", "Instead: "), found[0].remedy),
       h("ul.armed", { "aria-label": "Evidence" }, found.map((one) => h("li", h("div",
         h("div", visible(one.evidence, 500)),
-        h("div.who-row", h("span.dim", one.ago),
+        h("div.bar", h("span.dim", one.ago),
           one.sessions.map((session) => sessionLink(session)),
           one.paths.map((path) => [znodeLink(path), h("a", { href: to("timeline", { path }) }, "timeline")])))))));
   }
@@ -39,7 +39,7 @@ export function open(place) {
       rules.set(one.rule, [...(rules.get(one.rule) ?? []), one]);
     }
     state.textContent = findings.length ? plural(findings.length, "finding") : "Nothing to say about what clients have done so far.";
-    reconcile(list, [...rules], ([rule]) => rule, () => h("article.lock"), update);
+    reconcile(list, [...rules], ([rule]) => rule, () => h("article.card"), update);
   }
   return { refresh };
 }

@@ -38,6 +38,7 @@ async function send(method, path, { query = {}, body, signal, accept = "applicat
 
 const json = async (...given) => (await send(...given)).json().catch(gone);
 export const get = (path, query) => json("GET", path, { query });
+export const blob = async (path, query) => (await send("GET", path, { query })).blob().catch(gone);
 export const post = (path, body = {}) => json("POST", path, { body });
 export const replace = (path, body) => json("PUT", path, { body });
 export const remove = (path, query) => json("DELETE", path, { query });

@@ -77,7 +77,7 @@ export const field = (label, control) => h("label.field", h("span", label), cont
 /** A field for a word or a path. */
 export const textField = (name, placeholder, props) => h("input", { name, placeholder, class: "mono", spellcheck: "false", ...props });
 
-export const check = (box, words) => h("label.check", box, words);
+export const check = (words, checked) => h("label.check", h("input", { type: "checkbox", checked }), words);
 
 export const select = (name, choices, props) =>
   h("select", { name, ...props }, choices.map(([value, text]) => h("option", { value }, text ?? value)));

@@ -10,7 +10,7 @@ const COLOURS = { leader: "good", follower: "shape", observer: "shape" };
 export function open(place) {
   const state = h("span.dim", { role: "status" });
   const bar = h("div.bar");
-  const cards = h("div.locks-list");
+  const cards = h("div.cards");
 
   const verb = (word, name, body, props) => button(word, () => act(() => post(`/ensemble/${name}`, body)), props);
 
@@ -56,7 +56,7 @@ export function open(place) {
     }
     const port = location.protocol === "https:" ? "secure_port" : "port";
     for (const one of found.servers) Object.assign(one, { own: found.server, at: one[port] });
-    reconcile(cards, found.servers, (one) => one.server, () => h("article.lock"), update);
+    reconcile(cards, found.servers, (one) => one.server, () => h("article.card"), update);
   }
   return { refresh };
 }

@@ -11,10 +11,10 @@ export function open(place) {
   const frozen = button("Freeze", () => act(() => post(`/clock/${frozen.dataset.act}`)), { disabled: true });
   const number = (name, value, props) => h("input", { type: "number", name, min: "1", value, ...props });
   const seconds = number("seconds", "10", { min: "0", step: "any", required: true });
-  const alive = h("input", { type: "checkbox", checked: true });
+  const alive = check("connected clients stay alive", true);
   const clock = h("section.card", h("h2", "Time"), h("div.bar", time, frozen),
-    form("bar", () => act(() => post("/clock/advance", { seconds: Number(seconds.value), keep_alive: alive.checked }), `Time has moved by ${seconds.value} s`),
-      field("Seconds", seconds), submit("Advance"), check(alive, "connected clients stay alive")),
+    form("bar", () => act(() => post("/clock/advance", { seconds: Number(seconds.value), keep_alive: alive.control.checked }), `Time has moved by ${seconds.value} s`),
+      field("Seconds", seconds), submit("Advance"), alive),
     h("p.dim", "Sessions, TTL znodes and containers follow this clock. Without “stay alive”, sessions whose timeout passes expire."));
 
   // --- faults ---
@@ -58,7 +58,7 @@ export function open(place) {
     h("div.bar", button("Release all", () => act(() => post("/held/release", {}))), button("End all holds", () => act(() => remove("/holds")))),
     form("bar filters", (filled) => act(() => post("/holds", values(filled)), "Such messages are held from now on"),
       field("Hold each", select("kind", [["request"], ["reply"], ["event"], ["handshake"]])), matching(), submit("Hold")));
-  put(place, h("div.cards.two", clock, h("section.card", h("h2", "The whole server"), h("div.bar",
+  put(place, h("div.cards", clock, h("section.card", h("h2", "The whole server"), h("div.bar",
     [["Pause", "/server/pause"], ["Resume", "/server/resume"], ["Refuse connections", "/connections/refuse"], ["Accept connections", "/connections/accept"]]
       .map(([word, route]) => button(word, () => act(() => post(route)))),
     button("Disconnect everybody", () => act(() => post("/connections/disconnect"), "All connections are cut"), { class: "danger" })),

@@ -9,12 +9,12 @@ const MOST = 300; // directories that are drawn
 
 export function open(place, params) {
   const path = textField("path", "/", { value: params.path || "/", "aria-label": "At and below" });
-  const all = h("input", { type: "checkbox" });
+  const all = check("also groups, and what nobody holds");
   const state = h("span.dim", { role: "status" });
   const rings = h("div.rings");
-  const cards = h("div.locks-list");
+  const cards = h("div.cards");
   put(place,
-    form("bar", () => refresh(), h("label.inline", "At and below ", path), check(all, "also groups, and what nobody holds"), state),
+    form("bar", () => refresh(), h("label.inline", "At and below ", path), all, state),
     rings, cards);
   all.addEventListener("change", () => refresh());
 
@@ -34,7 +34,7 @@ export function open(place, params) {
       reconcile(cards, [], () => "", card, update);
       return;
     }
-    const shown = found.filter((row) => all.checked || (row.shape !== "group" && (row.held || row.waiting || row.items)));
+    const shown = found.filter((row) => all.control.checked || (row.shape !== "group" && (row.held || row.waiting || row.items)));
     const weight = (row) => (row.waiting ? 0 : row.held ? 1 : 2);
     shown.sort((a, b) => weight(a) - weight(b) || (a.path < b.path ? -1 : 1));
     const locked = new Set(last.cycles.flat().map((step) => step.path));
@@ -46,7 +46,7 @@ export function open(place, params) {
     reconcile(cards, shown.slice(0, MOST), (row) => row.path, card, update);
   }
 
-  const card = () => h("article.lock");
+  const card = () => h("article.card");
 
   function update(element, row) {
     if (!changed(element, row)) {

@@ -27,7 +27,7 @@ export function open(place, params) {
   const session = textField("session", "id, name or address");
   const text = textField("text", "any text", { type: "search" });
   const outcome = select("outcome", [["", "any result"], ["failed", "only errors"], ["slow", "10 ms and more"]]);
-  const boxes = GROUPS.map(([id, word]) => [id, h("input", { type: "checkbox", checked: true }), word]);
+  const boxes = GROUPS.map(([id, word]) => [id, check(word, true)]);
   const state = h("span.dim", { role: "status" });
   const list = h("ol.events.mono", { tabindex: "0", "aria-label": "What has happened" });
   const detail = h("article.detail", { "aria-label": "The whole request", hidden: true });
@@ -41,7 +41,7 @@ export function open(place, params) {
   put(place,
     form("bar filters", () => follow(),
       field("Operation", op), field("Path", path), field("Session", session), field("Text", text), field("Result", outcome)),
-    h("div.bar", boxes.map(([, box, word]) => check(box, word)),
+    h("div.bar", boxes.map(([, box]) => box),
       h("span.grow"), hold, button("Clear", () => { kept = []; waiting.clear(); draw(); }),
       button("Copy", () => copy(exported(), "The lines are copied")), button("Export", () => download("timeline.txt", [exported()], "text/plain"))),
     state,
@@ -122,7 +122,7 @@ export function open(place, params) {
   // --- what is shown ---
 
   function chosen() {
-    const groups = new Set(boxes.filter(([, box]) => box.checked).map(([id]) => id));
+    const groups = new Set(boxes.filter(([, box]) => box.control.checked).map(([id]) => id));
     const wanted = text.value.toLowerCase();
     return kept.filter((row) => {
       const { entry, reply } = row;

@@ -32,7 +32,7 @@ export function open(place, params) {
     const [path, number, who] = element.children;
     put(path, znodeLink(row.path), row.exists ? null : [" ", badge("not there", "warn")]);
     number.textContent = count(row.count);
-    put(who, row.watchers.map((one) => h("div.who-row",
+    put(who, row.watchers.map((one) => h("div.bar",
       one.session ? sessionLink(one.session) : h("span.dim", "no session"), one.kinds.map((kind) => badge(kind)))),
     row.count > row.watchers.length ? h("div.dim", `and ${count(row.count - row.watchers.length)} more`) : null);
   }

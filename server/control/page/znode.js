@@ -1,11 +1,12 @@
 // One znode: its data, its Stat in words, its ACL, and what can be done with it.
 
-import { get, post, remove, replace } from "./api.js";
+import { blob, get, post, remove, replace } from "./api.js";
 import { asHex, asJson, asText, fromBase64, isGzip, toBase64, unpacked } from "./data.js";
 import { ask, attempt, badge, button, check, copy, download, field, h, look, put, select as choices, textField, to, toast } from "./dom.js";
-import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible } from "./words.js";
+import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, visibleText } from "./words.js";
 
 const WHOLE = 1024 * 1024; // bytes of data that are read at most
+const PIECE = 500000; // characters of an import in one request, which has 4 MiB at most
 
 export const znodeLink = (path, text = path) => h("a.mono", { href: to("tree", { path }) }, visible(text));
 export const sessionLink = (session) =>
@@ -77,10 +78,12 @@ export function openZnode(place, select) {
         button("Edit", () => edit(own), { class: "primary" }),
         button("Create child", () => create(own.path, select)),
         button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
+        button("Export", () => attempt(async () => download(`${fileName(own.path)}.jsonl`, [await blob("/export", { path: own.path })]))),
+        button("Import", () => load(own.path)),
         h("a.button", { href: to("timeline", { path: shown.path }) }, "Timeline"),
         h("a.button", { href: to("locks", { path: shown.path }) }, "Locks")),
       await dataPart(),
-      h("div.cards",
+      h("div.columns",
         h("section", h("h2", "Stat"), definitions(facts)),
         h("section", h("h2", "Who may do what"), h("ul.plain", shown.acl.map((entry) =>
           h("li", h("b", identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
@@ -135,7 +138,7 @@ export function openZnode(place, select) {
     return pieces;
   }
 
-  const save = () => attempt(async () => download(baseName(shown.path).replace(/[^\w.-]/g, "_") || "root", await whole(shown)));
+  const save = () => attempt(async () => download(fileName(shown.path), await whole(shown)));
 
   // --- what can be done ---
 
@@ -144,14 +147,14 @@ export function openZnode(place, select) {
     const pieces = await whole(own);
     const before = asText(new Uint8Array(await new Blob(pieces).arrayBuffer()));
     const input = dataInput(before ?? "", before === null);
-    const any = h("input", { type: "checkbox" });
+    const any = check("Overwrite whatever is there");
     ask("Edit data", [
       h("p.mono", visible(at)), ...input.parts,
       h("p.dim", `Saved only if the version is still ${stat.version}.`),
-      check(any, "Overwrite whatever is there"),
+      any,
     ], "Save", async () => {
       try {
-        await replace("/znode", { path: at, data: await input.read(), version: any.checked ? -1 : stat.version });
+        await replace("/znode", { path: at, data: await input.read(), version: any.control.checked ? -1 : stat.version });
       } catch (error) {
         if (error.code !== -103) throw error;
         const now = await get("/znode", { path: at, length: 0 });
@@ -163,13 +166,13 @@ export function openZnode(place, select) {
   }
 
   function erase({ path: at, stat }) {
-    const any = h("input", { type: "checkbox" });
+    const any = check(`Also if its version is no longer ${stat.version}`);
     ask("Delete a znode", [
       h("p", "Delete ", h("b.mono", visible(at)), "? Watches fire, and no undo."),
       stat.numChildren ? h("p.wrong", `It has ${plural(stat.numChildren, "child", "children")}: only a znode without children can be deleted.`) : null,
-      check(any, `Also if its version is no longer ${stat.version}`),
+      any,
     ], "Delete", async () => {
-      await remove("/znode", { path: at, version: any.checked ? -1 : stat.version });
+      await remove("/znode", { path: at, version: any.control.checked ? -1 : stat.version });
       toast("Deleted");
       select(parentOf(at));
       look();
@@ -179,10 +182,29 @@ export function openZnode(place, select) {
   return { show, refresh, remove: () => shown?.path === path && path !== "/" && erase(shown), close: () => { path = null; } };
 }
 
-const dim = (text) => h("span.dim", ` ${text}`);
+const fileName = (path) => baseName(path).replace(/[^\w.-]/g, "_");
 
-/** Text as it is, but for what cannot be seen. */
-const visibleText = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+/** Create what an export, or `pyzk dump`, has written. */
+function load(path) {
+  const top = textField("path", "", { required: true, value: path });
+  const file = h("input", { type: "file", required: true });
+  const any = check("Replace other data that is there");
+  ask("Import a subtree", [field("Where its top goes", top), field("A file of Export or pyzk dump", file), any], "Import", async () => {
+    const rest = (await file.files[0].text()).split("\n").filter(Boolean);
+    let [written, same] = [0, 0];
+    while (rest.length) {
+      let size = 0;
+      const fits = rest.findIndex((line) => (size += line.length) > PIECE); // one line at least
+      const answer = await post("/import", { path: top.value, lines: rest.splice(0, fits < 0 ? rest.length : Math.max(fits, 1)), overwrite: any.control.checked });
+      written += answer.written;
+      same += answer.same;
+    }
+    toast(`${plural(written, "znode")} written, ${count(same)} were the same`);
+    look();
+  });
+}
+
+const dim = (text) => h("span.dim", ` ${text}`);
 
 export function definitions(facts) {
   return h("dl.facts", facts.map(([word, value]) => [h("dt", word), h("dd", value)]));
@@ -203,7 +225,7 @@ function dataInput(text, binary) {
 export function create(parent, select) {
   const name = textField("name", "", { required: true, autocomplete: "off" });
   const kind = choices("kind", [["persistent"], ["container"], ["ttl", "TTL"], ["ephemeral"]]);
-  const sequential = h("input", { type: "checkbox", name: "sequential" });
+  const sequential = check("Sequential: the server appends a number");
   const ttl = h("input", { type: "number", name: "ttl", min: "1", value: "60" });
   const owner = textField("session", "0x… or a name");
   const input = dataInput("", false);
@@ -217,10 +239,10 @@ export function create(parent, select) {
   adapt();
   const dialog = ask("Create a znode", [
     field(`Name, below ${visible(parent)}`, name), field("Kind", kind), ttlField, ownerField,
-    check(sequential, "Sequential: the server appends a number"), ...input.parts,
+    sequential, ...input.parts,
   ], "Create", async () => {
     const body = { path: join(parent, name.value), data: await input.read(), kind: kind.value };
-    if (sequential.checked) body.sequential = true;
+    if (sequential.control.checked) body.sequential = true;
     if (kind.value === "ttl") body.ttl_ms = Math.round(Number(ttl.value) * 1000);
     if (kind.value === "ephemeral") body.session = owner.value;
     const answer = await post("/znode", body);

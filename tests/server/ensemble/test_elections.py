@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.ensemble.ensemble import EnsembleError
+from pyzk.server.ensemble.errors import EnsembleError
 
 from ...support.ensemble import EnsembleWorld, Later
 

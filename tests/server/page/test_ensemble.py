@@ -34,12 +34,12 @@ def page(ensemble: EmbeddedEnsemble, browser: Browser) -> Iterator[Page]:
     """The page of server 1."""
     assert ensemble.url is not None
     with browser.open(f"{ensemble.url}#ensemble") as page:
-        page.until("document.querySelectorAll('.lock').length === 4")
+        page.until("document.querySelectorAll('.card').length === 4")
         yield page
 
 
 def card(number: int) -> str:
-    return f"document.querySelectorAll('.lock')[{number - 1}]"
+    return f"document.querySelectorAll('.card')[{number - 1}]"
 
 
 def shows(page: Page, number: int, text: str) -> None:
@@ -82,7 +82,7 @@ def test_what_it_shows_is_what_there_is(ensemble: EmbeddedEnsemble, client: Kazo
 
     # the page of server 2, by the link: it shows what that server knows
     page.evaluate(f"{card(2)}.querySelector('a').click()")
-    page.until(f"location.port === '{ensemble[2].port}' && document.querySelectorAll('.lock').length === 4")
+    page.until(f"location.port === '{ensemble[2].port}' && document.querySelectorAll('.card').length === 4")
     shows(page, 2, "this page")
     page.evaluate("location.hash = '#tree'")
     page.see("zookeeper", ".rows")

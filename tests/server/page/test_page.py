@@ -176,7 +176,7 @@ def test_no_script_of_hostile_names_and_values_runs(
         page.until(f"document.querySelector('pre.data')?.textContent === {json.dumps(wanted)}")
 
     page.evaluate("location.hash = '#locks'")
-    page.until(f"document.querySelectorAll('.lock').length === {len(some)}")
+    page.until(f"document.querySelectorAll('.card').length === {len(some)}")
     page.evaluate("location.hash = '#watches'")
     page.until("document.querySelectorAll('tbody tr').length === 200")
     page.evaluate("location.hash = '#sessions?id=worker'")

@@ -96,7 +96,7 @@ def test_a_session_is_paused_cut_and_expired(server: EmbeddedServer, connect: Co
 
 def card(path: str) -> str:
     return (
-        "[...document.querySelectorAll('.lock')].find(e => "
+        "[...document.querySelectorAll('.card')].find(e => "
         f"e.querySelector('h2').textContent === {json.dumps(path)})"
     )
 
@@ -131,7 +131,7 @@ def test_locks_of_kazoo(connect: Connect, visit: Visit) -> None:
     assert page.evaluate("document.querySelectorAll('.ring').length") == 0
     page.fill("[aria-label='At and below']", "/locks/sem")
     page.evaluate("document.querySelector('.locks form').requestSubmit()")
-    page.until("document.querySelectorAll('.lock').length === 1")
+    page.until("document.querySelectorAll('.card').length === 1")
 
 
 async def test_locks_of_ours(server: EmbeddedServer, browser: Browser) -> None:
@@ -163,7 +163,7 @@ def test_a_cycle_of_waiting_is_drawn(connect: Connect, visit: Visit) -> None:
     ]
     red = page.evaluate("getComputedStyle(document.querySelector('.ring .arrow')).stroke")
     assert red == "rgb(179, 38, 30)"
-    assert page.evaluate("document.querySelectorAll('.lock.cycle').length") == 3
+    assert page.evaluate("document.querySelectorAll('.card.cycle').length") == 3
     clients[0].stop()
     page.until("!document.querySelector('.ring')")
 
