@@ -23,7 +23,7 @@ from .calls import chaos, ensemble, following, messages, past, server, servers, 
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
-from .views import copying, live, locks, writes
+from .views import copying, live, locks, watches, writes
 from .views import sessions as clients
 from .views import tree as znodes
 
@@ -134,6 +134,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *writes.ROUTES,
     *copying.ROUTES,
     *clients.ROUTES,
+    *watches.ROUTES,
     *locks.ROUTES,
     *live.ROUTES,
 )

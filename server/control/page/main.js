@@ -129,8 +129,6 @@ function tell(found) {
   refresh();
 }
 
-let started = "";
-
 async function follow() {
   for (let failures = 0; ; failures++) {
     const control = new AbortController();
@@ -141,11 +139,7 @@ async function follow() {
     };
     try {
       alive();
-      const opened = () => {
-        if (failures) document.dispatchEvent(new Event("back"));
-        failures = 0;
-      };
-      for await (const found of events("/live", {}, control.signal, opened)) {
+      for await (const found of events("/live", {}, control.signal, () => { failures = 0; })) {
         alive();
         notice("");
         if (found.length) tell(found.at(-1));

@@ -110,7 +110,7 @@ export function open(place, params) {
         ["Identities", h("ul.plain", found.auth.map((one) => h("li", `${visible(one.scheme)}:${visible(one.id)}`)))],
       ]),
       pathList(`Ephemerals (${count(found.ephemerals)})`, found.ephemeral_paths.map((path) => znodeLink(path)), found.ephemerals),
-      pathList(`Watches (${count(found.watches)})`, found.watched.map(({ path, kinds }) => [znodeLink(path), " ", kinds.map((kind) => badge(kind))]), found.watches));
+      pathList(`Watches (${count(found.watches)})`, found.watched.map(({ path, kinds, never }) => [znodeLink(path), " ", kinds.map((kind) => badge(kind)), never && h("p.remark", `never fires: ${visible(never)}`)]), found.watches));
   }
 
   function pathList(title, items, all) {

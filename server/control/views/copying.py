@@ -155,5 +155,6 @@ ROUTES: Final = (
             "overwrite": Field("boolean", "whether the data of znodes that exist is replaced"),
         },
         answer="How many znodes were written, had the same data already, and were left out.",
+        needs_history=False,
     ),
 )

@@ -256,6 +256,14 @@ def test_watches(server: EmbeddedServer, connect: Connect, visit: Visit) -> None
     page.until("document.querySelectorAll('tbody tr').length === 1")
     one.set("/a", b"")
     page.see("Nobody watches anything here", "main")
+    two.create("/queue")
+    two.create("/queue/n-", sequence=True)
+    two.exists("/queue/m-0000000000", watch=print)
+    page.evaluate("document.querySelector('.watches .check input').click()")
+    page.see("No such watch here", "main")
+    page.fill("[aria-label='Only of the session']", "two")
+    page.see("never fires: no sequential create makes m-0000000000 again", "tbody")
+    assert page.evaluate("document.querySelectorAll('tbody tr').length") == 1
 
 
 def test_faults_are_armed_and_disarmed(connect: Connect, visit: Visit) -> None:
