@@ -7,6 +7,7 @@ import { definitions, znodeLink } from "./znode.js";
 
 const KEPT = 5000; // lines in memory
 const DRAWN = 400; // lines on the page
+const RATE = 800; // entries in a second: to show them takes the server 3 % of its time at most
 const PAST = 300; // entries of the history, if there is one
 const SIGNS = { request: "→", reply: "←", event: "⚡", session: "●", connection: "○", fault: "✗", hold: "‖", control: "⚙", reaper: "♻", note: "✎", lost: "…" };
 const GROUPS = [["request", "Requests"], ["event", "Watch events"], ["session", "Sessions"], ["fault", "Faults and holds"], ["control", "Controls and notes"]];
@@ -78,7 +79,7 @@ export function open(place, params) {
     draw();
     for (let wait = 300; !signal.aborted; wait = Math.min(wait * 2, 5000)) {
       try {
-        const query = { format: "json", past: kept.length ? 0 : PAST, op: op.value.replace(/\s/g, ""), path: path.value, session: session.value };
+        const query = { format: "json", rate: RATE, past: kept.length ? 0 : PAST, op: op.value.replace(/\s/g, ""), path: path.value, session: session.value };
         for await (const batch of events("/trace", query, signal, () => { wait = 300; state.textContent = "following"; })) {
           for (const entry of batch) add(entry);
           if (batch.length) soon();
@@ -101,6 +102,7 @@ export function open(place, params) {
       return;
     }
     const row = { number: ++number, entry, reply: entry.kind === "reply" ? entry : null, at: Date.parse(entry.time) };
+    if (entry.kind === "lost") waiting.clear();
     if (entry.kind === "request") {
       waiting.set(key, row);
       if (waiting.size > KEPT) waiting.delete(waiting.keys().next().value);
