@@ -39,7 +39,7 @@ export function open(place) {
       rules.set(one.rule, [...(rules.get(one.rule) ?? []), one]);
     }
     state.textContent = findings.length ? plural(findings.length, "finding") : "Nothing to say about what clients have done so far.";
-    reconcile(list, [...rules], ([rule]) => rule, () => h("article.card"), update);
+    reconcile(list, [...rules], ([rule]) => rule, ([rule]) => h("article.card", { "aria-label": rule }), update);
   }
   return { refresh };
 }

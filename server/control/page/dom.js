@@ -36,9 +36,12 @@ function make(create, name, props, ...children) {
 
 const shown = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 
-/** Replace what is in an element. */
+/** Replace what is in an element. The focus stays at its place. */
 export function put(element, ...children) {
+  const places = () => [...element.querySelectorAll("a, button")];
+  const at = places().indexOf(document.activeElement);
   element.replaceChildren(...shown(children));
+  places()[at]?.focus();
   return element;
 }
 

@@ -35,7 +35,7 @@ export function open(place) {
         either(one.cuts.length, ["Isolate", "isolate", { server }], ["Heal", "heal", { servers: [server] }]),
         either(lags, ["Lag", "lag", { server }], ["Release", "release", { servers: [server] }], down),
         either(troubles.includes("frozen"), ["Freeze", "freeze", { server }], ["Thaw", "thaw", { server }], down),
-        one.votes && !leads ? verb("Elect", "elect", { to: server }, { disabled: down, "aria-label": `Elect server ${server}` }) : null));
+        one.votes && !leads ? verb("Elect", "elect", { to: server }, { disabled: down }) : null));
   }
 
   async function refresh(figures) {
@@ -56,7 +56,7 @@ export function open(place) {
     }
     const port = location.protocol === "https:" ? "secure_port" : "port";
     for (const one of found.servers) Object.assign(one, { own: found.server, at: one[port] });
-    reconcile(cards, found.servers, (one) => one.server, () => h("article.card"), update);
+    reconcile(cards, found.servers, (one) => one.server, (one) => h("article.card", { "aria-label": `Server ${one.server}` }), update);
   }
   return { refresh };
 }

@@ -77,6 +77,8 @@ def test_what_it_shows_is_what_there_is(ensemble: EmbeddedEnsemble, client: Kazo
     shows(page, 4, "to 1 cut silently")
     shows(page, 3, "to 4 cut silently")
     assert ensemble.troubles(4) == ["cut off"]
+    page.call("Emulation.setDeviceMetricsOverride", width=360, height=640, deviceScaleFactor=1, mobile=False)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     press(page, 4, "Heal")
     page.until(f"!{card(4)}.innerText.includes('cut')")
 
@@ -100,8 +102,11 @@ def test_servers_die_and_lead(ensemble: EmbeddedEnsemble, page: Page) -> None:
     assert ensemble.role(2) == "down"
     press(page, 2, "Start")
     shows(page, 2, "follower")
-    press(page, 2, "Freeze")
+    page.evaluate(f"[...{card(2)}.querySelectorAll('button')].find(e => e.innerText === 'Freeze').focus()")
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r", windowsVirtualKeyCode=13)
     shows(page, 2, "frozen")
+    focused = "document.activeElement.innerText + ' ' + document.activeElement.closest('article')?.ariaLabel"
+    assert page.evaluate(focused) == "Thaw Server 2", "the keyboard stays where it is"
     press(page, 2, "Thaw")
     page.until(f"!{card(2)}.innerText.includes('frozen')")
     page.click("Hold proposals")
