@@ -124,7 +124,7 @@ function tell(found) {
     ["zxid", found.zxid],
   ].map(([word, value]) => h("div", h("dt", word), h("dd", value))));
   for (const [id, , key] of VIEWS) {
-    if (key) links.get(id).number.textContent = figures[key] ? count(figures[key]) : "";
+    if (key) links.get(id).number.textContent = figures[key] ? `\u00a0${count(figures[key])}` : "";
   }
   refresh();
 }
