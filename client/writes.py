@@ -23,6 +23,10 @@ from .operations import (
 )
 from .transaction import Transaction
 
+_PARENT_ROUNDS = 100
+"""Attempts to create a znode whose parents other clients delete again. So many are lost to no race, but a
+server with an injected fault may refuse forever."""
+
 
 class Writes(Caller):
     """The operations that change something."""
@@ -37,7 +41,8 @@ class Writes(Caller):
         :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
             see :class:`Create`.
         :raises NodeExistsError: there is such a znode.
-        :raises NoNodeError: there is no parent.
+        :raises NoNodeError: there is no parent; with ``make_parents``, after 100 rounds in which it was gone
+            again.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         :raises NoAuthError: the ACL of the parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -51,12 +56,14 @@ class Writes(Caller):
     ) -> tuple[str, Stat]:
         """Create a znode as :meth:`create` does, and return its path and its Stat."""
         operation = Create(path, data, **options)
+        rounds = _PARENT_ROUNDS if make_parents and path != "/" else 0
         while True:
             try:
                 return await self._call(operation)
             except NoNodeError:
-                if not make_parents or path == "/":
+                if not rounds:
                     raise
+                rounds -= 1
                 await self.ensure_path(paths.parent(path), acl=operation.acl)
 
     async def ensure_path(
@@ -67,6 +74,7 @@ class Writes(Caller):
 
         :param acl: of the znodes that are created; everything for everyone if None.
         :param container: create containers.
+        :raises NoNodeError: the server refuses a znode below ``/``, as an injected fault may do.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
         :raises NoAuthError: the ACL of a parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -78,7 +86,9 @@ class Writes(Caller):
                     await self._call(Create(missing[-1], acl=acl, container=container), prefix="")
                 missing.pop()
             except NoNodeError:
-                missing.append(paths.parent(missing[-1]))
+                if (parent := paths.parent(missing[-1])) == "/":
+                    raise
+                missing.append(parent)
 
     async def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
         """Replace the data and return the new Stat.

@@ -25,8 +25,8 @@ from .logger import logger
 from .net import descriptors
 
 if TYPE_CHECKING:
+    from .config.given import Given
     from .config.settings import Settings
-    from .config.zoocfg import Given
     from .core.tree import DataTree
     from .serve import Server
     from .storage.storage import Storage
@@ -63,25 +63,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from .config import zoocfg
+    from .config.given import Given, build
+    from .config.properties import ConfigError
 
-    if arguments.data is None and arguments.data_repair:
-        raise Refusal("--data-repair is for --data")
+    for flag, value in (("--data-repair", arguments.data_repair), ("--data-log", arguments.data_log_dir)):
+        if arguments.data is None and value:
+            raise Refusal(f"{flag} is for --data")
     if arguments.data is not None and arguments.load is not None:
         raise Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)
     values = {field: (getattr(arguments, field), flag) for field, flag in FLAGS.items()}
-    given = {field: zoocfg.Given(value, flag) for field, (value, flag) in values.items() if value is not None}
+    given = {field: Given(value, flag) for field, (value, flag) in values.items() if value is not None}
     if arguments.no_expiry:
-        given["expire_connected"] = zoocfg.Given(False, "--no-expiry")
+        given["expire_connected"] = Given(False, "--no-expiry")
     try:
         found = flags.configuration(arguments, "port" in given)
         given = {**found.given, **given}
         given |= flags.certificates(arguments, given)
-        settings = zoocfg.build(given, names=FLAGS)
-    except zoocfg.ConfigError as error:
+        settings = build(given, names=FLAGS)
+    except ConfigError as error:
         raise Refusal(str(error)) from None
-    members = flags.members(arguments, found)
+    members = flags.members(arguments, found, None if settings.release.is_default else given["emulate"])
 
     descriptors.raise_limit()
     if descriptors.limit() < descriptors.LEAST:
@@ -95,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     trace = flags.trace(arguments)
     trees: list[Callable[[], DataTree]] = []  # what is saved at the end
-    load = flags.loading(arguments.load)
+    load = flags.loading(arguments)
 
     def prepare(server: Server) -> None:
         trees.append(lambda: server.service.engine.tree)
@@ -108,6 +110,8 @@ def _run(arguments: argparse.Namespace) -> None:
     def prepare_all(servers: Servers) -> None:
         trees.append(servers.ensemble.newest_tree)
         load(servers.ensemble.leader())
+        if trace is not None:
+            trace.attach(servers)
 
     flags.check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is arguments.hostile is None

@@ -1,4 +1,4 @@
-"""What an ensemble refuses."""
+"""What goes wrong with the verbs of an ensemble, in a module that a single server may import."""
 
 from __future__ import annotations
 

@@ -41,36 +41,48 @@ class Nemesis:
         ensemble, chance = self._ensemble, self._random
         member = chance.choice(list(ensemble.members.values()))
         what, act = chance.choice(self._possible(member))
-        self.done.append(f"{what} {member.number}")
+        self.done.append(what)
         ensemble.tell(member, f"nemesis: {what}")
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:
         """List what can be done to a server now; what ends a trouble counts twice."""
-        ensemble = self._ensemble
+        ensemble, number = self._ensemble, member.number
         acts: list[tuple[str, Callable[[], object]]] = []
         if not member.up:
-            return [("start", lambda: ensemble.start(member))]
+            return [(f"start {number}", lambda: ensemble.start(member))]
         if member.frozen:
-            return [("thaw", lambda: ensemble.thaw(member))]
+            return [(f"thaw {number}", lambda: ensemble.thaw(member))]
         if member.stands_at is not None:
-            acts += [("release", lambda: ensemble.release([member]))] * 2
+            acts += [(f"release {number}", lambda: ensemble.release([member]))] * 2
         else:
-            acts.append(("lag", lambda: ensemble.lag(member)))
+            upto = self._random.choice((None, None, member.engine.zxid + self._random.randint(1, 9)))
+            acts.append((f"lag {number}", lambda: ensemble.lag(member, upto)))
         if ensemble.links.is_apart(member):
-            acts += [("heal", lambda: ensemble.heal([member]))] * 2
+            acts += [(f"heal {number}", lambda: ensemble.heal([member]))] * 2
         else:
-            silent = self._random.random() < 0.5
-            acts.append((f"isolate{' silently' * silent}", lambda: ensemble.partition([[member]], silent)))
-        acts.append(("kill", lambda: ensemble.kill(member)))
-        acts.append(("freeze", lambda: ensemble.freeze(member)))
+            acts += [self._isolation([member]), self._isolation([member, self._other_than(member)])]
+        acts.append((f"kill {number}", lambda: ensemble.kill(member)))
+        acts.append((f"freeze {number}", lambda: ensemble.freeze(member)))
         if ensemble.holding is not None:
-            acts += [("release acks of", ensemble.release_acks)] * 2
-        elif member.leader is not None and member.leads and member.leader.number == ensemble.epoch:
-            what = self._random.choice(("proposals", "acks"))
-            acts.append((f"hold {what} of", lambda: ensemble.hold("acks" if what == "acks" else "proposals")))
-            acts.append(("elect instead of", lambda: ensemble.elect() if ensemble.can_elect() else None))
+            acts += [("release acks", ensemble.release_acks)] * 2
+        elif member.leads and member.leader is not None and member.leader.number == ensemble.epoch:
+            acts.append(("hold proposals", lambda: ensemble.hold("proposals")))
+            acts.append(("hold acks", lambda: ensemble.hold("acks")))
+            acts.append((f"kill {number}, pending lost", lambda: ensemble.kill(member, "lost")))
+            acts.append((f"kill {number}, pending applied", lambda: ensemble.kill(member, "applied")))
+            acts.append(("elect", lambda: ensemble.elect() if ensemble.can_elect() else None))
         return acts
+
+    def _other_than(self, member: Member) -> Member:
+        others = [each for each in self._ensemble.members.values() if each is not member]
+        return self._random.choice(others or [member])
+
+    def _isolation(self, group: list[Member]) -> tuple[str, Callable[[], object]]:
+        silent = self._random.random() < 0.5
+        numbers = " ".join(str(member.number) for member in group)
+        what = f"isolate {numbers}, {'silently' if silent else 'by resets'}"
+        return what, lambda: self._ensemble.partition([group], silent)
 
 
 def calm(ensemble: Ensemble) -> None:

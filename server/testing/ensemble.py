@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 import attrs
@@ -27,17 +26,13 @@ from ..config.members import made_up
 from ..config.settings import Settings
 from ..ensemble.ensemble import Timing
 from ..ensemble.errors import EnsembleError
-from ..ensemble.member import Member
 from ..net.clock import Clock
-from ..serve import Server
 from ..together import Servers
 from .clock import CLOCK_MODES, ClockMode
-from .ensemble_controls import EnsembleControls
-from .ensemble_history import EnsembleHistory
-from .history import Recorder
+from .controls.ensemble import EnsembleControls
 from .host import HISTORY_LIMIT, at_end, hosted
 from .in_thread import InThread
-from .running import Running
+from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60
 """Seconds: a clock that stands still starts at a multiple of it, where most ticks begin too."""
@@ -54,71 +49,28 @@ __all__ = [
 ]
 
 
-class _Part(Running):
-    """One server of an ensemble, in parts."""
-
-    def __init__(
-        self, ensemble: LocalEnsemble, number: int, server: Server, record: bool | None, history_limit: int
-    ) -> None:
-        self._ensemble = ensemble
-        self._number = number
-        super().__init__(server, server.clock, record=record, history_limit=history_limit)
-
-    def begin_history(self) -> None:
-        """Record the history of all servers from now on."""
-        super().begin_history()
-        for part in self._ensemble.parts.values():
-            if not part.records:
-                part.begin_history()
-
-    def _new_recorder(self, limit: int) -> Recorder:
-        return self._ensemble.recorded.recorder(
-            self._number, self.service, self.clock.now, self._ensemble.started, limit
-        )
-
-
 class LocalEnsemble(EnsembleControls):
-    """A pretend ensemble in the caller's own trio run.
+    """A pretend ensemble in the caller's own trio run."""
 
-    :param record: whether the history is recorded; None: once somebody asks for that.
-    :ivar servers: the servers with their sockets.
-    :ivar parts: what each server consists of, by number.
-    :ivar recorded: the history.
-    :ivar started: the clock at the start, in seconds.
-    """
-
-    def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
+    def __init__(self, running: RunningEnsemble) -> None:
         super().__init__()
-        self.servers = servers
-        self.started = servers.clock.now()
-        self.recorded = EnsembleHistory(0 if record is False else history_limit, servers.ensemble.epoch << 32)
-        self.parts: dict[int, _Part] = {}
-        for number, server in servers.servers.items():
-            self.parts[number] = _Part(self, number, server, record, history_limit)
-            server.controls = self[number]
-        servers.ensemble.on_change = self._note_role
+        self._running = running
+        running.hand_over(self.__getitem__)
 
     def __repr__(self) -> str:
         return f"<LocalEnsemble {self.hosts}>"
 
-    def _note_role(self, member: Member, text: str) -> None:
-        self.parts[member.number].enter(text, kind="role")
-
     @property
-    def _local(self) -> LocalEnsemble:
-        return self
+    def running(self) -> RunningEnsemble:
+        return self._running
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
 
-    def now_ms(self) -> int:
-        """Return the time of the clock in whole ms."""
-        return next(iter(self.parts.values())).service.at(self.servers.clock.now())
-
 
 def take_over(servers: Servers) -> LocalEnsemble:
     """Put an ensemble that runs into a test's hands; its history is recorded once somebody asks for that."""
-    return LocalEnsemble(servers, record=None, history_limit=HISTORY_LIMIT)
+    return LocalEnsemble(RunningEnsemble(servers, record=None, history_limit=HISTORY_LIMIT))
 
 
 @attrs.frozen
@@ -143,12 +95,12 @@ class EnsembleLaunch:
             clock.jump(-clock.now() % _WHOLE)
         servers = Servers(self.settings, clock, self.members, self.timing)
         async with hosted(servers.run, ended):
-            ensemble = LocalEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            running = RunningEnsemble(servers, record=self.record, history_limit=self.history_limit)
             try:
-                yield ensemble
+                yield LocalEnsemble(running)
             finally:
                 for tell in at_end:
-                    tell(partial(ensemble.recorded.advice, self.settings.max_buffer))
+                    tell(running.advice)
 
 
 def open_ensemble(
@@ -209,13 +161,19 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
-    def start(self, server: int | None = None) -> Any:
-        """Start the ensemble, and return it; or, with a number, a server that was killed.
+    def start(self, server: int | None = None, *, observer: bool = False) -> Any:
+        """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
 
         :raises RuntimeError: if it runs.
         :raises OSError: if an address cannot be bound.
         """
-        return InThread.start(self) if server is None else EnsembleControls.start(self, server)
+        if server is None:
+            return InThread.start(self)
+        return EnsembleControls.start(self, server, observer=observer)
 
     def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalEnsemble]:
         return self._launch.open(ended)
+
+    @property
+    def running(self) -> RunningEnsemble:
+        return self._local.running

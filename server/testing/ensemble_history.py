@@ -1,20 +1,20 @@
 """The history of a pretend ensemble: what its servers have recorded, in one order.
 
 Each server has a recorder of its own, as a single server has. What is recorded there is also kept here, in
-the order in which it happened. What happens at all servers in the same moment (a session begins, the test
-does something) is shown once.
+the order in which it happened, with the number of the server. What happens at all servers in the same moment
+is told once: what the test does to all of them has no number, and a session begins where that is known first.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .history import Entry, Recorder
+from .history import Entry, History, Recorder
 
 if TYPE_CHECKING:
     from .advisor.finding import Finding
@@ -23,45 +23,57 @@ _AT_ALL = ("session", "reaper")
 """What each server enters when it applies the same transaction."""
 _MOMENT = 0.02
 """Seconds in which all servers have entered what happens at once, on a clock that runs."""
+_MOST_TOLD = 1000
+"""Transactions of which it is remembered when they were told: many more than come in a moment."""
 
 
-class EnsembleHistory:
+class EnsembleHistory(History):
     """
-    :param limit: how many entries are kept; the oldest go first.
     :ivar zxid_base: where it began.
     """
 
-    def __init__(self, limit: int, zxid_base: int) -> None:
-        self._entries: deque[tuple[_MemberRecorder, tuple[Any, ...]]] = deque(maxlen=limit)
+    def __init__(self, zxid_base: int) -> None:
+        super().__init__(0)
         self.zxid_base = zxid_base
+        self._told: dict[tuple[str, int], float] = {}  # when, by kind and zxid
+        self._is_at_all = self._is_done = False
 
     def recorder(self, number: int, *arguments: Any) -> Recorder:
         """Make the recorder of a server; the arguments are those of a :class:`.history.Recorder`."""
         return _MemberRecorder(self, number, *arguments)
 
-    def keep(self, recorder: _MemberRecorder, entry: tuple[Any, ...]) -> None:
-        self._entries.append((recorder, entry))
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """What is entered at several servers inside the ``with`` is told once, as what concerns them all."""
+        self._is_at_all, self._is_done = True, False
+        try:
+            yield
+        finally:
+            self._is_at_all = False
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield everything that is kept, the oldest first."""
-        seen: dict[tuple[str, int], float] = {}
-        last, tellers = "", set[_MemberRecorder]()
-        for recorder, kept in self._entries:
-            entry = recorder.in_words(*kept)
-            if entry.kind in _AT_ALL:
-                key = entry.kind, entry.zxid
-                if entry.time - seen.get(key, -math.inf) < _MOMENT:
-                    continue
-                seen[key] = entry.time
-            if entry.kind == "control":
-                if entry.text == last and recorder not in tellers:
-                    tellers.add(recorder)
-                    continue
-                last, tellers = entry.text, {recorder}
-            else:
-                entry = attrs.evolve(entry, server=recorder.number)
-                last = ""
-            yield entry
+    def take(self, recorder: _MemberRecorder, entry: tuple[Any, ...]) -> None:
+        """Keep, and tell, what a server has recorded, unless that is done already."""
+        if self._is_at_all:
+            if not self._is_done:
+                self._is_done = True
+                self.append((recorder, 0, entry))
+        elif entry[0] not in _AT_ALL or not self._is_told(entry):
+            self.append((recorder, recorder.number, entry))
+
+    def _is_told(self, entry: tuple[Any, ...]) -> bool:
+        kind, now, _, _, fields = entry
+        key, told = (kind, fields["zxid"]), self._told
+        if now - told.get(key, -math.inf) < _MOMENT:
+            return True
+        told[key] = now
+        if len(told) > _MOST_TOLD:
+            del told[next(iter(told))]
+        return False
+
+    def in_words(self, entry: tuple[Any, ...]) -> Entry:
+        recorder: Recorder = entry[0]
+        server, recorded = entry[1:]
+        return attrs.evolve(recorder.in_words(recorded), server=server)
 
     def advice(self, max_buffer: int) -> list[Finding]:
         """List what clients do wrong, as far as what is kept shows it.
@@ -81,6 +93,10 @@ class _MemberRecorder(Recorder):
         self.number = number
         super().__init__(*arguments)
 
+    @property
+    def is_heard(self) -> bool:
+        return super().is_heard or bool(self._history.listeners)
+
     def append(self, entry: tuple[Any, ...]) -> None:
-        self._history.keep(self, entry)
+        self._history.take(self, entry)
         super().append(entry)

@@ -8,6 +8,7 @@ words at once.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -72,7 +73,8 @@ class Entry:
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
-    :ivar zxid: of the reply, event or change; 0 where there is none.
+    :ivar zxid: of the reply, event or change, or the last that a client has seen which is refused for it; 0
+        where there is none.
     :ivar xid: the client's number of the request.
     :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
     :ivar path: the znode concerned, if it is one.
@@ -102,23 +104,80 @@ class Entry:
     facts: Facts = NO_FACTS
 
 
-class Recorder:
-    """Keeps what happens as it came, and puts it into words when asked.
+class History(ABC):
+    """Keeps entries as they came, and puts them into words when asked.
 
-    :param now: the server's clock, in seconds.
-    :param started: that clock at the start of the server.
     :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
+    :ivar dropped: how many had to go.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
     """
 
-    def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
-        self._now = now
+    def __init__(self, limit: int) -> None:
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self.dropped = 0
+        self.listeners: list[Listener] = []
+
+    @abstractmethod
+    def in_words(self, entry: tuple[Any, ...]) -> Entry:
+        """Put an entry into words."""
+
+    def keep(self, limit: int) -> None:
+        """Keep so many entries from now on."""
+        self._entries = deque(self._entries, maxlen=limit)
+        self.dropped = 0
+
+    def append(self, entry: tuple[Any, ...]) -> None:
+        entries = self._entries
+        if len(entries) == entries.maxlen:
+            self.dropped += 1
+        entries.append(entry)
+        if self.listeners:
+            try:
+                words = self.in_words(entry)
+                for listener in self.listeners:
+                    listener(words)
+            except Exception:  # the request goes on
+                report("an entry of the history was not passed on")
+
+    @property
+    def limit(self) -> int:
+        """How many entries are kept."""
+        return self._entries.maxlen or 0
+
+    @property
+    def count(self) -> int:
+        """How many entries there have been, with those that had to go."""
+        return self.dropped + len(self._entries)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Yield what is kept, the oldest first.
+
+        :param after: leave out so many of all that there have been: an earlier :attr:`count`.
+        """
+        for entry in islice(self._entries, max(0, after - self.dropped), None):
+            yield self.in_words(entry)
+
+    def last_entries(self, most: int) -> Iterator[Entry]:
+        """Yield the last entries, the oldest first."""
+        for entry in reversed(list(islice(reversed(self._entries), most))):
+            yield self.in_words(entry)
+
+
+class Recorder(History):
+    """The history of one server.
+
+    :param now: the server's clock, in seconds.
+    :param started: that clock at the start of the server.
+    :param limit: how many entries are kept.
+    """
+
+    def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
+        super().__init__(limit)
+        self._now = now
         self._silent: dict[Connection, tuple[Any, ...]] = {}  # the first entries of who has said nothing yet
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._clients: dict[Connection, _Client] = {}
         self._reason = ""  # of the last refusal, for the reply that follows
-        self.listeners: list[Listener] = []
         self.clear(service.engine, started)
         for connection in service.connections:
             self._number(connection)
@@ -128,16 +187,16 @@ class Recorder:
         self._started = started
         self.zxid_base = engine.zxid  # where it began: the numbers after it are easier to read
         self._entries.clear()
-        self.dropped = 0  # entries that had to go
+        self.dropped = 0
         self.sessions.clear()
         self._clients.clear()
         self._silent.clear()
         self._opened = 0
 
-    def keep(self, limit: int) -> None:
-        """Keep so many entries from now on."""
-        self._entries = deque(self._entries, maxlen=limit)
-        self.dropped = 0
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody is told what happens, at once."""
+        return bool(self.listeners)
 
     # --- recording ---------------------------------------------------------------------------------------
 
@@ -200,16 +259,21 @@ class Recorder:
         text = f"{how}, timeout {timeout:g} s, from {peer}"
         self._add("connection", connection.session_id, self._client(connection), text, "attached")
 
-    def refused(self, connection: Connection, session_id: int) -> None:
+    def refused(self, connection: Connection, session_id: int, seen: int) -> None:
         client = self._clients.pop(connection, _NOBODY)  # its end, which follows at once, is no news then
-        self._add("connection", session_id, client, "told that its session is gone", "refused")
+        if not seen:
+            self._add("connection", session_id, client, "told that its session is gone", "refused")
+            return
+        text = "closed without a word: it has seen more than this server"
+        entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
+        self.append(("connection", self._now(), session_id, client, entry))
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
         self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        if connection.speaks_http:  # requests for the server itself are no part of what clients do
+        if connection.is_foreign:  # requests for the server itself are no part of what clients do
             self._silent.pop(connection, None)
             self._clients.pop(connection, None)
             return
@@ -225,7 +289,7 @@ class Recorder:
         effect = txn.effect
         if isinstance(effect, CreateSession):
             self.sessions[txn.session] = None
-            if len(self.sessions) > (self._entries.maxlen or 0):  # no entry is left of the first one
+            if len(self.sessions) > self.limit:  # no entry is left of the first one
                 del self.sessions[next(iter(self.sessions))]
             facts = Facts(step="begins", timeout=effect.timeout / 1000)
             text = f"session begins, timeout {facts.timeout:g} s"
@@ -254,41 +318,10 @@ class Recorder:
         """Keep what an error says beyond its name, for the reply."""
         self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
-    def append(self, entry: tuple[Any, ...]) -> None:
-        entries = self._entries
-        if len(entries) == entries.maxlen:
-            self.dropped += 1
-        entries.append(entry)
-        if self.listeners:
-            try:
-                words = self.in_words(*entry)
-                for listener in self.listeners:
-                    listener(words)
-            except Exception:  # the request goes on
-                report("an entry of the history was not passed on")
+    # --- in words ----------------------------------------------------------------------------------------
 
-    # --- reading -----------------------------------------------------------------------------------------
-
-    @property
-    def count(self) -> int:
-        """How many entries there have been, with those that had to go."""
-        return self.dropped + len(self._entries)
-
-    def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield what is kept, the oldest first.
-
-        :param after: leave out so many of all that there have been: an earlier :attr:`count`.
-        """
-        for entry in islice(self._entries, max(0, after - self.dropped), None):
-            yield self.in_words(*entry)
-
-    def last_entries(self, most: int) -> Iterator[Entry]:
-        """Yield the last entries, the oldest first."""
-        for entry in reversed(list(islice(reversed(self._entries), most))):
-            yield self.in_words(*entry)
-
-    def in_words(self, kind: EntryKind, now: float, session: int, client: _Client, *rest: Any) -> Entry:
-        number, peer = client
+    def in_words(self, entry: tuple[Any, ...]) -> Entry:
+        kind, now, session, (number, peer), *rest = entry
         common: dict[str, Any] = {"kind": kind, "time": now - self._started, "session": session}
         common |= {"connection": number, "client": peer}
         if kind == "event":

@@ -16,7 +16,9 @@ for _op in sorted(CLIENTS):
     _FAMILIES.setdefault(OpCode(_op).word, []).append(_op)
 _ALIASES = {"get": "get_data", "set": "set_data", "close": "close_session"}
 _NAMES = {op: name for name, ops in _FAMILIES.items() for op in ops}
-_BY_WORD = {name.replace("_", ""): name for name in _FAMILIES} | _ALIASES
+_MEMBERS = {OpCode(op).name.lower(): name for op, name in _NAMES.items()}  # create2 is all creates, too
+_WORDS = _MEMBERS | {name: name for name in _FAMILIES} | _ALIASES
+_BY_WORD = {word.replace("_", ""): name for word, name in _WORDS.items()}
 _KNOWN_OPS = {op.name.lower().replace("_", "") for op in OpCode}
 
 ALL_BUT_PING = CLIENTS - {PING}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 from ..core.engine import Engine
@@ -13,7 +13,7 @@ from ..core.txn import Txn
 from ..net.clock import Clock
 from ..serve import Server
 from .gate import MessageGate
-from .history import EntryKind, Listener, Recorder
+from .history import Entry, EntryKind, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
@@ -33,12 +33,15 @@ class Running:
     :param record: whether the history is recorded; None: from :meth:`begin_history` on.
     :param history_limit: how many entries are kept.
     :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
+    :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.
     :ivar records: whether the history is recorded now.
     :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
     """
+
+    is_ensemble: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -93,6 +96,10 @@ class Running:
         self.streams.add(stream)
         return stream
 
+    def each(self) -> Iterable[Running]:
+        """Return the servers that this is: one."""
+        return (self,)
+
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self) -> None:
@@ -107,18 +114,34 @@ class Running:
 
     def listen(self, listener: Listener) -> None:
         """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
-        if self.recorder is None:
-            self._use(self._new_recorder(0))
-        assert self.recorder is not None
-        self.recorder.listeners.append(listener)
+        self.begin_telling().listeners.append(listener)
 
     def stop_listening(self, listener: Listener) -> None:
         """End :meth:`listen`. Does nothing the second time."""
         recorder = self.recorder
         if recorder is not None and listener in recorder.listeners:
             recorder.listeners.remove(listener)
-            if not (self.records or recorder.listeners):
-                self._use(None)
+            self.end_telling()
+
+    def begin_telling(self) -> Recorder:
+        """Have a recorder from now on, for those who want to hear what happens."""
+        if self.recorder is None:
+            self._use(self._new_recorder(0))
+        assert self.recorder is not None
+        return self.recorder
+
+    def end_telling(self) -> None:
+        """Have no recorder, if nobody needs it any more."""
+        if self.recorder is not None and not (self.records or self.recorder.is_heard):
+            self._use(None)
+
+    def last_entries(self, most: int) -> Iterable[Entry]:
+        """Return the last entries of the history, the oldest first; none, if none is recorded."""
+        return () if self.recorder is None else self.recorder.last_entries(most)
+
+    def wall_clock(self, seconds: float) -> float:
+        """Return a time since the start of the server as seconds since the epoch."""
+        return self.service.wall_clock(self.started + seconds)
 
     def _new_recorder(self, limit: int) -> Recorder:
         return Recorder(self.service, self.clock.now, self.started, limit)
@@ -165,7 +188,7 @@ class Running:
         # Session ids are made of the time, which may not have moved since the last start.
         at = self.service.at(now)
         epoch = before.wall_clock(at) + 1000 * self._restarts
-        engine = self.service.new_engine(epoch)
+        engine = self.service.start_engine(epoch)
         engine.epoch_offset = before.epoch_offset
         # A client that has seen a later zxid would be dropped without a word (wire.md, trap 17).
         engine.zxid = before.zxid
@@ -198,6 +221,11 @@ class Running:
         self.gate.observers = [each for each in self.gate.observers if each is not observer]
         self._attach()
         self.gate.update()
+
+    def expect_name(self, name: str, address: str | None) -> None:
+        """Give a name to the next new session; see :meth:`.Controls.name_session`."""
+        self.names.expect(name, address)
+        self.observe(self.names)
 
     def _attach(self) -> None:
         """Have the engine tell its transactions to whom they concern."""

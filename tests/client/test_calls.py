@@ -149,6 +149,16 @@ async def test_creating_parents(autojump_clock: MockClock, server: Controls) -> 
         assert await zk.get_children("/app/x") in (["a", "d"], ["d", "a"])
 
 
+@pytest.mark.parametrize("refused", ["/a", "/a/b"])
+async def test_creating_parents_ends_although_the_server_refuses_forever(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper, refused: str
+) -> None:
+    refusal = server.fault(op="create", path=refused, times=None, action="error", error=NoNodeError)
+    with refusal, pytest.raises(NoNodeError, match=refused):
+        await zk.create("/a/b", make_parents=True)
+    assert await zk.create("/a/b", make_parents=True) == "/a/b"
+
+
 async def test_deleting_a_subtree(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     for path in ("/a/b/c", "/a/b/d/e", "/a/f"):
         await zk.create(path, make_parents=True)

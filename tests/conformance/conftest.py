@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,10 +37,17 @@ def running(kind: str, config: Config) -> Iterator[Server]:
             server.stop()
 
 
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str], Server]]:
+    """Gives the server of a kind, which starts when it is wanted first. pytest ends what has parameters when
+    the next parameter comes: each file would start both kinds anew."""
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda kind: stack.enter_context(running(kind, CONFIG)))
+
+
 @pytest.fixture(scope="session", params=KINDS)
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with running(request.param, CONFIG) as server:
-        yield server
+def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> Server:
+    return servers(request.param)
 
 
 @pytest.fixture

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from pyzk.client import ZooKeeper, connect
 
 from ..support import jvm
+from ..support.ensemble_rules.recording import checked, recorded
 from ..support.needs import need
 from ..support.real import Ensemble
 from .pretended import Pretended
@@ -61,8 +63,21 @@ def ensemble_of_three() -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def pretended() -> Iterator[str]:
-    with Pretended() as ensemble:
+    with ExitStack() as running:
+        with recorded() as recordings:  # no longer: each test records the ensembles of its own
+            ensemble = running.enter_context(Pretended())
         yield ensemble.hosts
+    recordings[0].check()
+
+
+@pytest.fixture(autouse=True)
+def rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No rule of ensemble.md section 15.2 is broken by any pretend ensemble, but where a test says why."""
+    if request.node.get_closest_marker("breaks_rules"):
+        yield
+    else:
+        with checked():
+            yield
 
 
 @pytest.fixture(params=["ours", "pretended", "standalone", "ensemble"])

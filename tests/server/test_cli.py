@@ -17,8 +17,9 @@ from pyzk.protocol.version import __version__
 from pyzk.server import cli, flags
 from pyzk.server import serve as transport
 from pyzk.server.config import settings as settings_module
+from pyzk.server.config.given import build
 from pyzk.server.config.settings import Settings
-from pyzk.server.config.zoocfg import build, interpret, read
+from pyzk.server.config.zoocfg import interpret, read
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
 
@@ -170,7 +171,8 @@ def test_bad_arguments(refused, argv, words):
     [
         (("--hostile", "0"), "--hostile"),
         (("--hostile", "7"), "--hostile"),
-        (("--trace-op", "get"), "--trace"),
+        (("--emulate", "3.8"), "--emulate"),
+        (("--set", "emulate=3.8"), "emulate (--set)"),
     ],
 )
 def test_what_an_ensemble_cannot_do_is_refused(refused, flags_given, named):

@@ -22,6 +22,8 @@ from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line, tell
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
+    from ...testing.running import Running
+    from ...testing.running_ensemble import RunningEnsemble
     from ..api import Control
 
 _MOST: Final = 16
@@ -39,13 +41,13 @@ _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
 
 
-def _trace(control: Control, ask: Ask) -> Response:
-    given = ask.values
+def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
+    given, controls = ask.values, control.scope(whole)
     if control.followers >= _MOST:
         raise ApiError(409, f"{_MOST} readers follow the trace already; let some of them end first")
     ops = given["op"].split(",") if "op" in given else ()
-    session = control.find_any(given["session"]) if "session" in given else None
-    selection = Selection.of(ops, given.get("path"), session)
+    session = control.find_any(given["session"], whole) if "session" in given else None
+    selection = Selection.of(ops, given.get("path"), session, given.get("server"))
     style = given.get("format", "text")
     past = given.get("past", 0)
     if not 0 <= past <= _MOST_PAST:
@@ -54,7 +56,7 @@ def _trace(control: Control, ask: Ask) -> Response:
     headers = {"content-type": _EVENTS if as_events else _TYPES[style], "cache-control": "no-store"}
     form = "data: {}\n" if as_events else "{}"
     ration = _Ration(given.get("rate", math.inf))
-    follow = partial(_follow, control, selection, ration, past, style, form)
+    follow = partial(_follow, control, controls.running, selection, ration, past, style, form)
     return Response(200, headers=headers, stream=follow)
 
 
@@ -88,7 +90,14 @@ class _Ration:
 
 
 async def _follow(
-    control: Control, selection: Selection, ration: _Ration, past: int, style: str, form: str, send: Send
+    control: Control,
+    running: Running | RunningEnsemble,
+    selection: Selection,
+    ration: _Ration,
+    past: int,
+    style: str,
+    form: str,
+    send: Send,
 ) -> None:
     """Send lines until cancelled.
 
@@ -97,7 +106,7 @@ async def _follow(
     :param form: what becomes of a line.
     """
     lines = LineBuffer(lambda count: form.format(lost_line(count, style)))
-    more, running = trio.Event(), control.controls.running
+    more = trio.Event()
 
     def tell(traced: Traced) -> None:
         lines.add(form.format(traced.as_line(style)))
@@ -108,6 +117,9 @@ async def _follow(
             return True
         more.set()
         return False
+
+    def requests() -> int:
+        return sum(part.engine.stats.packets_received for part in running.each())
 
     for traced in tell_past(running, selection, past):
         tell(traced)
@@ -122,11 +134,10 @@ async def _follow(
             more = trio.Event()
             if ration.is_over:
                 tracer.stop()
-                before = running.engine.stats.packets_received
+                before = requests()
                 await ration.wait()
-                left_out = running.engine.stats.packets_received - before
+                lines.add(form.format(lost_line(requests() - before, style, _TOO_MANY)))
                 tracer = Tracer(running, selection, tell, may_look)
-                lines.add(form.format(lost_line(left_out, style, _TOO_MANY)))
             else:
                 await more.wait()
     finally:

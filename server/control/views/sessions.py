@@ -53,12 +53,14 @@ def _peer(control: Control, session: Session) -> str | None:
 
 
 def _left(control: Control, session: Session) -> int | None:
-    """How many ms a session has left; None if this server does not know, because it does not lead."""
+    """How many ms a session has left; None if this server does not know: of the sessions of an ensemble, but
+    for local ones, its leader alone does."""
     running = control.controls.running
     counting: Session | None = session
     if control.controls.ensemble is not None:
-        leader = cast("MemberService", running.service).member.own_leader
-        counting = None if leader is None else leader.sessions.get(session.id)
+        member = cast("MemberService", running.service).member
+        if session.id not in member.engine.tracker.local:
+            counting = None if member.own_leader is None else member.own_leader.sessions.get(session.id)
     return None if counting is None else max(0, counting.deadline - running.service.at(running.clock.now()))
 
 

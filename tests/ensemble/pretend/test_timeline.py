@@ -32,7 +32,21 @@ def test_what_happens_at_all_servers_is_told_once(ensemble: EmbeddedEnsemble, at
     ensemble.note("now")
     began = ensemble.history(kind="session")
     assert len(began) == 1
-    assert [entry.text for entry in ensemble.history(kind="control")] == ["now"]
+    ensemble.lag(1)
+    ensemble[2].pause()
+    for kind, told in (("note", [(0, "now")]), ("control", [(0, "server 1 lags"), (2, "pause")])):
+        assert [(entry.server, entry.text) for entry in ensemble.history(kind=kind)] == told
+
+
+def test_a_client_from_the_future_is_named(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(3)
+    ensemble.lag(1)
+    a.create("/x")
+    assert at.is_refused(1, a)
+    (entry,) = [each for each in ensemble.history(kind="connection") if each.facts.step == "ahead"]
+    assert (entry.server, entry.session, entry.zxid) == (1, a.session_id, a.seen)
+    shown = "0:2 | [1] closed without a word: it has seen more than this server"
+    assert shown in ensemble.format_timeline(width=200)
 
 
 def test_a_late_end_of_a_session_is_told_again(ensemble: EmbeddedEnsemble, at: Clients) -> None:
@@ -62,6 +76,6 @@ def test_what_happens_at_all_servers_is_told_once_while_the_clock_runs() -> None
         ensemble.note("now")
         ensemble.note("now")
         assert len(ensemble.history(kind="session")) == 1
-        assert [entry.text for entry in ensemble.history(kind="control")] == ["now", "now"]
+        assert [entry.text for entry in ensemble.history(kind="note")] == ["now", "now"]
         assert all(0 <= entry.time < 60 for entry in ensemble.history())
         at.close()

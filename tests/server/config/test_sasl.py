@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyzk.server.config.elsewhere import from_environment
+from pyzk.server.config.given import build
+from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.sasl import JaasError, users_of
 from pyzk.server.config.settings import Settings
-from pyzk.server.config.zoocfg import ConfigError, build, from_environment, interpret
+from pyzk.server.config.zoocfg import interpret
 
 from ...support.sasl import JAAS, USERS
 

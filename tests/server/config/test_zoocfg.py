@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.config import tls, zoocfg, zookeys
+from pyzk.server.config import tls, zookeys
+from pyzk.server.config.given import Given, build
+from pyzk.server.config.properties import ConfigError, parse
 from pyzk.server.config.settings import Settings
-from pyzk.server.config.zoocfg import ConfigError, Given, build, interpret, masked, parse, read
+from pyzk.server.config.zoocfg import interpret, read
 
 
 def settings_of(text, **flags):
@@ -26,54 +28,15 @@ def refusal_of(text):
     return message
 
 
-# --- the syntax -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("key=value", {"key": "value"}),
-        ("key: value", {"key": "value"}),
-        ("key value", {"key": "value"}),
-        ("  key \t=\f  a value  ", {"key": "a value"}),
-        ("key = = value", {"key": "= value"}),
-        ("key", {"key": ""}),
-        ("key=", {"key": ""}),
-        ("# a comment\n ! another \\\nkey=value # none", {"key": "value # none"}),
-        ("a=1\rb=2\r\nc=3\n\n", {"a": "1", "b": "2", "c": "3"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=1,\\\n   2,\\\r\n\t3\nb=4", {"a": "1,2,3", "b": "4"}),
-        ("a=1\\\n# not a comment", {"a": "1# not a comment"}),
-        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("a=1\\", {"a": "1"}),
-        ("\\\na=1", {"a": "1"}),
-        (r"a\ b\=c\:d=e\ f", {"a b=c:d": "e f"}),
-        (r"a=\u0041\t\q\\", {"a": "A\tq\\"}),
-        ("a=b\x85c", {"a": "b\x85c"}),
-    ],
-)
-def test_syntax(text, expected):
-    assert {key: entry.value for key, entry in parse(text).items()} == expected
-
-
-def test_a_logical_line_has_the_number_of_its_first_line():
-    entries = parse("# one\na=1\\\n  2\n\nb=3")
-    assert (entries["a"].line, entries["b"].line) == (2, 5)
-
-
-def test_a_bad_escape_is_refused_and_its_line_not_shown():
-    message = refusal_of("a=1\npassword=s3cret\\u00g0")
-    assert "zoo.cfg, line 2" in message
-    assert "s3cret" not in message
-
-
 # --- settings -------------------------------------------------------------------------------------------
 
 PROMETHEUS = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
+ENSEMBLE = "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"
 DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 HONOURED = [
     ("clientPort=0", "port", 0),
+    ("emulate=3.8", "emulate", "3.8"),
     ("clientPort=2182\nclientPortAddress=0.0.0.0", "host", "0.0.0.0"),
     ("clientPort=2182\nclientPortAddress=[::1]", "host", "::1"),
     ("clientPortListenBacklog=50", "listen_backlog", 50),
@@ -115,6 +78,8 @@ HONOURED = [
     ),
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
+    ("localSessionsEnabled=true", "local_sessions", True),
+    ("localSessionsUpgradingEnabled=true", "local_sessions_upgrading", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
     ("sessionRequireClientSASLAuth=true\nsasl.user.bob=b", "required_auth_schemes", {"sasl"}),
     (
@@ -150,6 +115,8 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
     ("snapCount=0", "snap_count", 2),
     ("digest.enabled=true", "tree_digest", True),
+    ("dataLogDir=/logs", "data_log_dir", "/logs"),
+    ("snapshot.compression.method=gz", "snapshot_compression", "gz"),
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
     ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
@@ -161,6 +128,8 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.allowedHosts=zk1, zk2", "admin_allowed_hosts", {"zk1", "zk2"}),
     ("admin.enableServer=true\nadmin.idleTimeout=500", "admin_idle_timeout", 500),
     ("admin.enableServer=true\nadmin.forceHttps=false", "admin_port", 8080),
+    (f"{ENSEMBLE}\nensembleAuthName=one, two", "ensemble_names", {"one", "two"}),
+    (ENSEMBLE, "ensemble_names", set()),
     ("admin.enableServer=false", "admin_port", None),
     (PROMETHEUS, "metrics_port", 7000),
     (f"{PROMETHEUS}\nmetricsProvider.httpPort=0", "metrics_port", 0),
@@ -191,6 +160,9 @@ def test_honoured(text, field, value):
 def test_every_key_that_is_a_setting_is_tried_above():
     tried = {key for text, _, _ in HONOURED for key in parse(text)}
     elsewhere = {"secureClientPort", "secureClientPortAddress"}  # in test_tls.py
+    in_net = {"client.portUnification", "ssl.hostnameVerification", "ssl.clientHostnameVerification"}
+    elsewhere |= {*in_net, "admin.portUnification", "admin.needClientAuth"}  # in test_tls_keys.py
+    elsewhere |= {"ssl.authProvider", "ssl.crl", "ssl.ocsp", "ssl.context.supplier.class"}  # refused, below
     elsewhere.add("java.security.auth.login.config")  # in test_sasl.py
     assert {*zookeys.KNOWN, *zookeys.PROPERTIES} - elsewhere <= tried
 
@@ -229,7 +201,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "only --data says where data is kept: dataDir, dataLogDir;" in warning
+    assert "only --data says where data is kept: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
@@ -239,7 +211,6 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
 @pytest.mark.parametrize(
     "text",
     [
-        "snapshot.compression.method=gz",
         "globalOutstandingLimit=10",
         "observer.reconnectDelayMs=1",
         "ssl.quorum.keyStore.location=/x",
@@ -254,10 +225,13 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "group.1=1",
         "superUser.x=bob",
         "ensembleAuthName=foo",
-        "client.portUnification=true",
-        "ssl.crl=true",
+        "ssl.quorum.clientAuth=need",
+        "ssl.clientHostnameVerification=true",
+        "ssl.handshakeDetectionTimeoutMillis=100",
+        "client.certReload=true",
         "admin.serverPort=9090",  # without admin.enableServer
         "admin.portUnification=true",
+        "admin.needClientAuth=true",
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
         "metricsProvider.httpsPort=7002",
         "metricsProvider.numWorkerThreads=4",
@@ -283,6 +257,9 @@ def test_ignored_with_a_warning(text):
         "admin.needClientAuth=false",
         "client.portUnification=False",
         "ssl.clientHostnameVerification=false",
+        "ssl.hostnameVerification=false",
+        "ssl.ocsp=false",
+        "ssl.authProvider=x509",
     ],
 )
 def test_switching_off_what_is_not_there_needs_no_warning(text):
@@ -412,6 +389,12 @@ def test_servers_in_a_file_of_their_own(tmp_path):
         f"{PROMETHEUS}\nmetricsProvider.httpPort=many",
         f"{PROMETHEUS}\nmetricsProvider.httpPort=70000",
         "admin.enableServer=true\nadmin.forceHttps=true",
+        "admin.enableServer=true\nadmin.portUnification=true\nssl.quorum.keyStore.location=/nowhere.pem",
+        "client.portUnification=true",
+        "ssl.crl=true",
+        "ssl.ocsp=true",
+        "ssl.authProvider=com.example.Ours",
+        "ssl.context.supplier.class=com.example.Ours",
     ],
 )
 def test_refused_with_the_file_the_line_and_the_key(text):
@@ -482,40 +465,6 @@ def test_a_value_that_does_not_do_what_it_seems_to(key, value, field, kept, word
     assert "s3cret" not in warning
 
 
-# --- the text as it may be shown ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a=1\r\n# b\rc\\\n  =2\n", "a=1\n# b\nc\\\n  =2\n"),
-        ("ssl.keyStore.password=s3cret", "ssl.keyStore.password=***"),
-        ("a=1\n  superPassword : s3cret\nb=2", "a=1\n  superPassword=***\nb=2"),
-        ("#DigestAuthenticationProvider.superDigest=s3cret", "#DigestAuthenticationProvider.superDigest=***"),
-        ("x.password=s3\\\n  cret\\\ns3cret\nb=2", "x.password=***\nb=2"),
-        ("x.pass\\\n word=s3cret", "x.password=***"),
-        ("x\\.password s3cret", "x.password=***"),
-        ("# a comment \\\nx.password=s3cret", "# a comment \\\nx.password=***"),
-        ("x.password=s3cret\\", "x.password=***"),
-        ("x.passw\\u006frd=s3cret", "x.password=***"),
-        ("# x.\\u0070assword\\u0020=s3cret", "# x.password=***"),
-        ("x.secretKey=s3cret\nx.token=s3cret", "x.secretKey=***\nx.token=***"),
-        ("db.pwd=s3cret\ncredentials=s3cret", "db.pwd=***\ncredentials=***"),
-        ("a.privateKey=s3cret\na.api_key=s3cret", "a.privateKey=***\na.api_key=***"),
-        ("sasl.user.bob=s3cret\n#sasl.user.b\\u006fb : s3cret", "sasl.user.bob=***\n#sasl.user.bob=***"),
-        ("ssl.keyStore.passwordPath=/a/file", "ssl.keyStore.passwordPath=/a/file"),
-        ("key=1\ntokens.max=2\nprivate=3", "key=1\ntokens.max=2\nprivate=3"),
-    ],
-)
-def test_the_text_is_shown_without_secrets(text, shown):
-    assert masked(text) == shown
-
-
-@given(st.text(alphabet="ab=#!\\ u\n", max_size=30))
-def test_any_text_can_be_shown(text):
-    assert masked(text) == text
-
-
 # --- secrets, and nonsense ------------------------------------------------------------------------------
 
 
@@ -566,75 +515,3 @@ def test_no_text_raises_anything_but_a_refusal_of_one_line(text):
     except ConfigError as error:
         message = str(error)
     assert "\n" not in message
-
-
-# --- keys from elsewhere ----------------------------------------------------------------------------------
-
-
-def test_each_key_has_a_variable_of_its_own() -> None:
-    keys = [*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS]
-    assert len({zoocfg.variable(key) for key in keys}) == len(keys)
-
-
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [
-        ("clientPort", "PYZK_CLIENT_PORT"),
-        ("jute.maxbuffer", "PYZK_JUTE_MAXBUFFER"),
-        ("4lw.commands.whitelist", "PYZK_4LW_COMMANDS_WHITELIST"),
-        ("ssl.keyStore.location", "PYZK_SSL_KEY_STORE_LOCATION"),
-        ("skipACL", "PYZK_SKIP_ACL"),
-        ("X509AuthenticationProvider.superUser", "PYZK_X509_AUTHENTICATION_PROVIDER_SUPER_USER"),
-    ],
-)
-def test_the_variable_of_a_key(key: str, name: str) -> None:
-    assert zoocfg.variable(key) == name
-    (entry,), warnings = zoocfg.from_environment(
-        {name: "1", "HOME": "/", "PYZK_HOSTS": "zk:1", "PYZK_URL": "x"}
-    )
-    assert (entry.key, entry.value, entry.where) == (key, "1", name)
-    assert warnings == []
-
-
-def test_a_variable_of_no_key_is_warned_about() -> None:
-    _, (warning,) = zoocfg.from_environment({"PYZK_TICKTIME": "1"})
-    assert warning == "PYZK_TICKTIME is the variable of no key, and has no effect; perhaps PYZK_TICK_TIME"
-
-
-def test_authentication_providers_have_variables() -> None:
-    name = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
-    beside, _ = zoocfg.from_environment({"PYZK_AUTH_PROVIDER_1": name})
-    assert build(interpret("clientPort=1", beside=beside).given).x509_enabled
-
-
-def test_flags_win_over_the_environment_and_that_over_the_file() -> None:
-    beside, _ = zoocfg.from_environment({"PYZK_TICK_TIME": "20", "PYZK_MAX_CNXNS": "20"})
-    beside += zoocfg.from_flags(["tickTime=30", "tickTime=40"])
-    text = "clientPort=1\ntickTime=10\nmaxCnxns=10\nenforceQuota=true"
-    settings = build(interpret(text, beside=beside).given)
-    assert (settings.tick_time, settings.max_connections, settings.enforce_quota) == (40, 20, True)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("tickTime", "--set takes KEY=VALUE, as in --set maxClientCnxns=0"),
-        ("=1", "--set takes KEY=VALUE, as in --set maxClientCnxns=0"),
-        ("ticktime=1", "--set: there is no key 'ticktime'; perhaps tickTime"),
-    ],
-)
-def test_what_is_no_key_cannot_be_set(given: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        zoocfg.from_flags([given])
-    assert str(caught.value) == message
-
-
-def test_errors_name_the_flag_or_the_variable_and_show_no_secret() -> None:
-    with pytest.raises(ConfigError, match=r"^--set: tickTime: 'x' is not a whole number$"):
-        interpret("", beside=zoocfg.from_flags(["tickTime=x"]))
-    beside, _ = zoocfg.from_environment({"PYZK_MIN_SESSION_TIMEOUT": "x"})
-    with pytest.raises(ConfigError, match=r"^PYZK_MIN_SESSION_TIMEOUT: minSessionTimeout: "):
-        interpret("", beside=beside)
-    secret = zoocfg.from_flags(["DigestAuthenticationProvider.superDigest=s3cret"])
-    assert "s3cret" not in repr(secret)
-    assert "s3cret" not in repr(interpret("clientPort=1", beside=secret))

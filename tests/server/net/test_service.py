@@ -12,7 +12,8 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
-from pyzk.server.config.zoocfg import build, interpret
+from pyzk.server.config.given import build
+from pyzk.server.config.zoocfg import interpret
 from pyzk.server.core.txn import CloseSession, CreateSession
 
 from ...support.invariants import check_tree_invariants

@@ -344,6 +344,13 @@ async def test_spellings_of_an_operation(op: str) -> None:
             assert (await a.request(OpCode.GET_DATA, r.GetDataRequest("/", False))).err == -7
 
 
+@pytest.mark.parametrize("op", ["create2", "createContainer", "create_ttl"])
+async def test_the_name_of_one_create_stands_for_all_of_them(op: str) -> None:
+    async with world() as (server, a):
+        with server.fault(op), pytest.raises(ClosedError):
+            await a.create("/a")
+
+
 async def test_without_faults_requests_go_straight_to_the_engine() -> None:
     async with open_server(record=False) as server:
         service = server.running.service

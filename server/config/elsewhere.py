@@ -1,0 +1,70 @@
+"""Keys of zoo.cfg that stand in no file: environment variables and ``--set``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from . import tls
+from .properties import ConfigError, Entry
+from .zookeys import CHECKED, IGNORED, KNOWN, NOT_YET, NUMBERED, PROPERTIES, reason_for
+
+_PREFIX = "PYZK_"
+_OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|LOCK_.*|REQUIRE_.*)")
+"""Variables of the other commands, and of the tests."""
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key: ``PYZK_SSL_KEY_STORE_LOCATION`` for ``ssl.keyStore.location``."""
+    words = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", key)
+    return _PREFIX + re.sub("[^A-Za-z0-9]", "_", words).upper()
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+    """The keys in environment variables, and a warning for each variable that is of none."""
+    keys = {variable(key): key for key in NAMES}
+    entries, warnings = [], []
+    for name, value in sorted(environment.items()):
+        for beginning in NUMBERED:
+            if name.startswith(start := variable(beginning)):
+                keys[name] = beginning + name.removeprefix(start)
+        if name in keys:
+            entries.append(Entry(keys[name], value, 0, name))
+        elif name.startswith(_PREFIX) and not _OTHERS.fullmatch(name):
+            warnings.append(f"{name} is the variable of no key, and has no effect{close_to(name, keys)}")
+    return entries, warnings
+
+
+def from_flags(given: Iterable[str]) -> list[Entry]:
+    """The keys of ``--set KEY=VALUE``.
+
+    :raises ConfigError: for what has another form, or a key that does not exist.
+    """
+    entries = []
+    for text in given:
+        key, equals, value = text.partition("=")
+        entry = Entry(key.strip(), value.strip(), 0, "--set")
+        if not equals or not entry.key:
+            raise ConfigError("--set takes KEY=VALUE, as in --set maxClientCnxns=0")
+        if not _is_known(entry.key):
+            raise ConfigError(f"--set: there is no key {entry.key!r}{close_to(entry.key, NAMES)}")
+        entries.append(entry)
+    return entries
+
+
+NAMES: Final = (*KNOWN, *PROPERTIES, *sorted(tls.OPTIONS))
+"""The keys that are honoured; ``authProvider.N`` beside them."""
+
+
+def _is_known(key: str) -> bool:
+    known = key in NAMES or key in CHECKED or key.startswith(NUMBERED)
+    return known or any(reason_for(key, table) for table in (IGNORED, NOT_YET))
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """A hint at a name that may be meant."""
+    from difflib import get_close_matches  # slow to import, and needed for an error only
+
+    meant = get_close_matches(name, list(names), n=1, cutoff=0.8)
+    return f"; perhaps {meant[0]}" if meant else ""

@@ -1,0 +1,47 @@
+"""Values for settings, and who gave them: a key in a file, a variable of the environment, a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from .properties import ConfigError
+from .settings import Settings, SettingsError, check
+from .zookeys import KEY_OF
+
+
+@attrs.frozen
+class Given:
+    """A value for one field of :class:`Settings`, what its giver calls it, and where it stands."""
+
+    value: object = attrs.field(repr=False)
+    name: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.where})" if self.where else self.name
+
+
+def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """Make the settings from some given values.
+
+    :param given: by field of :class:`Settings`.
+    :param names: what errors call a field that is not given; without it, its key in zoo.cfg.
+    :raises ConfigError: a value is out of range, or two contradict each other.
+    """
+    values: dict[str, Any] = {field: item.value for field, item in given.items()}
+    for field, item in given.items():
+        try:
+            check(field, item.value, item.name)
+        except ValueError as error:
+            raise ConfigError(f"{item.where}: {error}" if item.where else str(error)) from None
+    try:
+        return Settings(**values)
+    except SettingsError as error:
+        message = str(error)
+        for field in error.fields:
+            message = message.replace(field, str(given.get(field) or names.get(field) or KEY_OF[field]))
+        raise ConfigError(message) from None

@@ -1,0 +1,144 @@
+"""Each key of a zoo.cfg by itself: what its value is, and which setting it gives.
+
+What has no effect is noted, by the reason; :attr:`Reading.warnings` are lines for the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from . import tls
+from .elsewhere import NAMES, close_to
+from .given import Given
+from .members import Member
+from .properties import ConfigError, Entry, parse
+from .settings import check
+from .zookeys import (
+    CHECKED,
+    IGNORED,
+    KNOWN,
+    NOT_YET,
+    NUMBERED,
+    PROPERTIES,
+    Parser,
+    boolean,
+    is_off,
+    reason_for,
+)
+
+_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile", "standaloneEnabled"))
+
+
+class Reading:
+    """One file while it is read, with the keys from elsewhere.
+
+    :ivar name: the name of the file in errors and warnings.
+    :ivar given: values by field of :class:`Settings`.
+    :ivar idle: keys without effect, by the reason.
+    :ivar unknown: values of unknown keys.
+    :ivar servers: the ``server.N`` lines, by key.
+    :ivar members: what they say, if they are an ensemble.
+    """
+
+    def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
+        self.name = name
+        self.entries = parse(text, name) | {entry.key: entry for entry in beside}
+        self.given = {"config_text": Given(text, "the text", name)}
+        self.idle: dict[str, list[str]] = {}
+        self.warnings: list[str] = []
+        self.unknown: dict[str, str] = {}
+        self.servers: dict[str, Entry] = {}
+        self.members: list[Member] = []
+
+    def take(self, entry: Entry) -> None:
+        """Give what one key says.
+
+        :raises ConfigError: it cannot be honoured.
+        """
+        key = entry.key
+        if key in CHECKED:
+            self.parse(entry, CHECKED[key])
+        if key in KNOWN:
+            field, parser = KNOWN[key]
+            self.give(field, self.parse(entry, parser), entry)
+        elif key in PROPERTIES:
+            self._take_property(entry, *PROPERTIES[key])
+        elif key in tls.OPTIONS or key in tls.QUORUM_OPTIONS or key.startswith(NUMBERED):
+            pass  # their meaning depends on other keys: see ``rules``
+        elif self.members and (key in _OF_ENSEMBLES or key in self.servers):
+            pass
+        elif reason := reason_for(key, IGNORED):
+            self.note(reason, key)
+        elif reason := reason_for(key, NOT_YET):
+            if not is_off(entry.value):
+                self.note(reason, key)
+        else:
+            self._take_unknown(entry)
+
+    def _take_property(self, entry: Entry, field: str | None, parser: Parser) -> None:
+        try:
+            value = parser(entry.value)
+            if field:
+                check(field, value, entry.key)
+        except ValueError as error:
+            self.note("not understood, so that the default holds", f"{entry.key} ({entry.place}: {error})")
+            if parser is not boolean:
+                return
+            value = False
+        self.give(field, value, entry)
+
+    def _take_unknown(self, entry: Entry) -> None:
+        self.unknown[entry.key] = entry.value
+        if entry.key.startswith("zookeeper."):
+            self.note("the prefix zookeeper. must be dropped", entry.key)
+            return
+        hint = close_to(entry.key, NAMES)
+        self.note("unknown", f"{entry.key} ({entry.place}{hint})")
+
+    def parse(self, entry: Entry, parser: Parser) -> Any:
+        """Return what a parser makes of a value.
+
+        :raises ConfigError: it makes nothing of it.
+        """
+        try:
+            return parser(entry.value)
+        except ValueError as error:
+            self.refuse(entry, str(error))
+
+    def give(self, field: str | None, value: object, entry: Entry) -> None:
+        """Set a field of :class:`Settings`; None is no field."""
+        if field:
+            self.given[field] = Given(value, entry.key, entry.where)
+
+    def warn(self, entry: Entry, message: str) -> None:
+        """Warn of a value that is probably a mistake."""
+        self.warnings.append(f"{entry.where}: {entry.key}: {message}")
+
+    def note(self, reason: str, key: str) -> None:
+        """Note that a key has no effect."""
+        self.idle.setdefault(reason, []).append(key)
+
+    def drop(self, reason: str, beginning: str, field: str) -> None:
+        """Take back a field, and note the keys that would be settings if another key had switched on what
+        they are about.
+
+        :param beginning: how these keys begin.
+        """
+        self.given.pop(field, None)
+        for key in self.entries:
+            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+                self.note(reason, key)
+
+    def refuse(self, entry: Entry, message: str) -> NoReturn:
+        """
+        :raises ConfigError: always.
+        """
+        raise ConfigError(f"{entry.where}: {entry.key}: {message}") from None
+
+    def is_true(self, key: str, *, default: bool = False) -> bool:
+        """Return whether a key is true.
+
+        :param default: its value if it is not there.
+        """
+        return self.entries[key].value.lower() == "true" if key in self.entries else default

@@ -1,0 +1,70 @@
+"""The ``server.N`` lines of zoo.cfg, here or in a file of their own: one is a standalone server, more are an
+ensemble (operator-surface.md section 4.4, ensemble.md section 12)."""
+
+from __future__ import annotations
+
+import attrs
+
+from .members import Member, MemberError
+from .members import check as check_members
+from .properties import ConfigError, parse, text_of
+from .reading import Reading
+from .zookeys import KNOWN, address
+
+
+def find(reading: Reading) -> None:
+    """Find the lines, before any other key is read: they say what some of those mean."""
+    reading.servers = {key: entry for key, entry in reading.entries.items() if key.startswith("server.")}
+    if dynamic := reading.entries.get("dynamicConfigFile"):
+        try:
+            members = parse(text_of(dynamic.value), dynamic.value)
+        except ConfigError as error:
+            reading.refuse(dynamic, str(error))
+        for key, entry in members.items():
+            if key.startswith("server."):
+                reading.servers[key] = attrs.evolve(dynamic, value=entry.value)
+    if len(reading.servers) < 2:
+        return
+    for key, entry in reading.servers.items():
+        try:
+            reading.members.append(Member.parse(key.removeprefix("server."), entry.value))
+            check_members(reading.members if len(reading.members) == len(reading.servers) else ())
+        except MemberError as error:
+            reading.refuse(entry, str(error))
+    reading.members.sort(key=lambda member: member.number)
+    for key, entry in reading.entries.items():
+        if key.startswith(("group.", "weight.")):
+            reading.refuse(entry, "each server that votes has one vote here; leave groups and weights out")
+
+
+def take_address(reading: Reading) -> None:
+    """Take the address for clients from the line of the only server, or of the first one."""
+    if reading.members:
+        first = reading.members[0]
+        if first.client_port and "port" not in reading.given:
+            reading.give("port", first.client_port, reading.servers[f"server.{first.number}"])
+        return
+    for entry in reading.servers.values():
+        ensemble, _, client = entry.value.partition(";")  # host:2888:3888:role;address:2181
+        if ensemble.strip().lower().endswith(":observer"):
+            reading.refuse(entry, "an observer needs servers that vote: at least two more lines")
+        client_address, _, port = client.rpartition(":")
+        if port and "port" not in reading.given:
+            _, parser = KNOWN["clientPort"]
+            reading.give("port", reading.parse(attrs.evolve(entry, value=port), parser), entry)
+            if client_address and "host" not in reading.given:
+                reading.give("host", address(client_address), entry)
+
+
+def limits(reading: Reading) -> tuple[int, int]:
+    """Return syncLimit and initLimit; an ensemble must have both."""
+    if not reading.members:
+        return 0, 0
+    found = []
+    for key in ("syncLimit", "initLimit"):
+        entry = reading.entries.get(key)
+        found.append(0 if entry is None else int(entry.value))
+        if found[-1] < 1:
+            first = next(iter(reading.servers.values()))
+            reading.refuse(entry or first, f"an ensemble needs {key}, of at least 1 tick")
+    return found[0], found[1]

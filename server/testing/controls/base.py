@@ -1,0 +1,139 @@
+"""What the controls of one server and those of several have in common: the thread, and the time.
+
+Each control is called in the thread of what it controls. It first lets the servers handle what has reached
+them, and returns when its effects have been sent: so it comes after everything that a client had sent before
+it, and before everything sent later. The decorator :func:`control` does all of that.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ...core.engine import Engine
+from ...core.sessions import Session
+from ...net.clock import Clock
+from ..clock import ServerClock
+from ..history import EntryKind
+from ..running import Running
+from ..sessions import SessionRef, UnknownSessionError, session_id_of
+
+B = TypeVar("B", bound="Base")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_FURTHEST = 1_000_000_000
+"""Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
+
+
+def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
+    """Make a method a control, by the rules at the head of this module."""
+
+    @functools.wraps(method)
+    def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def act() -> T:
+            self._receive()
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                self._flush()
+
+        return self.run(act)
+
+    return call
+
+
+class Base(ABC):
+    """
+    :ivar clock: the time of what is controlled.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ServerClock(self._now, self._advance, self._freeze_clock, self._is_frozen)
+
+    @abstractmethod
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the thread of what is controlled."""
+
+    @abstractmethod
+    def _receive(self) -> None:
+        """Handle what has reached the servers."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Send what waits on any connection."""
+
+    @abstractmethod
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        """Enter in the history what the test does.
+
+        :param session: the id of the session that it is done to.
+        """
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _time(self) -> tuple[Clock, float]:
+        """The clock, and what it showed at the start, in seconds."""
+
+    @abstractmethod
+    def _jump(self, until: float, keep_alive: bool) -> None:
+        """Do what falls due until a time of the clock, in seconds."""
+
+    def _now(self) -> float:
+        def now() -> float:
+            clock, start = self._time
+            return clock.now() - start
+
+        return self.run(now)
+
+    @control
+    def _advance(self, seconds: float, keep_alive: bool) -> None:
+        if not 0 <= seconds <= _FURTHEST:
+            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        self._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
+        clock, _ = self._time
+        self._jump(clock.now() + seconds, keep_alive)
+        clock.wake()  # deadlines are nearer than was thought
+
+    @control
+    def _freeze_clock(self, frozen: bool) -> None:
+        self._enter(f"clock {'frozen' if frozen else 'running'}")
+        self._time[0].freeze(frozen)
+
+    def _is_frozen(self) -> bool:
+        return self.run(lambda: self._time[0].frozen)
+
+
+class ServerBase(Base):
+    """The base of the controls of one server."""
+
+    @property
+    @abstractmethod
+    def running(self) -> Running:
+        """The parts of the server."""
+
+    def writer(self) -> Engine:
+        """Return the engine that takes writes."""
+        return self.running.engine
+
+    def _receive(self) -> None:
+        self.running.server.receive()
+
+    def _flush(self) -> None:
+        self.running.server.flush()
+
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        self.running.enter(text, session, kind)
+
+    def _find(self, session: SessionRef) -> Session:
+        session_id = session_id_of(session)
+        found = self.running.engine.sessions.get(session_id)
+        if found is None:
+            live = ", ".join(f"0x{s.id:x}" for s in self.running.engine.sessions) or "none"
+            raise UnknownSessionError(f"there is no session 0x{session_id:x}; live sessions: {live}")
+        return found

@@ -1,0 +1,90 @@
+"""The controls of the history: what has happened, as entries, as text, as advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..history import Entry, EntryKind, select
+from ..sessions import SessionRef, session_id_of
+from ..timeline import format_timeline
+from .base import ServerBase, control
+
+if TYPE_CHECKING:
+    from ..advisor.finding import Finding
+
+
+class HistoryControls(ServerBase):
+    """What a test asks about the past."""
+
+    @control
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong and how to do it right, as far as the history shows it: docs/advisor.md.
+
+        Nothing is looked at before the first call. A later call adds what has happened since; entries that
+        the history has lost between the calls are not looked at. Empty with ``record=False``.
+        """
+        return self.running.advice()
+
+    @control
+    def history(
+        self,
+        *,
+        session: SessionRef | None = None,
+        kind: EntryKind | Iterable[EntryKind] | None = None,
+        op: str | None = None,
+        path: str | None = None,
+        since: float = 0.0,
+    ) -> list[Entry]:
+        """List what has happened, the oldest first; empty with ``record=False``. All conditions must be met.
+
+        :param session: a session that need not be alive any more.
+        :param kind: one or several kinds; see :class:`.history.Entry`.
+        :param op: as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`.
+        :param since: seconds on the server's clock since its start.
+        :raises ValueError: for an unknown kind or operation.
+        """
+        recorder = self.running.recorder
+        entries = () if recorder is None else recorder.entries()
+        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
+
+    @control
+    def note(self, text: str) -> None:
+        """Write a line into the history, as a mark in the timeline."""
+        self._enter(text, kind="note")
+
+    @control
+    def format_timeline(
+        self,
+        *,
+        sessions: Iterable[SessionRef] | None = None,
+        pings: bool = False,
+        width: int = 120,
+        limit: int | None = None,
+        since: float = 0.0,
+    ) -> str:
+        """Show the history as text, one column for each session.
+
+        :param sessions: those that get a column; all by default.
+        :param pings: whether pings are shown.
+        :param width: in characters.
+        :param limit: at most so many lines, the last ones.
+        :param since: seconds on the server's clock since its start.
+        """
+        recorder = self.running.recorder
+        if recorder is None or not self.running.records:
+            return "Nothing was recorded: record=False."
+        title = "Timeline of {}:{}".format(*self.running.server.address)
+        if recorder.dropped:
+            title += f"; the oldest {recorder.dropped:,} entries are gone"
+        return format_timeline(
+            self.history(since=since),
+            title=title,
+            zxid_base=recorder.zxid_base,
+            named=self.running.names.all,
+            sessions=None if sessions is None else [session_id_of(session) for session in sessions],
+            pings=pings,
+            width=width,
+            limit=limit,
+        )

@@ -1,0 +1,114 @@
+"""The controls of one server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...net.clock import Clock
+from ...net.connection import Connection
+from .base import control
+from .faults import FaultControls
+from .history import HistoryControls
+from .messages import MessageControls
+from .sessions import SessionControls
+from .tree import TreeControls
+
+if TYPE_CHECKING:
+    from .ensemble import EnsembleControls
+
+
+class Controls(SessionControls, FaultControls, MessageControls, TreeControls, HistoryControls):
+    """A running server in a test's hands.
+
+    :ivar clock: the server's time.
+    """
+
+    @property
+    def ensemble(self) -> EnsembleControls | None:
+        """The controls of all servers, if this is one of an ensemble."""
+        return None
+
+    # --- where it is -------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> str:
+        """The address for clients on this machine."""
+        return self.running.server.host
+
+    @property
+    def port(self) -> int:
+        """The port that was asked for, or that the kernel chose."""
+        return self.running.server.address[1]
+
+    @property
+    def hosts(self) -> str:
+        """The connect string."""
+        return self.running.server.hosts
+
+    @property
+    def url(self) -> str | None:
+        """Where the server answers HTTP: ``http://127.0.0.1:PORT/``; None with
+        ``http_on_client_port=False``."""
+        return self.running.server.url
+
+    @property
+    def secure_port(self) -> int | None:
+        """The port for TLS clients, if ``secure_port`` and ``ssl_context`` were given."""
+        address = self.running.server.secure_address
+        return None if address is None else address[1]
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    @property
+    def _time(self) -> tuple[Clock, float]:
+        return self.running.clock, self.running.started
+
+    def _jump(self, until: float, keep_alive: bool) -> None:
+        running = self.running
+        server, engine, clock = running.server, running.engine, running.clock
+        while keep_alive:
+            due = min(max(running.service.next_deadline(), clock.now()), until)
+            for session in engine.sessions:
+                client = engine.client_of(session)
+                if isinstance(client, Connection) and not running.gate.is_paused(client):
+                    engine.sessions.touch(session, running.service.at(due))
+            clock.jump(max(0.0, due - clock.now()))
+            server.advance(clock.now())
+            if due >= until:
+                break
+        clock.jump(max(0.0, until - clock.now()))
+        server.advance(clock.now())
+
+    # --- restart -----------------------------------------------------------------------------------------
+
+    @control
+    def restart(self, *, keep_data: bool) -> None:
+        """Restart, as clients see it: every connection is closed, and the server is there again.
+
+        Pauses and refusals end with it; faults and the history go on.
+
+        :param keep_data: whether tree and sessions survive, as they do with a real server that has its data
+            on disk; sessions then have their whole timeout again. Otherwise the server is empty, and clients
+            are told that their sessions are gone.
+        """
+        self._enter(f"restart, data {'kept' if keep_data else 'lost'}")
+        self._abort_all("the server restarts")
+        running = self.running
+        running.service.refusing = False
+        running.gate.resume()
+        now = running.clock.now()
+        if keep_data:
+            for session in running.engine.sessions:
+                running.engine.sessions.touch(session, running.service.at(now))
+            running.engine.stats.reset()
+        else:
+            running.replace_engine(now)
+        running.clock.wake()
+
+    @control
+    def reset(self) -> None:
+        """Be as a fresh server, at the same port: no znodes, sessions, connections, faults, holds, pauses,
+        names of sessions and history; time counts from 0."""
+        self._abort_all("the test resets the server")
+        self.running.reset()
+        self.running.clock.wake()

@@ -1,0 +1,290 @@
+"""The controls of the servers of a pretend ensemble: links, processes, leaders and proposals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+import attrs
+
+from ....protocol.errors import ZooKeeperError
+from ....protocol.operations import OpCode
+from ....protocol.records import GetDataResponse, ReconfigRequest
+from ...config.members import joiner
+from ...ensemble.ensemble import Ensemble, Pending
+from ...ensemble.member import Member
+from ...ensemble.nemesis import Nemesis, calm
+from ..contents import Loader
+from ..history import EntryKind
+from ..running_ensemble import RunningEnsemble
+from .base import Base, control
+
+
+@attrs.frozen(eq=False)
+class Trouble:
+    """A nemesis at work; with ``with`` all trouble is over at the end of the block.
+
+    :ivar done: what it has done, in words.
+    """
+
+    done: Sequence[str]
+    _calm: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._calm()
+
+
+class ServersControls(Base):
+    """What a test does to the servers of an ensemble. They are named by their numbers, from 1."""
+
+    @property
+    @abstractmethod
+    def running(self) -> RunningEnsemble:
+        """The parts of the ensemble."""
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        return self.running.servers.ensemble
+
+    def _member(self, number: int) -> Member:
+        return self._ensemble.member(number)
+
+    def _some(self, numbers: Iterable[int]) -> list[Member]:
+        """Return these servers, or all if none is named."""
+        return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
+
+    def _receive(self) -> None:
+        servers = self.running.servers
+        servers.receive()
+        servers.ensemble.now = max(servers.ensemble.now, self.running.now_ms())
+
+    def _flush(self) -> None:
+        servers = self.running.servers
+        servers.clock.wake()
+        servers.flush()
+
+    def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
+        with self.running.history.once():
+            for part in self.running.parts.values():
+                part.enter(text, session, kind)
+
+    # --- links and processes -----------------------------------------------------------------------------
+
+    @control
+    def lag(self, server: int, upto: int | None = None) -> None:
+        """Let a server stand still in the log until :meth:`release`: it answers reads with old data, and what
+        needs the log not at all.
+
+        :param upto: the zxid at which it stands; by default the one that it has applied.
+        """
+        member = self._member(server)
+        self._enter(f"server {server} lags")
+        self._ensemble.lag(member, upto)
+
+    @control
+    def release(self, *servers: int) -> None:
+        """End :meth:`lag`, of all servers if none is named: what waits is applied."""
+        members = self._some(servers)
+        self._enter(f"release {' '.join(map(str, servers)) or 'all'}")
+        self._ensemble.release(members)
+
+    @control
+    def isolate(self, server: int, *, silent: bool = True) -> None:
+        """Cut a server off from all others; its clients stay connected.
+
+        :param silent: whether its links stay open and nothing comes over them, so that both sides notice
+            after ``sync_limit`` ticks only. Otherwise they are reset, and the server closes its clients at
+            once.
+        """
+        member = self._member(server)
+        self._enter(f"server {server} is cut off, {'silently' if silent else 'by resets'}")
+        self._ensemble.partition([[member]], silent)
+
+    @control
+    def partition(self, *groups: Iterable[int], silent: bool = True) -> None:
+        """Cut all links between servers of different groups. Servers that are not named are one more group.
+
+        :param silent: as for :meth:`isolate`.
+        :raises ValueError: if a server is in two groups.
+        """
+        parts = [[self._member(number) for number in group] for group in groups]
+        self._enter(f"partition {' | '.join(str([m.number for m in part]) for part in parts)}")
+        self._ensemble.partition(parts, silent)
+
+    @control
+    def heal(self, *servers: int) -> None:
+        """Join what was cut: the links of these servers, or all."""
+        members = self._some(servers)
+        self._enter(f"heal {' '.join(map(str, servers)) or 'all'}")
+        self._ensemble.heal(members)
+
+    @control
+    def freeze(self, server: int) -> None:
+        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
+
+        :raises EnsembleError: if it does not run.
+        """
+        member = self._member(server)
+        self._enter(f"server {server} is frozen")
+        self._ensemble.freeze(member)
+
+    @control
+    def thaw(self, server: int) -> None:
+        """End :meth:`freeze`. A leader that was replaced meanwhile goes on leading for a tick."""
+        member = self._member(server)
+        self._enter(f"server {server} goes on")
+        self._ensemble.thaw(member)
+
+    @control
+    def kill(self, server: int, pending: Pending | None = None) -> None:
+        """End a process: its connections are closed, and its port refuses new ones.
+
+        :param pending: for a leader, what becomes of the writes that are proposed and not committed:
+            ``"applied"``, they are logged elsewhere and the next leader commits them; or ``"lost"``. By
+            default it depends on who has them (:meth:`hold_acks`, :meth:`hold_proposals`).
+        :raises ValueError: if ``pending`` is given for a server that does not lead.
+        """
+        member = self._member(server)
+        self._enter(f"kill server {server}" + (f", what is pending is {pending}" if pending else ""))
+        self._ensemble.kill(member, pending)
+
+    @control
+    def start(self, server: int, *, observer: bool = False) -> None:
+        """Start a process that was killed, at the same port: without connections, its log brought up to date.
+
+        It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
+
+        Or start a further server, with a new number. Its address is that of its line in the configuration.
+        Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
+
+        :param observer: whether a further server without a line is an observer.
+        :raises EnsembleError: if it runs.
+        :raises ValueError: for a number that no server can have.
+        :raises OSError: if the address of a further server cannot be bound.
+        """
+        if server not in self.running.parts:
+            self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
+        member = self._member(server)
+        self._enter(f"start server {server}")
+        self._start(member)
+
+    def _start(self, member: Member) -> None:
+        self.running.parts[member.number].gate.resume()
+        self._ensemble.start(member)
+
+    @control
+    def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> str:
+        """Change the members through the leader, as a client that may do everything would.
+
+        It needs ``reconfig_enabled=True``. The leader may resign by it.
+
+        :param joining: lines as ``server.4=host:2888:3888:participant;2181``, separated by commas: of servers
+            that join, or change. Of the address for clients the port counts.
+        :param leaving: numbers of servers, separated by commas.
+        :param new_members: the lines of all servers, instead of the other two.
+        :param from_config: the version that the configuration must have; -1: any.
+        :returns: the new configuration.
+        :raises ZooKeeperError: what a client would have been answered.
+        :raises EnsembleError: if nobody leads.
+        """
+        parts = {"joining": joining, "leaving": leaving, "new_members": new_members}
+        self._enter(" ".join(["reconfig", *(f"{name}={text}" for name, text in parts.items() if text)]))
+        request = ReconfigRequest(joining, leaving, new_members, from_config)
+        refused: list[ZooKeeperError] = []
+        leader = self._ensemble.leader()
+        leader.on_refusal = refused.append
+        frame = bytes(8) + request.encode()
+        _, _, body = leader.handle(Loader(0), OpCode.RECONFIG, frame, self._ensemble.now)
+        if refused:
+            raise refused[0]
+        return (GetDataResponse.decode(body).data or b"").decode()
+
+    @control
+    def elect(self, to: int | None = None) -> int:
+        """Let the leader resign, if there is one, and the next epoch begin at once. All connections are
+        closed.
+
+        :param to: who leads it; by default another than before, if one has the whole log.
+        :returns: the number of the new leader.
+        :raises EnsembleError: if there is no quorum, or this server cannot lead it.
+        """
+        member = None if to is None else self._member(to)
+        self._enter("elect" if to is None else f"elect server {to}")
+        self._ensemble.elect(member)
+        return self._ensemble.leader().member.number
+
+    @control
+    def roll(self) -> None:
+        """Restart each server, one after the other, the leader last; the next leader is there on return."""
+        self._enter("rolling restart")
+        leader = self._ensemble.leader().member
+        for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
+            if member.up:
+                self._ensemble.kill(member)
+                self._start(member)
+        if not self._ensemble.leaders():
+            self._ensemble.elect()
+
+    @control
+    def nemesis(self, seed: int, rate: float = 1.0) -> Trouble:
+        """Let trouble come by chance from now on, until :meth:`calm`: servers lag, are cut off, freeze, die
+        and lose their leader, and recover.
+
+        :param seed: the same seed makes the same trouble.
+        :param rate: how often something happens, per second of the servers' clock, on average.
+        :returns: what has been done; a context manager, too, that calms the ensemble at its end.
+        :raises ValueError: for a rate that is not above 0.
+        """
+        nemesis = Nemesis(self._ensemble, seed, rate)
+        self._enter(f"nemesis of seed {seed}")
+        self._ensemble.nemesis = nemesis
+        return Trouble(nemesis.done, self.calm)
+
+    @control
+    def calm(self) -> None:
+        """End a nemesis and all other trouble: all servers run, reach each other and follow."""
+        self._enter("calm")
+        self._ensemble.nemesis = None
+        calm(self._ensemble)
+
+    # --- proposals ---------------------------------------------------------------------------------------
+
+    @control
+    def hold_proposals(self) -> None:
+        """Let writes stay in the leader: no other server has them, so they are lost if it is.
+
+        It ends with :meth:`release_acks`, and with another leader.
+
+        :raises EnsembleError: if nobody leads.
+        """
+        self._enter("hold proposals")
+        self._ensemble.hold("proposals")
+
+    @control
+    def hold_acks(self) -> None:
+        """Let writes stay proposals that all servers have logged, and that nobody sees: the next leader
+        commits them.
+
+        It ends with :meth:`release_acks`, and with another leader.
+
+        :raises EnsembleError: if nobody leads.
+        """
+        self._enter("hold acks")
+        self._ensemble.hold("acks")
+
+    @control
+    def release_acks(self) -> None:
+        """End :meth:`hold_proposals` or :meth:`hold_acks`: what was proposed is committed."""
+        self._enter("release acks")
+        self._ensemble.release_acks()

@@ -1,0 +1,145 @@
+"""The controls of sessions, and of the connections that serve them."""
+
+from __future__ import annotations
+
+from ...core.sessions import Session
+from ...net.connection import Connection
+from ..sessions import SessionInfo, SessionRef, session_id_of
+from .base import ServerBase, control
+
+
+class SessionControls(ServerBase):
+    """What a test does to sessions and connections."""
+
+    @control
+    def sessions(self) -> list[SessionInfo]:
+        """List the live sessions, the oldest first."""
+        return [self._info(session) for session in self.running.engine.sessions]
+
+    def _info(self, session: Session) -> SessionInfo:
+        client = self.running.engine.client_of(session)
+        peer = client.peer if isinstance(client, Connection) else None
+        ephemerals = tuple(self.running.engine.tree.ephemerals.get(session.id, ()))
+        watches = tuple(self.running.engine.watches.paths_of(client)) if client is not None else ()
+        server = self.running.service.server_id if peer is not None else 0
+        return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
+
+    @control
+    def expire(self, session: SessionRef) -> None:
+        """End a session now, as if its timeout had passed.
+
+        Its ephemerals go in one transaction, watches fire, its connection is closed without a word, and when
+        its client reconnects it is told that the session is gone.
+
+        :raises UnknownSessionError: if there is no such session.
+        """
+        found = self._find(session)
+        self._enter(f"expire 0x{found.id:x}", found.id)
+        self.running.engine.expire(found, self.running.service.at(self.running.clock.now()))
+
+    @control
+    def disconnect(self, session: SessionRef) -> None:
+        """Close a session's connection without a reply. The session lives on, its watches do not.
+
+        Does nothing if the session is not connected.
+
+        :raises UnknownSessionError: if there is no such session.
+        """
+        found = self._find(session)
+        client = self.running.engine.client_of(found)
+        if client is not None:
+            self._enter(f"disconnect 0x{found.id:x}", found.id)
+            client.abort("the test has disconnected it")
+
+    @control
+    def disconnect_all(self) -> None:
+        """Close every connection without a reply; the sessions live on."""
+        self._enter("disconnect all")
+        self._abort_all("the test has disconnected everybody")
+
+    def _abort_all(self, reason: str) -> None:
+        for connection in list(self.running.service.connections):
+            connection.abort(reason)
+
+    @control
+    def refuse_connections(self) -> None:
+        """Close every new connection at once. Those that exist stay open; see :meth:`disconnect_all`."""
+        self._enter("refuse connections")
+        self.running.service.refusing = True
+
+    @control
+    def accept_connections(self) -> None:
+        """End :meth:`refuse_connections`."""
+        self._enter("accept connections")
+        self.running.service.refusing = False
+
+    @control
+    def pause(self, session: SessionRef | None = None) -> None:
+        """Hang: accept connections and take bytes, but handle and answer nothing and send no event.
+
+        Nothing that clients send counts as a sign of life.
+
+        The clock goes on, so sessions may expire meanwhile.
+
+        :param session: cut off one client only, without its noticing: the connection that serves this session
+            is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
+            is over.
+        :raises UnknownSessionError: there is no such session.
+        """
+        if session is None:
+            self._enter("pause")
+            self.running.gate.pause()
+        else:
+            found = self._find(session)
+            self._enter(f"pause 0x{found.id:x}", found.id)
+            self.running.gate.pause(found.id)
+
+    @control
+    def resume(self, session: SessionRef | None = None) -> None:
+        """End every :meth:`pause`, and handle what has arrived meanwhile.
+
+        :param session: let this one client through only. Does nothing if its session is not paused, or over.
+        """
+        if session is None:
+            self._enter("resume")
+            self.running.gate.resume()
+        else:
+            session_id = session_id_of(session)
+            self._enter(f"resume 0x{session_id:x}", session_id)
+            self.running.gate.resume(session_id)
+        self.running.server.receive()
+
+    @control
+    def name_session(
+        self, name: str, session: SessionRef | None = None, *, address: str | None = None
+    ) -> None:
+        """Give a session a name, by which timelines call it.
+
+        :param session: one that lives; without it, the next new one.
+        :param address: for the next new session that comes from here: ``"127.0.0.1"``, or with a port.
+        :raises ValueError: if this is no name, or there are too many.
+        :raises UnknownSessionError: if there is no such session.
+        """
+        running = self.running
+        if session is not None:
+            running.names.give(self._find(session).id, name)
+        else:
+            running.expect_name(name, address)
+
+    # --- leaks -------------------------------------------------------------------------------------------
+
+    @control
+    def leaks(self) -> list[str]:
+        """Describe the sessions that clients have not closed: a line for each, with its ephemerals and the
+        watches that have not fired."""
+        return [leak_text(session) for session in self.sessions()]
+
+
+def leak_text(session: SessionInfo) -> str:
+    state = "is still connected" if session.connected else "was never closed"
+    line = f"session 0x{session.id:x} {state}"
+    if session.ephemerals:
+        line += f"; ephemerals left: {', '.join(session.ephemerals)}"
+    if session.watches:
+        line += f"; watches not fired: {', '.join(session.watches)}"
+    return line

@@ -1,0 +1,106 @@
+"""The controls of the tree: load it, read it, compare it, put it aside and bring it back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from .. import contents
+from ..contents import Node
+from ..describe import some
+from ..snapshots import Snapshot
+from .base import ServerBase, control
+
+
+class TreeControls(ServerBase):
+    """What a test does with the tree."""
+
+    @control
+    def load(self, tree: Mapping[str, Any]) -> None:
+        """Create znodes, parents included, or replace the data of those that exist; watches fire.
+
+        :param tree: a nested dict by name, or a flat one by path, or a mixture. Data is bytes, str (UTF-8) or
+            None; a :class:`.contents.Node` says more.
+        :raises ZooKeeperError: what a client would have been answered; then nothing is loaded.
+        :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
+        """
+        flat = contents.flatten(tree)
+        self._enter(f"load {some(list(tree))}")
+        contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
+
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
+
+    def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
+        """Return the znodes at and below ``path``, without the server's own. :meth:`load` takes each form.
+
+        :param form: ``"flat"``: path to data. ``"nodes"``: path to :class:`.contents.Node`, with ACL and
+            kind. ``"nested"``: dicts by name, data at the leaves.
+        :raises ValueError: for another form.
+        """
+        if form not in ("flat", "nested", "nodes"):
+            raise ValueError(f"form is 'flat', 'nested' or 'nodes', not {form!r}")
+        nodes = self._nodes(path)
+        if form == "nodes":
+            return nodes
+        if form == "nested":
+            return contents.nested(nodes)
+        return {path: node.data for path, node in nodes.items()}
+
+    @control
+    def _nodes(self, path: str = "/") -> dict[str, Node]:
+        return contents.read(self.running.engine.tree, path)
+
+    def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
+        """Compare the tree at and below ``path`` with what it should be.
+
+        :param expected: as for :meth:`load`, where ``...`` is a znode with any data, and so is a parent of
+            which nothing else is said. Of a plain value only the data is compared, of a
+            :class:`.contents.Node` the kind and ACL too.
+        :raises AssertionError: with a line for each znode that differs.
+        """
+        flat = contents.flatten(expected, path)
+        actual = contents.read(self.running.engine.tree, path)
+        if path != "/":
+            flat.setdefault(path, ...)
+        lines = contents.differences(flat, actual)
+        if lines:
+            head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
+            raise AssertionError("\n".join([head, *(f"  {line}" for line in lines)]))
+
+    def format_tree(self) -> str:
+        """Show the tree as indented text."""
+        return contents.format_tree(self._nodes())
+
+    @control
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write tree and sessions into a data directory that holds no data yet, as a snapshot of Apache
+        ZooKeeper: a real server starts from it, and so does ours with ``data=``.
+
+        :returns: the snapshot.
+        :raises StorageError: if that is impossible.
+        """
+        from ...storage.snapshots import export
+
+        return export(self.running.engine, path)
+
+    @control
+    def snapshot(self) -> Snapshot:
+        """Take a copy of the whole tree."""
+        return Snapshot.of(self.running.engine)
+
+    @control
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring back a copy of a tree, of this server or of another.
+
+        It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
+        stay, and ephemerals of those that are over do not come back.
+        """
+        self._enter(f"restore {snapshot!r}")
+        snapshot.restore(self.writer())

@@ -1,0 +1,142 @@
+"""A pretend ensemble that runs inside a test, in parts: the servers, their clock, gates, and one history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from ..config.members import Member as Address
+from ..ensemble.member import Member
+from ..serve import Server
+from ..together import Servers
+from .ensemble_history import EnsembleHistory
+from .history import Entry, Listener, Recorder
+from .observers import SessionNames
+from .running import Running
+
+if TYPE_CHECKING:
+    from .advisor.finding import Finding
+    from .controls.server import Controls
+
+
+class _Part(Running):
+    """One server of an ensemble, in parts."""
+
+    def __init__(
+        self, ensemble: RunningEnsemble, number: int, server: Server, record: bool | None, history_limit: int
+    ) -> None:
+        self._ensemble = ensemble
+        self._number = number
+        super().__init__(server, server.clock, record=record, history_limit=history_limit)
+        self.names = ensemble.names
+
+    def begin_history(self) -> None:
+        """Record the history of all servers from now on."""
+        super().begin_history()
+        if self._may_record:
+            self._ensemble.begin_history(self._history_limit)
+
+    def expect_name(self, name: str, address: str | None) -> None:
+        super().expect_name(name, address)
+        for part in self._ensemble.parts.values():
+            part.observe(self.names)
+
+    def _new_recorder(self, limit: int) -> Recorder:
+        return self._ensemble.history.recorder(
+            self._number, self.service, self.clock.now, self._ensemble.started, limit
+        )
+
+
+class RunningEnsemble:
+    """An ensemble that runs, in parts: for its own thread only.
+
+    :param record: whether the history is recorded; None: once somebody asks for that.
+    :param history_limit: how many entries are kept, for each server and for all together.
+    :cvar is_ensemble: True: entries of the history name their server.
+    :ivar servers: the servers with their sockets.
+    :ivar parts: what each server consists of, by number.
+    :ivar history: of all servers; empty until it is recorded.
+    :ivar names: of sessions.
+    :ivar started: the clock at the start, in seconds.
+    """
+
+    is_ensemble: ClassVar[bool] = True
+
+    def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
+        self.servers = servers
+        self.started = servers.clock.now()
+        self.names = SessionNames()
+        self.history = EnsembleHistory(servers.ensemble.epoch << 32)
+        self.parts: dict[int, _Part] = {}
+        self._recording = record, history_limit
+        self._controls_of: Callable[[int], Controls] | None = None
+        for number, server in servers.servers.items():
+            self._take(number, server)
+        servers.ensemble.on_change = self._note_role
+
+    def _take(self, number: int, server: Server) -> None:
+        self.parts[number] = _Part(self, number, server, *self._recording)
+        if self._controls_of is not None:
+            server.controls = self._controls_of(number)
+
+    def hand_over(self, controls_of: Callable[[int], Controls]) -> None:
+        """Let a test control the servers.
+
+        :param controls_of: gives the controls of one.
+        """
+        self._controls_of = controls_of
+        for number, server in self.servers.servers.items():
+            server.controls = controls_of(number)
+
+    def add(self, address: Address) -> None:
+        """Make a further server, which does not run yet.
+
+        :raises OSError: its address cannot be bound.
+        """
+        self._take(address.number, self.servers.add(address))
+
+    def _note_role(self, member: Member, text: str) -> None:
+        self.parts[member.number].enter(text, kind="role")
+
+    def now_ms(self) -> int:
+        """Return the time of the clock in whole ms."""
+        return next(iter(self.parts.values())).service.at(self.servers.clock.now())
+
+    def each(self) -> Iterable[Running]:
+        """Return the servers that this is."""
+        return self.parts.values()
+
+    # --- who wants to know what happens ------------------------------------------------------------------
+
+    def begin_history(self, limit: int) -> None:
+        """Record the history of all servers from now on, in so many entries. Does nothing the second time."""
+        if not self.history.limit:
+            self.history.keep(limit)
+        for part in self.parts.values():
+            if not part.records:
+                part.begin_history()
+
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong; see :meth:`.EnsembleControls.advice`."""
+        return self.history.advice(next(iter(self.parts.values())).service.settings.max_buffer)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
+        self.history.listeners.append(listener)
+        for part in self.parts.values():
+            part.begin_telling()
+
+    def stop_listening(self, listener: Listener) -> None:
+        """End :meth:`listen`. Does nothing the second time."""
+        if listener in self.history.listeners:
+            self.history.listeners.remove(listener)
+            for part in self.parts.values():
+                part.end_telling()
+
+    def last_entries(self, most: int) -> Iterable[Entry]:
+        """Return the last entries of the history, the oldest first; none, if none is recorded."""
+        return self.history.last_entries(most)
+
+    def wall_clock(self, seconds: float) -> float:
+        """Return a time since the start of the ensemble as seconds since the epoch."""
+        return next(iter(self.parts.values())).service.wall_clock(self.started + seconds)
