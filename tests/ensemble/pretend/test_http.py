@@ -13,7 +13,7 @@ from pyzk.server.control.calls.ensemble import VERBS
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
 
-from .client import Clients
+from .client import Client, Clients
 
 
 def ask(url: str | None, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -146,3 +146,12 @@ def test_the_leader_alone_knows_when_a_session_expires(ensemble: EmbeddedEnsembl
         assert (client["left_ms"] is not None) == (number == ensemble.leader())
     assert client["left_ms"] > 0
     assert int(client["id"], 16) == a.session_id
+
+
+def test_a_server_knows_when_its_local_sessions_expire() -> None:
+    with EmbeddedEnsemble(3, local_sessions=True) as ensemble, Client(ensemble, 1) as client:
+        client.connect()
+        [shown] = ask(ensemble[1].url, "/clients")["clients"]
+        assert int(shown["id"], 16) == client.session_id
+        assert shown["left_ms"] > 0
+        assert ask(ensemble[3].url, "/clients")["clients"] == []
