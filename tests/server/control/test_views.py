@@ -553,3 +553,23 @@ with EmbeddedServer() as server:
 def test_nothing_of_it_is_loaded_before_somebody_asks() -> None:
     done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_the_history_is_looked_at_in_turns_for_advice(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await api.client()
+    await client.create("/polled")
+    for _ in range(300):
+        await client.request(OpCode.EXISTS, ExistsRequest("/polled", False))
+    pauses = 0
+
+    async def pause(self: turns.Turns) -> None:
+        nonlocal pauses
+        pauses += 1
+
+    monkeypatch.setattr(turns.Turns, "pause", pause)
+    [finding] = (await api.get("/advice"))["findings"]
+    assert (finding["rule"], finding["count"]) == ("polling", 300)
+    assert pauses == -(-api.server.running.recorder.count // 50), "50 entries at once"
+    assert (await api.get("/advice"))["findings"] == [finding]
