@@ -134,9 +134,11 @@ class History(ABC):
         if len(entries) == entries.maxlen:
             self.dropped += 1
         entries.append(entry)
-        for listener in self.listeners:
+        if self.listeners:
             try:
-                listener(self.in_words(entry))
+                words = self.in_words(entry)
+                for listener in self.listeners:
+                    listener(words)
             except Exception:  # the request goes on
                 report("an entry of the history was not passed on")
 
