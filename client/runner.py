@@ -36,7 +36,7 @@ _GOOD_AFTER = 1.0
 """Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
 _FIRST_SHARE = 1 / 4
 """Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
-given up (connection.py)."""
+given up (patience.py)."""
 _MOST_DOUBLINGS = 10
 """Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5

@@ -83,9 +83,7 @@ def _run(arguments: argparse.Namespace) -> None:
         settings = build(given, names=FLAGS)
     except ConfigError as error:
         raise Refusal(str(error)) from None
-    members = flags.members(arguments, found)
-    if members and not settings.release.is_default:
-        raise Refusal(f"{given['emulate']} is for a single server; leave it out with an ensemble")
+    members = flags.members(arguments, found, None if settings.release.is_default else given["emulate"])
 
     descriptors.raise_limit()
     if descriptors.limit() < descriptors.LEAST:

@@ -159,9 +159,12 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
     return found
 
 
-def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Member]:
+def members(
+    arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
+) -> Sequence[Member]:
     """Return the servers of the ensemble that is asked for; none for a single server.
 
+    :param emulated: another release than the default one, if that is asked for.
     :raises Refusal: if that is not possible.
     """
     from .config.members import MemberError, chosen
@@ -170,8 +173,9 @@ def members(arguments: argparse.Namespace, found: Configuration) -> Sequence[Mem
         members = chosen(found.members, arguments.ensemble, arguments.observers)
     except MemberError as error:
         raise Refusal(f"--ensemble: {error}") from None
-    if members and arguments.hostile is not None:
-        raise Refusal("--hostile is for a single server; leave it out with an ensemble")
+    for what, is_given in (("--hostile", arguments.hostile is not None), (emulated, emulated is not None)):
+        if members and is_given:
+            raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
     numbers = [member.number for member in members]
     if arguments.trace_server is not None and arguments.trace_server not in numbers:
         known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"

@@ -13,9 +13,8 @@ The rules:
 3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP.
 4. The replies of a turn are sent in about 8 groups, events and long output behind them.
 5. Whatever goes wrong with one socket ends that connection alone.
-6. A connection that has ended has our side closed first. Then it waits some seconds for the client to close
-   its own: closing with unread input would make the kernel reset the connection, and could destroy what was
-   sent last (wire.md, trap 13).
+6. A connection that has ended has our side closed first; the client has some seconds to close its own
+   (:mod:`.leaving`).
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from ..core.failures import report
 from ..logger import logger
 from . import descriptors
 from .connection import Connection
+from .leaving import Leaving
 from .service import SLICE, Service
 from .streams import hang_up
 
@@ -52,8 +52,6 @@ _LEAST_SLICE = 0.0005
 _LOOKS, _NEWCOMERS = 3, 1000
 """How often all that is ready is served before sessions expire, and how many clients are let in each time. A
 client that has just been let in may have sent something already."""
-_DRAIN = 16
-"""Pieces of input that are thrown away per turn of a connection that is closing."""
 _REPLY_GROUPS = 8
 """The replies of one turn are sent in so many groups. A process with many connections then wakes once per
 group, not once per reply: 5 % more requests with 1,000 clients. With fewer than 8 ready sockets each reply is
@@ -64,11 +62,6 @@ _REST = 0.1
 """Seconds until the next turn after one that has failed as a whole."""
 _LARGE = 16 * 1024
 """Bytes of a reply that is sent at once, not kept for its group."""
-_LINGER = 2.0
-"""Seconds that a client has to take what is left, and to close its side after we have closed ours."""
-_CLOSING, _CLOSING_PER_HOST = 256, 64
-"""Clients that have these seconds at a time: in all, and of one address."""
-
 
 _NOTHING = b""
 
@@ -117,8 +110,7 @@ class Hub:
         self._group = 0  # replies that are sent together
         self._dirty: list[_Link] = []  # output waits, maybe until the next turn; or the connection is over
         self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
-        self._lingering: dict[int, _Link] = {}  # our side is closed
-        self._close_deadlines: dict[int, tuple[float, str]] = {}  # of clients that are to close; their hosts
+        self._leaving = Leaving()
         self._wakeup_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes run()
         self._poller.register(self._wakeup_fd, _IN)
 
@@ -145,10 +137,10 @@ class Hub:
                 link.connection.receive_eof()
             except Exception:
                 link.connection.fail()
-        for link in (*self._links.values(), *self._lingering.values()):
-            hang_up(link.sock)
+        for sock in (*(link.sock for link in self._links.values()), *self._leaving.sockets.values()):
+            hang_up(sock)
         self._links.clear()
-        self._lingering.clear()
+        self._leaving.sockets.clear()
         self._poller.close()
         os.close(self._wakeup_fd)
 
@@ -225,7 +217,7 @@ class Hub:
         arrived, even of a client that is still to be let in."""
         self._catching_up = True
         for _ in range(_LOOKS):
-            sockets = len(self._listeners) + len(self._links) + len(self._lingering)
+            sockets = len(self._listeners) + len(self._links) + len(self._leaving.sockets)
             events = self._poller.poll(0, 1 + sockets)
             self._serve(events)
             if not any(fd in self._listeners for fd, _ in events):
@@ -287,9 +279,8 @@ class Hub:
 
     def tidy(self, now: float) -> None:
         """Periodic work: close clients that never finish closing, retry paused listeners."""
-        for fd, (deadline, _) in list(self._close_deadlines.items()):
-            if deadline <= now:
-                self._forget(fd)
+        for fd in self._leaving.late(now):
+            self._forget(fd)
         while self._paused_listeners:
             self.listen(self._paused_listeners[-1])
             self._paused_listeners.pop()
@@ -300,8 +291,8 @@ class Hub:
         """Serve a socket that is no client's, or no longer."""
         if fd in self._listeners:
             self._accept(self._listeners[fd], now)
-        elif fd in self._lingering:
-            self._drain(self._lingering[fd])
+        elif fd in self._leaving.sockets:
+            self._drain(fd)
         elif fd == self._wakeup_fd:
             os.eventfd_read(self._wakeup_fd)
 
@@ -419,7 +410,7 @@ class Hub:
             if connection.aborted or not link.unsent:
                 self._part(link)
                 return
-            if link.fd not in self._close_deadlines:
+            if link.fd not in self._leaving.deadlines:
                 self._give_time(link.fd, connection.peer[0])
         if link.unsent:
             self._await(link, _OUT)
@@ -449,10 +440,10 @@ class Hub:
             self._hand_over(link.sock, connection.peer[0], connection.input.peek(len(connection.input)))
             return
         if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:
-            self._close_deadlines.pop(link.fd, None)
+            self._leaving.deadlines.pop(link.fd, None)
             hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
             return
-        self._lingering[link.fd] = link
+        self._leaving.sockets[link.fd] = link.sock
         self._give_time(link.fd, connection.peer[0])
         try:
             link.sock.shutdown(socket.SHUT_WR)
@@ -460,32 +451,16 @@ class Hub:
         except OSError:
             self._forget(link.fd)
         else:
-            self._drain(link)
+            self._drain(link.fd)
 
     def _give_time(self, fd: int, host: str) -> None:
-        """Wait for a client that is to close. Of too many the oldest is given up: the limits of connections
-        no longer count them."""
-        waiting = self._close_deadlines
-        if fd not in waiting:
-            same = [other for other, (_, of) in waiting.items() if of == host]
-            if len(same) >= _CLOSING_PER_HOST:
-                self._forget(same[0])
-            elif len(waiting) >= _CLOSING:
-                self._forget(next(iter(waiting)))
-        waiting[fd] = (self._now() + _LINGER, host)
+        given_up = self._leaving.give_time(fd, host, self._now())
+        if given_up is not None:
+            self._forget(given_up)
 
-    def _drain(self, link: _Link) -> None:
-        try:
-            for _ in range(_DRAIN):
-                if not link.sock.recv(_LARGE_READ):
-                    break
-            else:
-                return
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
-        self._forget(link.fd)
+    def _drain(self, fd: int) -> None:
+        if self._leaving.drain(fd):
+            self._forget(fd)
 
     def _fail(self, fd: int) -> None:
         """Close the client that has this file descriptor, because of the exception that is being handled."""
@@ -497,9 +472,8 @@ class Hub:
         self._forget(fd)
 
     def _forget(self, fd: int) -> None:
-        self._close_deadlines.pop(fd, None)
-        link = self._lingering.pop(fd, None)
-        if link is None:  # it has not taken what was left
+        sock = self._leaving.forget(fd)
+        if sock is None:  # it has not taken what was left
             link = self._links.pop(fd, None)
             if link is None:
                 return
@@ -507,7 +481,8 @@ class Hub:
             link.unsent = _NOTHING
             self._service.unread.forget(link.connection)
             del link.connection
-        link.sock.close()  # which takes it out of the poller too
+            sock = link.sock
+        sock.close()  # which takes it out of the poller too
 
 
 def _rest(sock: socket.socket) -> bytes:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 import trio
 
-from pyzk.client import ConnectionLossError, Create, connect
+from pyzk.client import ConnectionLossError, Create, Sync, connect
 from pyzk.client.tcp import TcpStream
 from pyzk.server.testing import EmbeddedServer
 
@@ -118,6 +118,33 @@ async def test_what_is_not_sent_at_once_is_sent_first(embedded: EmbeddedServer, 
             assert [(await each.wait())[0] for each in pending] == [f"/{number}-{n}" for n in range(4)]
         assert zk.metrics.connections == 1
         assert zk.requests_in_flight == 0
+
+
+async def test_requests_of_one_turn_go_out_together(embedded: EmbeddedServer) -> None:
+    sends = []
+
+    class Counted(TcpStream):
+        def send_now(self, data: bytes | memoryview) -> int:
+            sends.append(len(data))
+            return super().send_now(data)
+
+    async with connect(embedded.hosts, connector=Counted.open) as zk:
+        for _ in range(5):
+            sends.clear()
+            async with trio.open_nursery() as nursery:
+                for _ in range(50):
+                    nursery.start_soon(zk.exists, "/")
+            assert len(sends) <= 2, "the first may go ahead, where one request after another went before"
+        sends.clear()
+        pending = [zk.submit(Sync("/")) for _ in range(3)]
+        assert len(sends) == 0, "many were in flight the last time"
+        for each in pending:
+            await each.wait()
+        for _ in range(3):
+            await zk.exists("/")
+            pending = [zk.submit(Sync("/"))]
+            assert pending[0].sent, "it is on its way before any other task runs"
+            await pending[0].wait()
 
 
 async def test_a_connection_that_is_found_broken_while_a_request_is_sent(embedded: EmbeddedServer) -> None:

@@ -23,6 +23,7 @@ from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 
+from ..support.waiting import wait_until
 from ..support.wire import WireClient
 
 
@@ -134,14 +135,14 @@ def test_a_key_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_expiry_a_silent_client_keeps_its_session_while_it_is_connected(flags: list[str]) -> None:
     times = ["--tick-time", "20", "--min-session-timeout", "20"]
     with command(*times, *flags) as (address, _), WireClient(address) as client, WireClient(address) as other:
-        client.connect(timeout=40)
-        other.connect(timeout=400)
-        client.request(OpCode.CREATE, r.CreateRequest("/e", b"", r.OPEN_ACL, CreateMode.EPHEMERAL))
-        time.sleep(0.3)
-        assert (other.exists("/e").err == 0) is bool(flags)
-        client.drop()
-        time.sleep(0.3)
-        assert other.exists("/e").err == -101
+        client.connect(timeout=500)
+        other.connect(timeout=20_000)
+        assert client.create("/e", flags=CreateMode.EPHEMERAL).err == 0
+        if flags:
+            time.sleep(1)
+            assert other.exists("/e").err == 0
+            client.drop()
+        wait_until(lambda: other.exists("/e").err == -101)
 
 
 def test_a_hostile_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,7 +238,7 @@ class Ensemble:
         raise StartError(f"{problem}:\n{logs}")
 
     def _start(self, folder: Path) -> None:
-        ports = _free_ports(3 * (self.size + self._observers))
+        ports = free_ports(3 * (self.size + self._observers))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(
@@ -289,7 +289,7 @@ def _leads(mode: str | None) -> bool:
     return mode in ("leader", "standalone")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -24,7 +24,7 @@ from pyzk.protocol.constants import FOUR_LETTER_WORDS
 from pyzk.protocol.operations import OpCode
 from pyzk.server import cli
 from pyzk.server.monitoring import metrics
-from pyzk.server.net import descriptors, hub, listening
+from pyzk.server.net import descriptors, leaving, listening
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.listening import serve_clients
 
@@ -118,9 +118,9 @@ def test_clients_that_only_linger_keep_nobody_out() -> None:
 
 @pytest.mark.parametrize(("most", "hosts", "left"), [(3, 1, 3), (3, 2, 5), (9, 2, 5)])
 async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts: int, left: int) -> None:
-    monkeypatch.setattr(hub, "_CLOSING", 5)
-    monkeypatch.setattr(hub, "_CLOSING_PER_HOST", most)
-    monkeypatch.setattr(hub, "_LINGER", 1000.0)
+    monkeypatch.setattr(leaving, "_MOST", 5)
+    monkeypatch.setattr(leaving, "_MOST_PER_HOST", most)
+    monkeypatch.setattr(leaving, "_LINGER", 1000.0)
     with ExitStack() as stack:
         async with served() as server:
             for host in range(hosts):
@@ -129,7 +129,7 @@ async def test_how_many_linger(monkeypatch: pytest.MonkeyPatch, most: int, hosts
                     stack.callback(client.socket._sock.close)
                     await client.send_all(b"XXXX")
                     assert await client.receive_some(1) == b""
-            assert len(server._hub._lingering) == len(server._hub._close_deadlines) == left
+            assert len(server._hub._leaving.sockets) == len(server._hub._leaving.deadlines) == left
             assert await talk(server.address, b"ruok") == b"imok"
 
 

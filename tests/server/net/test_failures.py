@@ -296,8 +296,8 @@ async def test_an_error_ends_a_client_that_is_leaving(
         assert await talk(server.address, b"XXXX") == b""
         await is_served(other)
         assert len(tracebacks) == 1
-        assert not server._hub._lingering
-        assert not server._hub._close_deadlines
+        assert not server._hub._leaving.sockets
+        assert not server._hub._leaving.deadlines
 
 
 async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(

@@ -109,7 +109,7 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
     monkeypatch: pytest.MonkeyPatch, before: int, after: int
 ) -> None:
     """Closing while input is left unread would destroy it (wire.md, trap 13)."""
-    monkeypatch.setattr("pyzk.server.net.hub._LINGER", 1000.0)  # that it gives up must not help
+    monkeypatch.setattr("pyzk.server.net.leaving._LINGER", 1000.0)  # that it gives up must not help
     close = wire.request(OpCode.CLOSE_SESSION, xid=1)
     async with running() as server:
         with client_of(server) as client:
@@ -122,7 +122,7 @@ async def test_the_last_reply_arrives_before_the_end_whatever_else_was_sent(
             assert client.recv(1) == b""
         hub = server._hub
         with trio.fail_after(PATIENCE):
-            while hub._links or hub._lingering or hub._close_deadlines:
+            while hub._links or hub._leaving.sockets or hub._leaving.deadlines:
                 await trio.sleep(0.001)
 
 
