@@ -211,8 +211,9 @@ class _Attachment:
                 session = None
                 if lives:
                     sessions = member.engine.tracker
-                    session = sessions.get(session_id) or sessions.learn(session_id, timeout)
-                    session.timeout = timeout
+                    known = sessions.get(session_id) or sessions.learn(session_id, timeout)
+                    # A new leader counts with what the log says, not with what was negotiated since
+                    session = attrs.evolve(known, timeout=timeout)
                 self.connection.attached(session, request, self.flag)
 
             def ask(leader: Leader) -> None:
