@@ -22,11 +22,7 @@ The rules:
 * Replies come in the order of the requests. An ordinary reply whose xid is not that of the oldest request
   ends the connection: one of the two sides has miscounted.
 * Whatever the peer sends, the worst that follows is the end of this connection.
-* A ping goes out when nothing was sent for 1/3 of the session timeout. The connection is BROKEN when nothing
-  came for 2/3 of it, or when nothing that was sent during the whole timeout has been answered.
-* While the lease is kept (lease.py), a ``sync`` goes out whenever an answer of the leader is due. If the
-  server is then silent for 1/4 of the timeout, the connection is BROKEN: the server may be cut off from the
-  leader.
+* patience.py says when a ping goes out, and when the connection is BROKEN because the server is silent.
 """
 
 from __future__ import annotations
@@ -67,6 +63,7 @@ from ..protocol.records import (
 from .authentication import Authentication
 from .events import Missed, MissedReason
 from .lease import PROOFS, Lease
+from .patience import Patience
 from .proofs import Proofs
 from .registry import Rearm
 from .request import REQUEST_HEADER_SIZE, Request
@@ -74,11 +71,6 @@ from .session_data import NO_PASSWORD, SessionData
 
 logger = logging.getLogger(__name__)
 
-_PING_AFTER = 1 / 3
-"""Of the session timeout: a ping goes out when nothing was sent for so long, as in the C client."""
-_SILENCE_LIMIT = 2 / 3
-"""Of the session timeout: the connection is given up when nothing came for so long, as in all clients
-(wire.md section 16). 1/3 is left to find another server before the session ends."""
 _HANDSHAKE_LIMIT = 1024
 """Bytes. The answer to a ConnectRequest has 37; a peer that announces more speaks another protocol."""
 _CONNECT_RESPONSE_SIZE = 36
@@ -93,6 +85,7 @@ _FRAMES_AT_ONCE = 1000
 """Frames that are taken out of the buffer together; it bounds the size of a list."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
+_PING = frame(RequestHeader(PING_XID, OpCode.PING).encode())
 _REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
 _NOT_READ_ONLY = NotReadOnlyError.code.to_bytes(4, "big", signed=True)
 _REFUSALS = (UnimplementedError.code, SessionClosedRequireAuthError.code)
@@ -147,18 +140,13 @@ class Connection:
         self._session = session
         self._probing = probing
         self._session_id = 0 if apart else session.session_id
-        self._timeout = session.timeout
-        self._lease = session.lease
         self._buffer = FrameBuffer(_HANDSHAKE_LIMIT)
         self._handshake_deadline = now + session.connect_budget
         self._handshake_sent_at = now
         self._authentication: Authentication | None = None  # while it goes on
         self._rearming: deque[Rearm] = deque()
-        self._last_sent = now
-        self._last_received = now
-        self._ping_wanted = False
-        self._ping_sent_at: float | None = None
         self._proofs = Proofs(now)
+        self._patience = Patience(session.lease, self._proofs, session.timeout, now)
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
         password = session.password if self._session_id else NO_PASSWORD
@@ -174,7 +162,9 @@ class Connection:
     @property
     def has_data_to_send(self) -> bool:
         """True if :meth:`data_to_send` would return any bytes."""
-        waiting = (self._session.outbox and self._leaving is None) or self._proofs.unsent
+        waiting = (
+            (self._session.outbox and self._leaving is None) or self._proofs.unsent or self._patience.pings
+        )
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
     # --- bytes -------------------------------------------------------------------------------------------
@@ -184,8 +174,9 @@ class Connection:
         writing."""
         parts, self._control = self._control, []
         if self.phase is Phase.READY:
-            if self._ping_wanted:
-                self._ping_wanted, self._ping_sent_at = False, now
+            if self._patience.pings:
+                parts.append(_PING)
+                self._patience.ping_sent(now)
             session, in_flight = self._session, self.in_flight
             outbox, counts = session.outbox, session.metrics.requests
             size = 0
@@ -212,7 +203,7 @@ class Connection:
                 size += length
         if not parts:
             return b""
-        self._last_sent = now
+        self._patience.sent_at = now
         return b"".join(parts)
 
     def receive_data(self, data: bytes, now: float) -> None:
@@ -220,17 +211,16 @@ class Connection:
         if self.over:
             return
         self.heard = True
-        self._last_received = now
+        self._patience.received_at = now
         self._buffer.feed(data)
         try:
             if self.phase is Phase.HANDSHAKE:
                 for payload in self._buffer.take(1):
                     self._handshake(payload, now)
             while self.phase in (Phase.AUTHENTICATING, Phase.READY):
-                payloads = self._buffer.take(_FRAMES_AT_ONCE)
-                if not payloads:
+                self._replies(self._buffer.take(_FRAMES_AT_ONCE), now)
+                if not self._buffer.more:
                     break
-                self._replies(payloads, now)
             self._leave_when_idle()
         except FrameLengthError as error:
             self._oversized(error)
@@ -277,56 +267,15 @@ class Connection:
     def next_deadline(self) -> float:
         """Return the time at which to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
-            deadline = min(self._silence_deadline, self._acknowledgement_due, self._ping_due)
-            if self._lease.kept:
-                deadline = min(deadline, self._proof_due, self._proof_overdue)
-            return deadline
+            return self._patience.deadline()
         return math.inf if self.over else self._handshake_deadline
-
-    @property
-    def _acknowledgement_due(self) -> float:
-        """The time at which the server has acknowledged nothing for too long."""
-        return self._lease.acknowledged + self._timeout
-
-    @property
-    def _silence_deadline(self) -> float:
-        """The time at which the server has been silent for too long."""
-        return self._last_received + self._timeout * _SILENCE_LIMIT
-
-    @property
-    def _ping_due(self) -> float:
-        """The time at which to send a ping; infinity while one is on its way."""
-        if self._ping_wanted or self._ping_sent_at is not None:
-            return math.inf
-        return self._last_sent + self._timeout * _PING_AFTER
-
-    @property
-    def _proof_due(self) -> float:
-        """The time at which to send a ``sync`` for the lease."""
-        return self._proofs.due(self._lease.proof_due, self._timeout)
-
-    @property
-    def _proof_overdue(self) -> float:
-        """The time at which a ``sync`` for the lease has been unanswered for too long."""
-        return self._proofs.overdue(self._last_received, self._timeout)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due by now: a ping, a ``sync`` for the lease, or giving up the server."""
         if self.phase is Phase.READY:
-            if now >= self._silence_deadline:
-                self.end(f"the server was silent for {now - self._last_received:.1f} s")
-            elif now >= self._acknowledgement_due:
-                self.end(f"the server acknowledged nothing for {self._timeout:.1f} s")
-            elif self._lease.kept and now >= self._proof_overdue:
-                self.end(
-                    f"the server left a sync unanswered for {now - self._proofs.asked_at:.1f} s: "
-                    "it may be cut off from the leader"
-                )
-            elif self._lease.kept and now >= self._proof_due:
-                self._proofs.ask(now)
-            elif now >= self._ping_due:
-                self._ping_wanted = True
-                self._send_control(PING_XID, OpCode.PING)
+            complaint = self._patience.complaint(now)
+            if complaint is not None:
+                self.end(complaint)
         elif now >= self._handshake_deadline:
             self.end(
                 f"no answer to the handshake within {self._session.connect_budget:.1f} s: "
@@ -361,9 +310,11 @@ class Connection:
         if self._probing:
             self.end("the session is alive, but this server lacks changes that the client has seen")
             return
-        self._timeout = response.timeOut / 1000
+        timeout = response.timeOut / 1000
+        patience = self._patience
+        patience.timeout = timeout
         if self.read_only:
-            self._lease = Lease()
+            patience.lease = Lease()
         elif self._session_id != session.session_id:
             # Not what we are here for. The server ends that new session, which owns nothing, by itself.
             self.end("the server is not read-only any more, and can attach the session")
@@ -371,8 +322,8 @@ class Connection:
         else:
             session.session_id = response.sessionId
             session.password = response.passwd or b""
-            session.timeout = self._timeout
-        self._lease.attached(self._handshake_sent_at, now, self._timeout)
+            session.timeout = timeout
+        patience.lease.attached(self._handshake_sent_at, now, timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
         self._authentication = Authentication(session, self._send_control)
@@ -396,7 +347,8 @@ class Connection:
         """Begin to serve: the session and its identities are restored. Arm the watches again, before any
         request: the server compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
-        self.ready_since = self._last_sent = self._last_received = self._proofs.asked_at = now
+        self.ready_since = self._proofs.asked_at = now
+        self._patience.sent_at = self._patience.received_at = now
         session = self._session
         if not self.read_only:
             session.metrics.connections += 1
@@ -441,9 +393,10 @@ class Connection:
             else:
                 request.succeed(result)
         if sent_at > -math.inf:
-            self._lease.answered(sent_at, now)
+            lease = self._patience.lease
+            lease.answered(sent_at, now)
             if proof_sent_at > -math.inf:
-                self._lease.prove(proof_sent_at)
+                lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
         """Take a frame with one of the reserved xids (wire.md section 5)."""
@@ -456,9 +409,7 @@ class Connection:
                 type, known = EventType(event.type), zxid if zxid > 0 else None
                 session.watches.notify(type, event.path, known, catch_up=bool(self._rearming))
         elif xid == PING_XID:
-            if self._ping_sent_at is not None:
-                self._lease.answered(self._ping_sent_at, now)
-                self._ping_sent_at = None
+            self._patience.ping_answered(now)
         elif xid == AUTH_XID:
             self._other_reply(xid, code, payload, now)
         elif xid == SET_WATCHES_XID and self._rearming and not code:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from ..protocol import records as r
-from ..protocol.constants import AddWatchMode, WatcherType
+from ..protocol.constants import CONFIG_PATH, AddWatchMode, WatcherType
 from ..protocol.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -35,8 +35,6 @@ from .arguments import RULES, check_arguments, complaint
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
 """Bytes: xid, zxid and error code (wire.md section 5)."""
-CONFIG_PATH = "/zookeeper/config"
-"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 
 def server_path(prefix: str, path: str) -> str:
@@ -115,6 +113,8 @@ class Operation(Generic[T]):
         error = error_for(code, self.path)
         if code in self.advice:
             error.message = self.advice[code].format(self)
+        if isinstance(error, BadVersionError):
+            error.expected = getattr(self, "version", None)
         return error
 
     def __repr__(self) -> str:

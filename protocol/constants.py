@@ -11,6 +11,8 @@ from typing import Final
 DEFAULT_PORT: Final = 2181
 JUTE_MAXBUFFER: Final = 0xFFFFF
 """The default limit of a frame's payload in bytes, inclusive."""
+CONFIG_PATH: Final = "/zookeeper/config"
+"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 # Special xids (the real server interprets none of them but the reply to a ping).
 WATCH_XID: Final = -1
@@ -28,6 +30,8 @@ HTTP_METHODS: Final = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN")
 )
 """The first 4 bytes of an HTTP request. As the length of a frame they would be more than 1 GiB."""
+TLS_HELLO: Final = b"\x16\x03"
+"""The first 2 bytes of a client that begins with TLS. As those of the length of a frame: 350 MiB."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1

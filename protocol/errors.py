@@ -140,9 +140,14 @@ class NoAuthError(ZooKeeperError):
 
 
 class BadVersionError(ZooKeeperError):
-    """The version does not match."""
+    """The version does not match.
+
+    :ivar expected: the version that the request has named; None where that is not known. The server does
+        not say which version it has found.
+    """
 
     code = -103
+    expected: int | None = None
 
 
 class NoChildrenForEphemeralsError(ZooKeeperError):

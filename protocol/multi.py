@@ -49,8 +49,13 @@ RESULT_TYPES = {op: _BY_RESPONSE.get(OpCode(op).response, op) for op in _REQUEST
 znodes answer as create2 does (wire.md, trap 30)."""
 _RESPONSES = {op: OpCode(op).response for op in (*RESULT_TYPES.values(), OpCode.ERROR.value)}
 _INT = struct.Struct(">i")
+Reread: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
 _Reader: TypeAlias = Callable[[bytes, int], list[tuple[int, tuple[Any, ...]]]]
 TERMINATOR = MultiHeader(-1, True, -1).encode()
+
+
+class NullACLError(JuteError):
+    """A create without an ACL: the real server fails before it takes a zxid (wire.md section 10)."""
 
 
 class MultiOp(NamedTuple):
@@ -97,12 +102,32 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     return [MultiOp(op, _REQUESTS[op](*fields)) for op, fields in decode_fields(data, pos)]
 
 
-def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
+def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
+    """Return what the real server's decoder makes of a create: the op code and the fields.
+
+    :raises JuteError: it refuses the create.
+    """
+    flags = fields[3]
+    if op == _CREATE_TTL:
+        if flags in _TTL_MODES:
+            return op, fields
+        return (_CREATE_CONTAINER if flags == _CONTAINER else _CREATE), fields[:4]
+    if not 0 <= flags <= 6:
+        raise JuteError(f"unknown create flag {flags} in a multi")
+    if fields[2] is None:
+        raise NullACLError("a create with a null ACL in a multi")
+    if flags in _TTL_MODES:
+        raise JuteError("a TTL create mode without its TTL")
+    return (_CREATE_CONTAINER if flags == _CONTAINER else op), fields
+
+
+def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list[tuple[int, tuple[Any, ...]]]:
     """Decode as :func:`decode_multi` does, each record as a plain tuple of its values.
 
+    :param reread: what the decoder makes of a create.
     :raises JuteError: the body is malformed.
     """
-    transactions, reads = _readers()
+    transactions, reads = _readers(reread)
     try:
         (op,) = _INT.unpack_from(data, pos)
     except struct.error:
@@ -111,23 +136,20 @@ def decode_fields(data: bytes, pos: int) -> list[tuple[int, tuple[Any, ...]]]:
 
 
 @cache
-def _readers() -> tuple[_Reader, _Reader]:
+def _readers(reread: Reread) -> tuple[_Reader, _Reader]:
     """Compile the readers of transactions and of reads."""
     creates = (CreateRequest, CreateTTLRequest)
     # The generated reader tries the op codes in this order: what large multis are made of comes first.
     order = dict.fromkeys((OpCode.SET_DATA.value, OpCode.CHECK.value, *TRANSACTION_OPS))
     writes = {
-        op: (cls, _reread_create if cls in creates else None)
+        op: (cls, reread if cls in creates else None)
         for op, cls in ((op, TRANSACTION_OPS[op]) for op in order)
     }
     reads = {op: (cls, None) for op, cls in READ_OPS.items()}
     return _run_reader(writes), _run_reader(reads)
 
 
-_Adjust: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
-
-
-def _run_reader(kinds: Mapping[int, tuple[type[Record], _Adjust | None]]) -> _Reader:
+def _run_reader(kinds: Mapping[int, tuple[type[Record], Reread | None]]) -> _Reader:
     """Compile a reader of a run of records, each behind its header, up to the header that marks the end.
 
 
@@ -154,19 +176,6 @@ def _run_reader(kinds: Mapping[int, tuple[type[Record], _Adjust | None]]) -> _Re
         source.lines = [*before, f"    if {op} == {code}:", *indented([*source.lines, "continue"], 2)]
     source.lines.append(f"    raise JuteError(f'a record of the unknown kind {{{op}}}')")
     return source.returning(items, header).function()
-
-
-def _reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
-    flags = fields[3]
-    if op == _CREATE_TTL:
-        if flags in _TTL_MODES:
-            return op, fields
-        return (_CREATE_CONTAINER if flags == _CONTAINER else _CREATE), fields[:4]
-    if not 0 <= flags <= 6:
-        raise JuteError(f"unknown create flag {flags} in a multi")
-    if flags in _TTL_MODES:
-        raise JuteError("a TTL create mode without its TTL")
-    return (_CREATE_CONTAINER if flags == _CONTAINER else op), fields
 
 
 def encode_results(results: Iterable[MultiResult]) -> bytes:

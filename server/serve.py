@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
+from ..protocol.constants import TLS_HELLO
 from ..protocol.records import Id
 from .config.settings import Settings
 from .config.tls import subject_text
@@ -26,10 +27,11 @@ from .monitoring import words
 from .net.clock import Clock
 from .net.listening import Listener, serve_clients
 from .net.service import SLICE, Service, milliseconds
-from .net.streams import hang_up, serve_stream
+from .net.streams import Begun, hang_up, serve_stream
 
 if TYPE_CHECKING:
     from .net.http import HttpServer, Request, Response
+    from .net.https import Secure
     from .storage.storage import Storage
     from .testing.controls import Controls
 
@@ -83,7 +85,8 @@ class Server:
         self.service.serves_http = settings.http_on_client_port
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
-        self._bound: socket.socket | None = None  # the port while nobody listens
+        self._bound: socket.socket | None = None  # the port while nobody is let in
+        self._listeners: list[socket.socket] = []  # that have a task each
         self._hub: Any = None
         if _HAS_HUB:
             if self.service.storage is None:
@@ -91,7 +94,7 @@ class Server:
             else:
                 from .net.durable_hub import DurableHub as Hub
 
-            self._hub = Hub(self.service, clock.now, self._take_http)
+            self._hub = Hub(self.service, clock.now, self._take_foreign)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -125,7 +128,7 @@ class Server:
 
         :raises OSError: if an address cannot be bound.
         """
-        assert self.service.address is None, "a server runs once"
+        assert self._nursery is None, "a server runs once"
         settings = self.service.settings
         with ExitStack() as sockets:
 
@@ -138,7 +141,9 @@ class Server:
             if self.service.storage is not None:
                 self.service.storage.touch_sessions(self.service.at(self.clock.now()))
                 tasks.append(self._keep_snapshots)
-            plain, self.service.address = listen(settings.host, settings.port)
+            sockets.callback(self._close_sockets)
+            if self.service.address is None:
+                self.bind()
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
                     settings.secure_host or settings.host, settings.secure_port
@@ -151,21 +156,19 @@ class Server:
                 metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
                 tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
-                sockets.callback(self._close_hub)
-                self._let_in(plain)
                 tasks.append(self._hub.run)
-            else:
-                tasks.append(partial(self._serve_tasks, plain, self._serve_client))
             async with trio.open_nursery() as self._nursery:
+                self.open_port()
                 for task in tasks:
                     self._nursery.start_soon(task)
                 task_status.started(self)
 
-    def _close_hub(self) -> None:
-        self._hub.close()
-        if self._bound is not None:
-            self._bound.close()
-        self._hub = None  # the history can still be read, and nothing more arrives
+    def _close_sockets(self) -> None:
+        for listener in (*self._listeners, *([self._bound] if self._bound else [])):
+            hang_up(listener)
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None  # the history can still be read, and nothing more arrives
 
     def hand_over(self) -> Controls:
         """Put the server into a test's hands; its history is recorded once somebody asks for that."""
@@ -185,14 +188,58 @@ class Server:
     def open_port(self) -> None:
         """Let plain clients in again after :meth:`close_port`."""
         self.service.refusing = False
-        if self._hub is not None and self._bound is not None:
-            self._bound.listen(_backlog(self.service.settings))
-            self._let_in(self._bound)
-            self._bound = None
+        if self._bound is not None and self._nursery is not None:
+            self._listen()
 
     def _let_in(self, listener: socket.socket) -> None:
         """Let the hub serve the clients of a listening socket, which is detached."""
         self._hub.listen(Listener(fileno=listener.detach()))
+
+    def bind(self) -> None:
+        """Take the port of plain clients, which wait until :meth:`run` lets them in.
+
+        :raises OSError: if the address cannot be bound.
+        """
+        settings = self.service.settings
+        self._bound = _bind(settings.host, settings.port, _backlog(settings))
+        self.service.address = self._bound.getsockname()[:2]
+
+    def move(self, port: int) -> None:
+        """Let plain clients in at another port, on the same address; those that are connected stay.
+
+        If the port cannot be bound nobody is let in any more, as by the real server. Without epoll the old
+        port lets clients in too. Nothing happens before the first port is bound: the settings name that.
+        """
+        if self.service.address is None or self.address[1] == port:
+            return
+        host = self.address[0]
+        was_closed = self._bound is not None
+        if self._bound is not None:
+            self._bound.close()
+            self._bound = None
+        elif self._hub is not None:
+            self._hub.stop_listening()
+        self.service.address = host, port
+        try:
+            self._bound = _bind(host, port)
+        except OSError as error:
+            logger.error("no more clients can come: port %d cannot be bound: %s; name another", port, error)
+            return
+        self.service.address = self._bound.getsockname()[:2]
+        if not was_closed:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Let plain clients in at the port that is bound."""
+        assert self._bound is not None
+        listener, self._bound = self._bound, None
+        listener.listen(_backlog(self.service.settings))
+        if self._hub is not None:
+            self._let_in(listener)
+        else:
+            assert self._nursery is not None
+            self._listeners.append(listener)
+            self._nursery.start_soon(self._serve_tasks, listener, self._serve_client)
 
     def flush(self) -> None:
         """Send what waits on any connection, after a change that no client has caused."""
@@ -289,17 +336,21 @@ class Server:
         await serve_clients(listener, handle)
 
     async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_http)
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_foreign)
 
-    async def _serve_secure_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        context = self.service.settings.ssl_context
-        assert context is not None
-        secure = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+    async def _serve_secure_client(self, stream: trio.SocketStream | Begun, peer: tuple[str, int]) -> None:
+        settings = self.service.settings
+        assert settings.ssl_context is not None
+        secure = trio.SSLStream(stream, settings.ssl_context, server_side=True, https_compatible=True)
 
-        def identities() -> Iterable[Id]:
+        async def identities() -> Iterable[Id]:
             certificate = secure.getpeercert()
             if not certificate:
                 return ()
+            if settings.verify_client_host:
+                from .net.hostnames import check  # for who uses it
+
+                await check(certificate, peer[0])
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
         try:
@@ -309,13 +360,24 @@ class Server:
         finally:
             vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
 
-    # --- HTTP --------------------------------------------------------------------------------------------
+    # --- other protocols on the port of clients ----------------------------------------------------------
 
-    def _take_http(self, sock: socket.socket, peer: str, received: bytes) -> None:
-        """Serve a client of the hub that speaks HTTP."""
+    def _take_foreign(self, sock: socket.socket, peer: str, received: bytes) -> None:
+        """Serve a client of the hub that speaks HTTP or TLS."""
         assert self._nursery is not None
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-        self._nursery.start_soon(self._serve_http, stream, peer, received)
+        self._nursery.start_soon(self._serve_foreign, stream, peer, received)
+
+    async def _serve_foreign(self, stream: trio.SocketStream, peer: str, received: bytes) -> None:
+        if not received.startswith(TLS_HELLO):
+            await self._serve_http(stream, peer, received)
+            return
+        try:
+            address = stream.socket.getpeername()[:2]
+        except OSError:  # it has gone away already
+            await trio.aclose_forcefully(stream)
+        else:
+            await self._serve_secure_client(Begun(stream, received), address)
 
     async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
         if self._http is None:  # the first such client: what nobody uses is not even imported
@@ -336,9 +398,22 @@ class Server:
     def _admin_task(self, listener: socket.socket) -> Task:
         from .monitoring.admin import answer, body_limit
 
-        timeout = self.service.settings.admin_idle_timeout / 1000
+        settings = self.service.settings
+        timeout = settings.admin_idle_timeout / 1000
+        secure = None
+        if settings.admin_ssl_context is not None:
+            from .net.https import Secure
+
+            def note_plain() -> None:
+                self.service.engine.stats.plain_admin += 1
+
+            secure = Secure(settings.admin_ssl_context, settings.admin_force_https, timeout, note_plain)
         return self._http_task(
-            listener, answer, timeout, lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY)
+            listener,
+            answer,
+            timeout,
+            lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY),
+            secure,
         )
 
     def _metrics_task(self, listener: socket.socket) -> Task:
@@ -352,6 +427,7 @@ class Server:
         answer: Callable[[Request, Service, float], Response],
         timeout: float,
         max_body: Callable[[Request], int],
+        secure: Secure | None = None,
     ) -> Task:
         from .net.http import HttpServer
 
@@ -360,7 +436,7 @@ class Server:
             self.flush()
             return response
 
-        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener)
+        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener, secure)
 
 
 def service_of(storage: Storage | None) -> Callable[..., Service]:

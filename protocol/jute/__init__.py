@@ -25,7 +25,7 @@ the compiler makes these functions; ``pack_i`` and others are methods of a :clas
         try:
             path_size, = unpack_i(data, pos)
             pos += 4
-            if path_size >= 0: path = data[pos:(pos := pos + path_size)].decode('utf-8', 'replace')
+            if path_size >= 0: path = data[pos:(pos := pos + path_size)].decode('utf-8', 'pyzk.malformed')
             elif path_size == -1: path = None
             else: raise JuteError('a length is negative')
             watch = data[pos]
@@ -54,9 +54,10 @@ A vector has a loop of its own. From ``GetChildrenResponse``, whose field is ``c
 
 from .compile import fields_reader, frozen_record, generated, record
 from .types import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, fields_of
-from .values import JuteError, encode_text
+from .values import MALFORMED, JuteError, encode_text
 
 __all__ = [
+    "MALFORMED",
     "Boolean",
     "Buffer",
     "Int",

@@ -21,6 +21,7 @@ import attrs
 from .types import Field, Record, fields_of, kind_of
 from .values import (
     INT,
+    MALFORMED,
     NEGATIVE,
     NULL,
     OVERRUN,
@@ -296,7 +297,7 @@ class ReaderSource(Source):
     def _string(self, name: str, kind: str) -> str:
         value, size = self.local(name), self._fixed("i", f"{name}_size")
         self.unpack()
-        decode = "" if kind == "buffer" else ".decode('utf-8', 'replace')"
+        decode = "" if kind == "buffer" else f".decode('utf-8', {MALFORMED!r})"
         null = f"{value} = None" if kind != "text" else f"raise JuteError({NULL!r})"
         self.lines += [
             f"if {size} >= 0: {value} = data[pos:(pos := pos + {size})]{decode}",

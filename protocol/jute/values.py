@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 INT = struct.Struct(">i")
 
@@ -17,6 +18,22 @@ class JuteError(ValueError):
 NULL = "null where a string belongs"
 OVERRUN = "a length runs past the end of the message"
 NEGATIVE = "a length is negative"
+
+MALFORMED: Final = "pyzk.malformed"
+"""The error handler for ``decode``, by its name: it reads malformed UTF-8 as the real server does."""
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    """Put one U+FFFD in the place of malformed bytes. An encoded surrogate is one of these, as for Java; for
+    Python's own handler each of its bytes is."""
+    assert isinstance(error, UnicodeDecodeError)
+    first, second, third = (*error.object[error.start : error.start + 3], 0, 0)[:3]
+    if first == 0xED and 0xA0 <= second <= 0xBF:
+        return "\ufffd", error.start + (3 if 0x80 <= third <= 0xBF else 2)
+    return "\ufffd", error.end
+
+
+codecs.register_error(MALFORMED, _replace)
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
@@ -60,7 +77,7 @@ def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
         raise JuteError(NEGATIVE)
     if pos + n > len(data):
         raise JuteError(OVERRUN)
-    return str(data[pos : pos + n], "utf-8", "replace"), pos + n
+    return str(data[pos : pos + n], "utf-8", MALFORMED), pos + n
 
 
 def read_text(data: bytes, pos: int) -> tuple[str, int]:

@@ -64,7 +64,7 @@ class Reading:
             self.give(field, self.parse(entry, parser), entry)
         elif key in PROPERTIES:
             self._take_property(entry, *PROPERTIES[key])
-        elif key in tls.OPTIONS or key.startswith(NUMBERED):
+        elif key in tls.OPTIONS or key in tls.QUORUM_OPTIONS or key.startswith(NUMBERED):
             pass  # their meaning depends on other keys: see ``rules``
         elif self.members and (key in _OF_ENSEMBLES or key in self.servers):
             pass
@@ -119,12 +119,26 @@ class Reading:
         """Note that a key has no effect."""
         self.idle.setdefault(reason, []).append(key)
 
+    def drop(self, reason: str, beginning: str, field: str) -> None:
+        """Take back a field, and note the keys that would be settings if another key had switched on what
+        they are about.
+
+        :param beginning: how these keys begin.
+        """
+        self.given.pop(field, None)
+        for key in self.entries:
+            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+                self.note(reason, key)
+
     def refuse(self, entry: Entry, message: str) -> NoReturn:
         """
         :raises ConfigError: always.
         """
         raise ConfigError(f"{entry.where}: {entry.key}: {message}") from None
 
-    def is_true(self, key: str) -> bool:
-        """Return whether a key is there, and true."""
-        return key in self.entries and self.entries[key].value.lower() == "true"
+    def is_true(self, key: str, *, default: bool = False) -> bool:
+        """Return whether a key is true.
+
+        :param default: its value if it is not there.
+        """
+        return self.entries[key].value.lower() == "true" if key in self.entries else default

@@ -9,14 +9,13 @@ import re
 from binascii import a2b_base64
 
 from ...protocol.constants import DEFAULT_PORT, FOUR_LETTER_WORDS
-from . import tls
 from .reading import Reading
+from .secure import secure_ports
 from .servers import take_address
 from .zookeys import (
     AUTH_PROVIDERS,
-    KNOWN,
+    ENSEMBLE_PROVIDER,
     PROMETHEUS,
-    PROPERTIES,
     SASL_KEYS,
     SASL_USER,
     SUPER_USER,
@@ -35,7 +34,8 @@ def apply(reading: Reading, port_given: bool) -> None:
     """
     take_address(reading)
     _authentication(reading)
-    _secure_port(reading)
+    _ensemble_provider(reading)
+    secure_ports(reading)
     _admin_server(reading)
     _metrics_provider(reading)
     _ports(reading, port_given)
@@ -91,30 +91,23 @@ def _sasl(reading: Reading) -> None:
         reading.give("sasl_enabled", found.enabled, entry)
 
 
-def _secure_port(reading: Reading) -> None:
-    options = {key: entry.value for key, entry in reading.entries.items() if key in tls.OPTIONS}
-    if "secure_port" not in reading.given:
-        for key in options:
-            reading.note("secureClientPort is not set", key)
-        return
-    port = reading.entries["secureClientPort"]
-    try:
-        reading.give("ssl_context", tls.server_context(options), port)
-    except tls.TlsError as error:
-        if error.key in reading.entries:
-            reading.refuse(reading.entries[error.key], str(error))
-        reading.refuse(port, f"{error.key}: {error}")
+def _ensemble_provider(reading: Reading) -> None:
+    """Let in whom ensembleAuthName names, if the provider is there (semantics.md section 8.4)."""
+    name = reading.entries.get("ensembleAuthName")
+    for key, entry in reading.entries.items():
+        if key.startswith("authProvider.") and entry.value == ENSEMBLE_PROVIDER:
+            reading.give("ensemble_names", names(name.value) if name is not None else frozenset(), entry)
+            return
+    if name is not None:
+        reading.note(f"no authProvider.N is {ENSEMBLE_PROVIDER}", name.key)
 
 
 def _admin_server(reading: Reading) -> None:
     if reading.is_true("admin.enableServer"):
-        entry = reading.entries["admin.enableServer"]
         if "admin_port" not in reading.given:
-            reading.give("admin_port", 8080, entry)
-        if reading.is_true("admin.forceHttps"):
-            reading.refuse(reading.entries["admin.forceHttps"], "the admin server speaks plain HTTP only")
+            reading.give("admin_port", 8080, reading.entries["admin.enableServer"])
     else:
-        _drop(reading, "admin.enableServer is not true", "admin.", "admin_port")
+        reading.drop("admin.enableServer is not true", "admin.", "admin_port")
 
 
 def _metrics_provider(reading: Reading) -> None:
@@ -123,15 +116,7 @@ def _metrics_provider(reading: Reading) -> None:
         if "metrics_port" not in reading.given:
             reading.give("metrics_port", 7000, entry)
     else:
-        _drop(reading, "metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
-
-
-def _drop(reading: Reading, reason: str, beginning: str, field: str) -> None:
-    """Keys that would be settings if another key had switched on what they are about."""
-    reading.given.pop(field, None)
-    for key in reading.entries:
-        if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
-            reading.note(reason, key)
+        reading.drop("metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
 
 
 def _ports(reading: Reading, port_given: bool) -> None:

@@ -14,9 +14,7 @@ from typing import Any
 import attrs
 
 from ...protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
-
-ANNOUNCED_VERSION = "3.9.3"
-"""The Apache ZooKeeper release whose behaviour is followed; clients read it from the four-letter words."""
+from .releases import DEFAULT, Release, ReleaseError, release
 
 MAX_CLIENT_CONNECTIONS = 60
 """From one address, by default; not from loopback addresses."""
@@ -70,6 +68,13 @@ def _number(default: int, least: int, *also: int) -> int:
     return attrs.field(default=default, validator=at_least)
 
 
+def _compression(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    if value not in ("", "gz", "snappy"):
+        raise ValueError(f"{attribute.name} must be gz or snappy, not {value!r}")
+    if value == "snappy" and find_spec("cramjam") is None:
+        raise ValueError("snappy needs a package that is not there: pip install 'pyzk-server[snappy]'")
+
+
 def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int | None) -> None:
     if value is not None and not 0 <= value <= 65535:
         raise ValueError(f"{attribute.name} must be 0 to 65535, not {value}")
@@ -92,6 +97,13 @@ def _digest(settings: Settings | None, attribute: attrs.Attribute[str], value: s
         raise ValueError(f"{attribute.name}: {error}") from None
 
 
+def _release(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    try:
+        release(value)
+    except ReleaseError as error:
+        raise ValueError(f"{attribute.name}: {error}") from None
+
+
 def _users(
     settings: Settings | None, attribute: attrs.Attribute[Any], value: Mapping[str, str] | None
 ) -> None:
@@ -110,12 +122,16 @@ class Settings:
     Raises :class:`ValueError` for a value out of range, :class:`SettingsError` where two contradict.
     """
 
+    emulate: str = attrs.field(default=DEFAULT, validator=_release)  # emulate: a line, or a release
+
     # where to listen
     host: str = attrs.field(default="127.0.0.1", validator=_address)  # clientPortAddress
     port: int = attrs.field(default=DEFAULT_PORT, validator=_port)  # clientPort; 0: the kernel chooses
     secure_host: str | None = attrs.field(default=None, validator=_address)  # secureClientPortAddress
     secure_port: int | None = attrs.field(default=None, validator=_port)  # secureClientPort
     ssl_context: ssl.SSLContext | None = None  # ssl.keyStore.*, ssl.trustStore.* ...
+    port_unification: bool = False  # client.portUnification: TLS on the other port too
+    verify_client_host: bool = False  # ssl.clientHostnameVerification
     listen_backlog: int = _number(-1, 1, -1)  # clientPortListenBacklog; -1: a large default
     tcp_keepalive: bool = False  # clientTcpKeepAlive
 
@@ -123,6 +139,8 @@ class Settings:
     tick_time: int = _number(2000, 1)  # tickTime
     min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
     max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+    local_sessions: bool = False  # localSessionsEnabled, of an ensemble
+    local_sessions_upgrading: bool = False  # localSessionsUpgradingEnabled
     expire_connected: bool = True  # no key, but --no-expiry: a debugger may have stopped the client
 
     # limits
@@ -149,6 +167,8 @@ class Settings:
     snap_size_limit: int = _number(2**22, 1)  # snapSizeLimitInKb: KiB of logs between two snapshots
     snap_retain_count: int = _number(3, 3)  # autopurge.snapRetainCount
     purge_interval: int = 0  # autopurge.purgeInterval, hours; 0 or less: nothing is deleted
+    data_log_dir: str | None = None  # dataLogDir: another directory for the logs
+    snapshot_compression: str = attrs.field(default="", validator=_compression)  # snapshot.compression.method
     tree_digest: bool = False  # digest.enabled: in each entry of the log, for `hash`
 
     # who may do what
@@ -165,6 +185,7 @@ class Settings:
     sasl_super_users: frozenset[str] = frozenset()  # superUser, superUser.X
     sasl_any_user: str | None = None  # letAnySaslUserDoX
     allow_sasl_failed_clients: bool = False  # allowSaslFailedClients
+    ensemble_names: frozenset[str] | None = None  # ensembleAuthName, with authProvider.N=...Ensemble...
     required_auth_schemes: frozenset[str] = frozenset()  # enforce.auth.enabled with enforce.auth.schemes
     reconfig_enabled: bool = False  # reconfigEnabled
 
@@ -173,6 +194,8 @@ class Settings:
     read_only_mode: bool = False  # readonlymode.enabled: of a single server it only whitelists isro
     admin_host: str = attrs.field(default="127.0.0.1", validator=_address)  # admin.serverAddress
     admin_port: int | None = attrs.field(default=None, validator=_port)  # admin.serverPort; None: off
+    admin_ssl_context: ssl.SSLContext | None = None  # ssl.quorum.keyStore.* ...; TLS beside plain HTTP
+    admin_force_https: bool = False  # admin.forceHttps: TLS alone
     admin_url: str = attrs.field(default="/commands", validator=_url_path)  # admin.commandURL
     admin_allowed_hosts: frozenset[str] = frozenset()  # admin.allowedHosts: names of this machine; *: any
     admin_idle_timeout: int = _number(30_000, 1)  # admin.idleTimeout
@@ -200,6 +223,11 @@ class Settings:
         return self.sasl_users is not None
 
     @property
+    def release(self) -> Release:
+        """The release whose behaviour is followed; clients read it from the four-letter words."""
+        return release(self.emulate)
+
+    @property
     def session_timeout_range(self) -> tuple[int, int]:
         """The shortest and the longest session timeout, in ms."""
         least, most = self.min_session_timeout, self.max_session_timeout
@@ -209,7 +237,8 @@ class Settings:
     def auth_schemes(self) -> frozenset[str]:
         """The schemes a client can authenticate by here (semantics.md section 8.4)."""
         offered = {"ip": True, "digest": self.digest_enabled, "sasl": self.sasl_enabled}
-        offered["x509"] = self.x509_enabled or self.secure_port is not None
+        offered["x509"] = self.x509_enabled or self.secure_port is not None or self.port_unification
+        offered["ensemble"] = self.ensemble_names is not None
         return frozenset(scheme for scheme, there in offered.items() if there)
 
     def __attrs_post_init__(self) -> None:
@@ -225,8 +254,12 @@ class Settings:
                 f"min_session_timeout {least} ms is above {INT_MAX}, the most the protocol can tell a client",
                 "min_session_timeout",
             )
-        if self.secure_port is not None and self.ssl_context is None:
-            raise SettingsError("secure_port needs an ssl_context", "secure_port")
+        for field, is_on in (
+            ("secure_port", self.secure_port is not None),
+            ("port_unification", self.port_unification),
+        ):
+            if is_on and self.ssl_context is None:
+                raise SettingsError(f"{field} needs an ssl_context", field)
         for field, (extra, modules) in _EXTRAS.items():
             if getattr(self, field) is not None and not all(map(find_spec, modules)):
                 raise SettingsError(f"{field} needs more: pip install 'pyzk-server[{extra}]'", field)

@@ -30,6 +30,8 @@ OPTIONS: Final = frozenset(
     )
 )
 """The keys that :func:`server_context` reads."""
+QUORUM_OPTIONS: Final = frozenset(key.replace("ssl.", "ssl.quorum.") for key in OPTIONS)
+"""The same for the stores that the real server's admin server has."""
 
 # By name: a module that only asks for OPTIONS need not load ssl (see later.py).
 _CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
@@ -240,7 +242,7 @@ _RDN = {
 }
 
 
-def subject_text(certificate: dict[str, Any]) -> str:
+def subject_text(certificate: Mapping[str, Any]) -> str:
     """Write the subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text:
     the identity of scheme x509."""
     parts = []

@@ -81,6 +81,13 @@ def _only(wanted: str, why: str) -> Parser:
     return only
 
 
+def _refused(why: str) -> Parser:
+    def refused(text: str) -> str:
+        raise ValueError(f"{why}; delete the line")
+
+    return refused
+
+
 _METRICS = "org.apache.zookeeper.metrics."
 _NO_METRICS = (f"{_METRICS}impl.DefaultMetricsProvider", f"{_METRICS}impl.NullMetricsProvider")
 PROMETHEUS: Final = f"{_METRICS}prometheus.PrometheusMetricsProvider"
@@ -113,6 +120,7 @@ Meaning = tuple[str | None, Parser]
 
 # A value that cannot be read is an error in the real server, too.
 KNOWN: Final[dict[str, Meaning]] = {
+    "emulate": ("emulate", str),
     "clientPort": ("port", _integer),
     "clientPortAddress": ("host", address),
     "secureClientPort": ("secure_port", _integer),
@@ -122,10 +130,17 @@ KNOWN: Final[dict[str, Meaning]] = {
     "autopurge.snapRetainCount": ("snap_retain_count", lambda text: max(_integer(text), 3)),
     "autopurge.purgeInterval": ("purge_interval", _integer),
     "minSessionTimeout": ("min_session_timeout", _integer),
+    "dataLogDir": ("data_log_dir", str),
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
     "reconfigEnabled": ("reconfig_enabled", boolean),
+    "localSessionsEnabled": ("local_sessions", boolean),
+    "localSessionsUpgradingEnabled": ("local_sessions_upgrading", boolean),
     "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
+    "ssl.authProvider": (None, _only("x509", "certificates are identities of the scheme x509 alone")),
+    "ssl.crl": (None, _only("false", "certificates are not looked up in revocation lists")),
+    "ssl.ocsp": (None, _only("false", "nobody is asked whether a certificate is revoked")),
+    "ssl.context.supplier.class": (None, _refused("it names a Java class; ssl.keyStore.location is there")),
     "metricsProvider.className": (None, _metrics_provider),
     "metricsProvider.httpHost": ("metrics_host", address),
     "metricsProvider.httpPort": ("metrics_port", _integer),
@@ -135,6 +150,7 @@ KNOWN: Final[dict[str, Meaning]] = {
 PROPERTIES: Final[dict[str, Meaning]] = {
     "snapCount": ("snap_count", lambda text: max(_java_integer(text), 2)),  # as the real server does
     "digest.enabled": ("tree_digest", boolean),
+    "snapshot.compression.method": ("snapshot_compression", str),
     "snapSizeLimitInKb": ("snap_size_limit", _java_integer),
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
@@ -171,12 +187,18 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "admin.allowedHosts": ("admin_allowed_hosts", names),
     "admin.idleTimeout": ("admin_idle_timeout", _java_integer),
     "admin.forceHttps": (None, boolean),
+    "admin.portUnification": (None, boolean),
+    "admin.needClientAuth": (None, boolean),
     "admin.snapshot.enabled": ("admin_snapshot", boolean),
     "admin.restore.enabled": ("admin_restore", boolean),
     "admin.rateLimiterIntervalInMS": ("admin_rate_interval", _java_integer),
     "metricsProvider.exportJvmInfo": ("metrics_of_process", boolean),
     "httpOnClientPort": ("http_on_client_port", boolean),
     "control.token": ("control_token", str),
+    "client.portUnification": (None, boolean),
+    "ssl.hostnameVerification": (None, boolean),
+    "ssl.clientHostnameVerification": (None, boolean),
+    "ensembleAuthName": (None, str),
 }
 
 SASL_USER: Final = "sasl.user."
@@ -198,8 +220,9 @@ AUTH_PROVIDERS: Final = {
     f"{_AUTH}DigestAuthenticationProvider": "digest_enabled",
     f"{_AUTH}X509AuthenticationProvider": "x509_enabled",
     f"{_AUTH}SASLAuthenticationProvider": "sasl_enabled",
+    (ENSEMBLE_PROVIDER := f"{_AUTH}EnsembleAuthenticationProvider"): None,
 }
-"""The field that the class in an authProvider.N sets to true; None for what is always there."""
+"""The field that the class in an authProvider.N sets to true; None for what needs no such field."""
 
 # --- keys without effect --------------------------------------------------------------------------------
 
@@ -220,7 +243,7 @@ CHECKED: Final[dict[str, Parser]] = {
         _integer,
     ),
     **_each(
-        """syncEnabled localSessionsEnabled localSessionsUpgradingEnabled quorumListenOnAllIPs sslQuorum
+        """syncEnabled quorumListenOnAllIPs sslQuorum
         sslQuorumReloadCertFiles portUnification multiAddress.enabled multiAddress.reachabilityCheckEnabled
         quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
         jvm.pause.monitor""",
@@ -236,11 +259,11 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
 # operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
-        "only --data says where data is kept": "dataDir dataLogDir",
+        "only --data says where data is kept": "dataDir",
         "logs are written in one way": """
             preAllocSize txnLogSizeLimitInKb commitLogCount
             snapshotSizeFactor fsync.warningthresholdms
-            forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
+            forceSync flushDelay maxWriteQueuePollTime maxBatchSize
             snapshot.trust.empty serializeLastProcessedZxid.enabled datadir.autocreate
             db.autocreate closeSessionTxn.enabled""",
         "there is no quorum": """
@@ -248,7 +271,7 @@ IGNORED: Final = _reasons(
             quorumCnxnTimeoutMs leaderServes peerType syncEnabled observer.* learner.* leader.* follower.*
             fastleader.* quorumListenOnAllIPs multiAddress.* quorum.auth.* quorum.cnxn.threads.size sslQuorum
             ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
-            localSessionsEnabled localSessionsUpgradingEnabled tcpKeepAlive messageTracker.* group.* weight.*
+            tcpKeepAlive messageTracker.* group.* weight.*
             forward_learner_requests_to_commit_processor_disabled""",
         "the server is standalone in any case": "server.* standaloneEnabled dynamicConfigFile",
         "only the real server's JVM and transport need tuning": """
@@ -266,6 +289,8 @@ IGNORED: Final = _reasons(
         "new connections are not throttled": "connection_throttle_*",
         "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
         "there is no audit log": "audit.enable audit.impl.class",
+        "certificates and keys are read once, at the start": "client.certReload",
+        "TLS is that of Python's ssl module, which has no such option": "ssl.*",
         "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local",
     }
 )
@@ -273,10 +298,7 @@ IGNORED: Final = _reasons(
 # What operator-surface.md section 4.2 wants honoured and is still to be built.
 NOT_YET: Final = _reasons(
     {
-        "the admin server speaks plain HTTP": "admin.portUnification admin.needClientAuth",
         "the metrics are served over plain HTTP": "metricsProvider.httpsPort metricsProvider.ssl.*",
-        "there is no ensemble scheme yet": "ensembleAuthName",
-        "these TLS options are not there yet": "client.portUnification ssl.*",
     }
 )
 

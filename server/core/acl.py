@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from ...protocol.constants import Perms
 from ...protocol.digest import digest_id
 from ...protocol.errors import AuthFailedError, InvalidACLError, MarshallingError, NoAuthError
+from ...protocol.jute import MALFORMED
 from ...protocol.records import ACL, OPEN_ACL, Id
 from ..config.settings import Settings, hashlib_name
 
@@ -75,6 +76,10 @@ def _perms_text(perms: int) -> str:
     return "".join(str(bit.name)[0].lower() for bit in Perms if bit & perms)
 
 
+class WrongEnsembleError(AuthFailedError):
+    """The client looks for another ensemble. It gets no answer."""
+
+
 class AccessControl:
     """The access rules of one server: the identities that an auth packet earns, the entries that an ACL may
     hold, and the permissions that an ACL gives to identities."""
@@ -88,6 +93,8 @@ class AccessControl:
         self._known: dict[tuple[tuple[ACL, ...], tuple[Id, ...]], tuple[ACL, ...]] = {}
         self._known_size = 0
         self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
+        if not settings.release.has("ipv6-acl"):
+            self._schemes["ip"] = _ipv4_valid
         # What an ``auth`` entry stands for; identities of SASL only with a provider (sasl.md section 1).
         self._stored = {"digest", "x509"} | (self._schemes.keys() & {"sasl"})
         self._sasl_super_users = settings.sasl_super_users
@@ -103,7 +110,7 @@ class AccessControl:
         if scheme == "ip":
             return [Id("ip", peer)]
         if scheme == "digest" and "digest" in self._schemes and auth is not None:
-            user = digest_id(auth.decode("utf-8", "replace"), self._algorithm)
+            user = digest_id(auth.decode("utf-8", MALFORMED), self._algorithm)
             identities = [Id("digest", user)]
             if self._super_digest and hmac.compare_digest(user.encode(), self._super_digest.encode()):
                 identities.insert(0, SUPER)
@@ -223,6 +230,7 @@ class AccessControl:
 
     def _resolve(self, acl: tuple[ACL, ...], mine: tuple[Id, ...], path: str) -> tuple[ACL, ...]:
         """:param mine: what an ``auth`` entry stands for."""
+        _compare_nulls(acl, path)
         fixed: list[ACL] = []
         room, needed = self._max_bytes, sum(_ENTRY_ON_THE_WIRE + len(i.id or "") for i in mine)
         for entry in dict.fromkeys(acl):
@@ -262,6 +270,24 @@ class AccessControl:
         ]
 
 
+def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
+    """Look for entries that the real server fails to compare when it drops duplicates: one with a null scheme
+    behind one with the same permissions; one with a null id behind one with the same scheme too.
+
+    :raises MarshallingError: there is one.
+    """
+    if all(entry.id.scheme is not None and entry.id.id is not None for entry in acl):
+        return
+    seen: set[tuple[int, str | None]] = set()
+    perms: set[int] = set()
+    for entry in acl:
+        scheme = entry.id.scheme
+        if entry.perms in perms if scheme is None else entry.id.id is None and (entry.perms, scheme) in seen:
+            raise MarshallingError(path, "an ACL entry with a null cannot be compared with the others")
+        seen.add((entry.perms, scheme))
+        perms.add(entry.perms)
+
+
 def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
     """Add to the identities of a connection the new ones.
 
@@ -289,6 +315,10 @@ def _digest_valid(wanted: str) -> bool:
 
 def _dn_valid(wanted: str) -> bool:
     return all(re.match(r"\s*[\w.]+\s*=", part) for part in re.split(r"(?<!\\),", wanted))
+
+
+def _ipv4_valid(wanted: str) -> bool:
+    return ":" not in wanted and _ip_valid(wanted)
 
 
 def _ip_valid(wanted: str) -> bool:
@@ -335,7 +365,18 @@ def sasl_valid(wanted: str) -> bool:
 
 _KERBEROS_NAME = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
 
-_SCHEMES = {"ip": _ip_valid, "digest": _digest_valid, "x509": _dn_valid, "sasl": sasl_valid}
+
+def _never_valid(wanted: str) -> bool:
+    return False
+
+
+_SCHEMES = {
+    "ip": _ip_valid,
+    "digest": _digest_valid,
+    "x509": _dn_valid,
+    "sasl": sasl_valid,
+    "ensemble": _never_valid,
+}
 """Whether an ACL may hold an id, by scheme."""
 
 

@@ -82,6 +82,16 @@ class Histogram:
         return 0
 
 
+class Outcomes:
+    """How often something was refused because it comes too often, and how often it failed."""
+
+    __slots__ = ("failed", "limited")
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.limited = 0
+
+
 class ServerStats:
     """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer.
 
@@ -109,6 +119,15 @@ class ServerStats:
         self.sessions_expired = 0
         self.auth_failed = 0
         self.throttled = 0
+        self.large_rejected = 0
+        self.ensemble_auth = {"success": 0, "fail": 0, "skip": 0}
+        self.tls_failed = 0  # handshakes
+        self.connections_dropped = 0  # by their clients, without a word
+        self.snapshot_time = Summary()  # ms
+        self.restore_time = Summary()  # ms
+        self.snapshots = Outcomes()
+        self.restores = Outcomes()
+        self.plain_admin = 0  # clients without TLS of an admin server that has TLS
         self.last_response = -1  # bytes of a reply or an event, header included; -1 while there was none
         self.min_response = -1
         self.max_response = -1

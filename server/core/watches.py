@@ -38,8 +38,8 @@ from .txn import Create, Delete, Effect, SetData
 STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
-_ANY = STANDARD | PERSISTENT | RECURSIVE
-_ONCE = frozenset(modes for modes in range(_ANY + 1) if modes & STANDARD)
+ANY_MODE = STANDARD | PERSISTENT | RECURSIVE
+_ONCE = frozenset(modes for modes in range(ANY_MODE + 1) if modes & STANDARD)
 _STEP = 1000
 """Paths of a forgotten watcher that are taken out at once, which takes about 1 ms."""
 
@@ -53,7 +53,7 @@ _REMOVES = {  # WatcherType: modes in the data registry, modes in the child regi
     WatcherType.DATA: (STANDARD, 0),
     WatcherType.PERSISTENT: (PERSISTENT, PERSISTENT),
     WatcherType.PERSISTENT_RECURSIVE: (RECURSIVE, 0),
-    WatcherType.ANY: (_ANY, _ANY),
+    WatcherType.ANY: (ANY_MODE, ANY_MODE),
 }
 _CHECKS = {**_REMOVES, WatcherType.PERSISTENT: (PERSISTENT, 0)}
 

@@ -23,6 +23,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import AuthFailedError, NoAuthError
+from ..config.tls import subject_text
 from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
@@ -49,6 +50,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return refusal
     name = path[len(url) + 1 :]
     command = BY_NAME.get(name)
+    if command is not None and command.limited and not service.settings.release.has("snapshots-over-http"):
+        command = None
     strict = command is not None and command.changes
     if page := web_page_behind(request, _own_names(service.settings), strict=strict):
         logger.warning(
@@ -108,6 +111,8 @@ def _limited(command: Command, service: Service, now: float) -> int:
         return 503
     before = service.asked_at.get(command.primary, -math.inf)
     if now - before < interval:
+        stats = service.engine.stats
+        (stats.snapshots if command.primary == "snapshot" else stats.restores).limited += 1
         return 429
     service.asked_at[command.primary] = now
     return 0
@@ -143,8 +148,11 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
     try:
         if len(auth) > 1:
             raise AuthFailedError
-        secret = auth[0].encode("latin-1") if auth else None
-        identities = access.authenticate(scheme, secret, java_address(request.peer))
+        if scheme == "x509" and request.certificate:
+            identities = access.certificate_identities(subject_text(request.certificate))
+        else:
+            secret = auth[0].encode("latin-1") if auth else None
+            identities = access.authenticate(scheme, secret, java_address(request.peer))
         if any(identity.scheme == "super" for identity in identities):
             return None
         # An entry for everybody does not count: it would make any digest an operator's

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,7 +21,7 @@ from ..config.properties import masked
 from ..config.zookeys import KEY_OF, is_secret
 from ..logger import logger
 from .jackson import Rows
-from .words import VERSION_TEXT, environment, monitored, operation_name
+from .words import environment, monitored, operation_name, version_text
 
 if TYPE_CHECKING:
     from ..net.connection import Connection
@@ -100,18 +101,14 @@ class Stream:
 # --- the server -------------------------------------------------------------------------------------------
 
 
-def _folder(ask: Ask) -> str:
-    storage = ask.service.storage
-    return "" if storage is None else str(storage.directory)
-
-
 def _configuration(ask: Ask) -> Data:
     settings = ask.service.settings
     least, most = settings.session_timeout_range
+    storage = ask.service.storage
     return {
         "client_port": ask.service.address[1] if ask.service.address else settings.port,
-        "data_dir": _folder(ask),
-        "data_log_dir": _folder(ask),
+        "data_dir": "" if storage is None else str(storage.directory.folder),
+        "data_log_dir": "" if storage is None else str(storage.directory.log_folder),
         "tick_time": settings.tick_time,
         "max_client_cnxns": settings.max_client_connections,
         "min_session_timeout": least,
@@ -149,16 +146,17 @@ def _server_stats(ask: Ask) -> Data:
         "min_buffer_size": stats.min_response,
         "max_buffer_size": stats.max_response,
     }
+    sizes_of_files = _sizes(ask)
     return {
-        "version": VERSION_TEXT,
+        "version": version_text(service.settings),
         "read_only": service.is_read_only,
         "server_stats": {
             "packets_sent": stats.packets_sent,
             "packets_received": stats.packets_received,
             "fsync_threshold_exceed_count": 0,
             "client_response_stats": sizes,
-            "data_dir_size": 0,
-            "log_dir_size": 0,
+            "data_dir_size": sizes_of_files["datadir_size"],
+            "log_dir_size": sizes_of_files["logdir_size"],
             "provider_null": False,
             "last_processed_zxid": engine.zxid,
             "server_state": ask.service.mode,
@@ -183,7 +181,7 @@ def _stats(ask: Ask) -> Data:
 
 def _monitor(ask: Ask) -> Rows:
     def rows() -> Iterator[tuple[object, Any]]:
-        yield "version", VERSION_TEXT
+        yield "version", version_text(ask.service.settings)
         yield "server_state", ask.service.mode
         for key, value in monitored(ask.service, ask.now):
             yield key or None, float(value) if isinstance(value, str) else value
@@ -343,7 +341,10 @@ def _snapshot(ask: Ask) -> Stream:
         if storage is not None:
             for _ in storage.snapshot_steps():
                 yield 0, b""
+        began = time.monotonic()
         yield from snapshot_steps(engine)
+        if storage is None:
+            engine.stats.snapshot_time.add(int(1000 * (time.monotonic() - began)))
 
     return Stream(pieces(), ask.arguments.get("streaming", "true") == "true")
 
@@ -355,15 +356,18 @@ def _restore(ask: Ask) -> Data:
     from ..storage.online import read_snapshot, restore
 
     service = ask.service
+    began = time.monotonic()
     try:
         image = read_snapshot(ask.body)
     except FileError as error:
+        service.engine.stats.restores.failed += 1
         logger.warning("a snapshot could not be restored, and the tree stays as it is: %s", error)
         raise CommandRefused(500) from None
     zxid, count = image.zxid, len(image.nodes)
     for connection in list(service.connections):
         connection.abort("the tree was replaced by a snapshot; the client may reconnect")
     restore(service.engine, image, service.at(ask.now))
+    service.engine.stats.restore_time.add(int(1000 * (time.monotonic() - began)))
     logger.info(
         "a snapshot of %d znodes at zxid 0x%x was restored, as zxid 0x%x", count, zxid, service.engine.zxid
     )
@@ -399,7 +403,7 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("connections cons", _connections),
     Command("dirs", _sizes),
     Command("dump", _dump),
-    Command("environment env envi", lambda ask: {**environment()}, always=True),
+    Command("environment env envi", lambda ask: {**environment(ask.service.settings)}, always=True),
     Command("get_trace_mask gtmk", lambda ask: {"tracemask": ask.service.trace_mask}, always=True),
     Command("hash", _hash),
     Command("initial_configuration icfg", _initial_configuration),

@@ -26,7 +26,6 @@ def _names(text: str) -> list[str]:
 
 
 _IDLE_COUNTERS = [
-    "connection_drop_count",
     "connection_revalidate_count",
     "cnxn_closed_without_zk_server_running",
     "commit_count",
@@ -40,23 +39,13 @@ _IDLE_COUNTERS = [
     "stale_requests_dropped",
     "stale_replies",
     "request_throttle_wait_count",
-    "large_requests_rejected",
     "response_packet_cache_hits",
     "response_packet_cache_misses",
     "response_packet_get_children_cache_hits",
     "response_packet_get_children_cache_misses",
-    "ensemble_auth_success",
-    "ensemble_auth_fail",
-    "ensemble_auth_skip",
-    "unsuccessful_handshake",
     "tls_handshake_exceeded",
-    "insecure_admin_count",
     "snap_count",
     "diff_count",
-    "snapshot_error_count",
-    "snapshot_rate_limited_count",
-    "restore_error_count",
-    "restore_rate_limited_count",
     "digest_mismatches_count",
     "unrecoverable_error_count",
     "dead_watchers_queued",
@@ -72,9 +61,6 @@ _IDLE_COUNTERS = [
 ]
 _IDLE_SUMMARIES = [
     "fsynctime",
-    "snapshottime",
-    "restore_time",
-    "dbinittime",
     "follower_sync_time",
     "observer_sync_time",
     "election_time",
@@ -100,7 +86,6 @@ _IDLE_SUMMARIES = [
     "read_commit_proc_issued",
     "write_commit_proc_issued",
     "commit_process_time",
-    "startup_txns_loaded",
     "startup_txns_load_time",
     "startup_snap_load_time",
     "sync_processor_queue_size",
@@ -162,8 +147,8 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "watch_count", engine.watches.count()
     yield "ephemerals_count", engine.tree.ephemeral_count()
     yield "approximate_data_size", engine.tree.data_size
-    yield "global_sessions", len(engine.sessions)
-    yield "local_sessions", 0
+    yield "global_sessions", len(engine.sessions) - len(engine.sessions.local)
+    yield "local_sessions", len(engine.sessions.local)
     used, most = _file_descriptors()
     yield "open_file_descriptor_count", used
     yield "max_file_descriptor_count", most
@@ -171,7 +156,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "last_client_response_size", stats.last_response
     yield "max_client_response_size", stats.max_response
     yield "min_client_response_size", stats.min_response
-    yield "outstanding_tls_handshake", 0
+    yield "outstanding_tls_handshake", service.shaking_hands
     yield "auth_failed_count", stats.auth_failed
     yield "non_mtls_remote_conn_count", 0
     yield "non_mtls_local_conn_count", 0
@@ -189,6 +174,15 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
     yield "response_bytes", stats.bytes_sent
     yield "watch_bytes", stats.watch_bytes
     yield "throttled_ops", stats.throttled
+    yield "large_requests_rejected", stats.large_rejected
+    yield "connection_drop_count", stats.connections_dropped
+    for what, outcomes in (("snapshot", stats.snapshots), ("restore", stats.restores)):
+        yield f"{what}_error_count", outcomes.failed
+        yield f"{what}_rate_limited_count", outcomes.limited
+    for result, count in stats.ensemble_auth.items():
+        yield f"ensemble_auth_{result}", count
+    yield "unsuccessful_handshake", stats.tls_failed
+    yield "insecure_admin_count", stats.plain_admin
     for name in _IDLE_COUNTERS:
         yield name, 0
 
@@ -203,7 +197,14 @@ def summaries(service: Service) -> dict[str, Summary | Histogram]:
         "node_deleted_watch_count": stats.watchers[EventType.DELETED],
         "node_changed_watch_count": stats.watchers[EventType.CHANGED],
         "node_children_watch_count": stats.watchers[EventType.CHILD],
+        "snapshottime": stats.snapshot_time,
+        "restore_time": stats.restore_time,
+        "dbinittime": Summary(),
+        "startup_txns_loaded": Summary(),
     }
+    if service.storage is not None:
+        found["dbinittime"].add(service.storage.load_time)
+        found["startup_txns_loaded"].add(service.storage.entries_loaded)
     found.update((name, Summary()) for name in _IDLE_SUMMARIES)
     found.update((name, Histogram()) for name in _IDLE_HISTOGRAMS)
     return found

@@ -29,7 +29,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...protocol import records
-from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE
+from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE, TLS_HELLO
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
 from ...protocol.operations import CLOSE_SESSION, PING
@@ -63,7 +63,8 @@ class Connection:
     :ivar close_expected: nothing more will be read; send what is left and close.
     :ivar session_over: the client has closed its session, and so has nothing more to say.
     :ivar aborted: nothing more will be sent either; close at once.
-    :ivar speaks_http: the client speaks HTTP, so this connection is over; ``input`` holds what it has sent.
+    :ivar is_foreign: the client speaks HTTP, or TLS where the port takes that too, so this connection is
+        over; ``input`` holds what it has sent.
     :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
     :ivar login: the SASL login, from its first token on.
     :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
@@ -105,7 +106,7 @@ class Connection:
         self.close_expected = False
         self.session_over = False
         self.aborted = False
-        self.speaks_http = False
+        self.is_foreign = False
         self.unwelcome = False
         self.figures = Figures(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
@@ -142,6 +143,7 @@ class Connection:
     def receive_eof(self) -> None:
         """Close: the client will send nothing more. Replies that wait are still sent, if it reads on."""
         if not self.close_expected:
+            self.engine.stats.connections_dropped += 1
             logger.debug("%s: closed by the client", self)
             self._close("closed by the client")
 
@@ -149,7 +151,7 @@ class Connection:
         """Handle what has arrived, as far as a turn and the waiting output allow."""
         if self.session is None:
             word = self.input.peek(_FIRST_BYTES)
-            if (word in HTTP_METHODS or self.unwelcome) and self._turns_away(word):
+            if (word in self.service.foreign or self.unwelcome) and self._turns_away(word):
                 return
         if self.frozen or self.close_expected:
             return
@@ -328,13 +330,18 @@ class Connection:
     # --- the handshake -----------------------------------------------------------------------------------
 
     def _turns_away(self, word: bytes) -> bool:
-        """Close a connection whose first bytes are HTTP, or that is refused because they are not.
+        """Close a connection whose first bytes are HTTP or TLS, or that is refused because they are not.
 
         Control over HTTP must get through while a test freezes or refuses all connections.
         """
-        if self.service.serves_http and not self.close_expected and len(word) == _FIRST_BYTES:
+        if self.close_expected or len(word) < _FIRST_BYTES:
+            return self.close_expected
+        if word.startswith(TLS_HELLO) and self.service.settings.port_unification and not self.unwelcome:
+            self.is_foreign = True
+            self._close("it speaks TLS")
+        elif self.service.serves_http:
             if word in HTTP_METHODS:
-                self.speaks_http = True
+                self.is_foreign = True
                 self._close("it speaks HTTP")
             elif self.unwelcome:
                 self._close("connections are refused for now")
@@ -366,6 +373,8 @@ class Connection:
         self.frames = []
         if request.lastZxidSeen > self.engine.zxid:
             # wire.md section 4.2, step 4: without a word, and before the session is looked at
+            if gate is not None:
+                gate.refused(self, request.sessionId, request.lastZxidSeen)
             self.refuse(
                 f"it has seen zxid 0x{request.lastZxidSeen:x}, this server is at 0x{self.engine.zxid:x}: "
                 "it belongs to another server"
@@ -379,7 +388,7 @@ class Connection:
         :param read_only: its last byte, if it has one: whether the client would take a read-only server.
         """
         # A client that omits the last byte expects none in the answer; this server is never read-only.
-        flag = b"\0" if read_only else b""
+        flag = b"\0" if read_only else self.engine.flag_by_default
         return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
 
     def _welcome(

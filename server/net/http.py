@@ -15,7 +15,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import attrs
@@ -27,6 +27,9 @@ from ..logger import logger
 from .listening import serve_clients
 from .streams import hang_up, send_counted
 from .unread import UnreadOutput
+
+if TYPE_CHECKING:
+    from .https import Secure
 
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
@@ -45,6 +48,7 @@ class Request:
     :ivar target: path and query as they were sent.
     :ivar headers: by name in lower case.
     :ivar peer: the client's address.
+    :ivar certificate: what the client has shown, as :meth:`ssl.SSLSocket.getpeercert` gives it.
     """
 
     method: str
@@ -52,6 +56,7 @@ class Request:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     body: bytes = b""
     peer: str = "127.0.0.1"
+    certificate: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
 
     @property
     def path(self) -> str:
@@ -189,16 +194,29 @@ class HttpServer:
         self._turns = trio.Lock()
         self._crowded = False
 
-    async def listen(self, listener: socket.socket) -> None:
-        """Serve the clients of a listener until cancelled."""
+    async def listen(self, listener: socket.socket, secure: Secure | None = None) -> None:
+        """Serve the clients of a listener until cancelled.
+
+        :param secure: opens streams of TLS.
+        """
 
         async def serve(stream: trio.SocketStream) -> None:
             try:
                 peer = stream.socket.getpeername()[0]
             except OSError:  # it has gone away already
                 await trio.aclose_forcefully(stream)
-            else:
+                return
+            if secure is None:
                 await self.serve(stream, peer)
+                return
+            try:
+                opened, received = await secure.open(stream)
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
+                reason = getattr(error.__cause__, "reason", None) or "it has gone away, or was too slow"
+                logger.warning("HTTPS from %s: closed, its TLS handshake failed: %s", peer, reason)
+                await trio.aclose_forcefully(stream)
+            else:
+                await self.serve(opened, peer, received)
 
         await serve_clients(listener, serve)
 
@@ -269,6 +287,7 @@ class _Exchange:
         self.waiting = 0  # bytes: only the answer that is being sent ever waits
         self.asked = trio.current_time()
         self._stream = stream
+        self._certificate = stream.getpeercert() if isinstance(stream, trio.SSLStream) else None
         self._answer = answer
         self._unread = unread
         self._max_body = max_body
@@ -347,6 +366,7 @@ class _Exchange:
             head.target.decode("latin-1"),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
             peer=self.peer,
+            certificate=self._certificate,
         )
         body = bytearray()
         most = self._max_body(request)

@@ -88,7 +88,7 @@ class _Link:
 class Hub:
     """
     :param now: the clock, in seconds.
-    :param hand_over: takes the socket of a client that speaks HTTP, its address, and what it has sent.
+    :param hand_over: takes the socket of a client that speaks HTTP or TLS, its address, and what it has sent.
     """
 
     def __init__(
@@ -435,7 +435,7 @@ class Hub:
         if self._service.unread.total:
             self._service.unread.forget(connection)
         link.unsent = _NOTHING
-        if connection.speaks_http:
+        if connection.is_foreign:
             self._poller.unregister(link.fd)
             self._hand_over(link.sock, connection.peer[0], connection.input.peek(len(connection.input)))
             return

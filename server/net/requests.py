@@ -48,6 +48,7 @@ from ...protocol.errors import (
 )
 from ...protocol.jute import JuteError
 from ...protocol.operations import CLIENTS, CLOSE_SESSION, CREDENTIALS, PING, WRITES, OpCode
+from ..core.acl import WrongEnsembleError
 from ..core.operations import IN_STEPS, Unfinished, UnknownOperation
 from ..core.sessions import Session
 from ..logger import logger
@@ -265,6 +266,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         return False
     # Requests are dealt with one at a time, so the budget is never shared
     if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
+        stats.large_rejected += 1
         connection.refuse(
             f"a request of {len(payload):,} bytes is over the limit; largeRequestMaxBytes raises it"
         )
@@ -291,6 +293,8 @@ def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> 
         return
     try:
         connection.engine.authenticate(connection, packet, connection.peer[0])
+    except WrongEnsembleError as error:
+        connection.reject(str(error))
     except AuthFailedError as error:
         connection.engine.stats.auth_failed += 1
         _reply(connection, xid, 0, error.code)

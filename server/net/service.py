@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
+from ...protocol.constants import HTTP_METHODS, TLS_HELLO
 from ...protocol.records import Id
 from ..config.settings import Settings
 from ..core.engine import Engine
@@ -65,8 +66,10 @@ class Service:
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; nothing depends on it.
     :ivar asked_at: when each admin command with a limited rate was asked for last (seconds, monotonic).
+    :ivar shaking_hands: how many clients are in a TLS handshake.
     :ivar gate: stands between the clients and the engine, in tests; None otherwise.
     :ivar unread: the output that transports hold for clients that do not read.
+    :ivar foreign: the first bytes of clients that do not speak ZooKeeper's protocol and may be served.
     :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
     :ivar is_controlled: whether a test controls this service over HTTP, also where clients are shut out.
     :ivar refusing: whether new connections are turned away.
@@ -95,27 +98,42 @@ class Service:
         self.slice = SLICE
         self.turn_end = 0.0
         self.now, self.now_ms = now, milliseconds(now)
-        self.engine = self.new_engine(milliseconds(epoch), random_bytes)
+        self.engine = self.start_engine(milliseconds(epoch), random_bytes)
         self.connections: dict[Connection, None] = {}
         self.secure: set[Connection] = set()
         self.address: tuple[str, int] | None = None
         self.secure_address: tuple[str, int] | None = None
         self.trace_mask: int = _TRACE_MASK
         self.asked_at: dict[str, float] = {}
+        self.shaking_hands = 0
         self.gate: Gate | None = None
         self.refusing = False
         self.serves_http = False
+        self.foreign: Container[bytes] = _HttpOrTls() if settings.port_unification else HTTP_METHODS
         self.is_controlled = False
         self.unread = UnreadOutput(settings.max_unread)
         self.has_request_checks = bool(
             settings.required_auth_schemes
             or settings.throttled_op_wait_time > 0
             or settings.large_request_threshold >= 0
+            or not settings.release.has("who-am-i")  # an op code may be unknown
         )
         self._per_host: dict[str, int] = {}
         self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
+
+    def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+        """Make an engine without clients, of the release that is emulated.
+
+        :param epoch: the time of ``now_ms`` in ms since the epoch.
+        """
+        engine = self.new_engine(epoch, random_bytes)
+        if self.settings.release.is_default:
+            return engine
+        from .emulation import emulate  # for who uses it
+
+        return emulate(engine, self.settings.release)
 
     def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
         """Make an engine without clients.
@@ -293,6 +311,13 @@ class Service:
                 connection.abort(f"no handshake within {self.settings.sessionless_timeout} ms")
             except Exception:
                 connection.fail()
+
+
+class _HttpOrTls:
+    """The first bytes of clients that speak HTTP or TLS."""
+
+    def __contains__(self, word: object) -> bool:
+        return word in HTTP_METHODS or (isinstance(word, bytes) and word.startswith(TLS_HELLO))
 
 
 def milliseconds(seconds: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 import trio
 
@@ -19,6 +20,16 @@ _SEND = 64 * 1024
 """Bytes of a piece that is sent at once."""
 _LINGER = 2.0
 """Seconds that a client has to take what is left when the server closes."""
+
+
+Handshake: TypeAlias = Callable[[], Awaitable[Iterable[Id]]]
+"""Returns the identities of a TLS client, or raises :class:`HostNameError`."""
+
+
+class HostNameError(Exception):
+    """A client's certificate is not for the client's host."""
+
+
 _forked = False
 """Whether this process has made a fork. (What subprocess starts inherits no sockets.)"""
 
@@ -37,13 +48,14 @@ async def serve_stream(
     peer: tuple[str, int],
     now: Callable[[], float],
     flush: Callable[[], None],
-    serve_http: Callable[[trio.abc.Stream, str, bytes], Awaitable[None]],
-    handshake: Callable[[], Iterable[Id]] | None = None,
+    serve_foreign: Callable[[Any, str, bytes], Awaitable[None]],
+    handshake: Handshake | None = None,
 ) -> None:
     """Serve one client until it or the server closes the connection, then close the stream.
 
     :param flush: called when events may have come to wait on other connections.
-    :param serve_http: serves a client that speaks HTTP: its stream, its address, and what it has sent.
+    :param serve_foreign: serves a client that does not speak ZooKeeper's protocol: its stream, its address,
+        and what it has sent.
     :param handshake: for TLS: tells the identities of the client, once the stream is up.
     """
     link = _StreamLink(service, stream, now, flush)
@@ -51,13 +63,39 @@ async def serve_stream(
         connection = service.accept(peer, now(), link.wake, secure=isinstance(stream, trio.SSLStream))
         if connection is not None:
             await link.run(connection, handshake)
-            if connection.speaks_http:
-                await serve_http(stream, peer[0], connection.input.peek(len(connection.input)))
+            if connection.is_foreign:
+                await serve_foreign(stream, peer[0], connection.input.peek(len(connection.input)))
     finally:
         transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
-        if isinstance(transport, trio.SocketStream):
+        if isinstance(transport, trio.SocketStream | Begun):
             hang_up(transport.socket)
         await trio.aclose_forcefully(stream)
+
+
+class Begun(trio.abc.Stream):
+    """A stream of a socket, of which some bytes were received already: they come first."""
+
+    def __init__(self, stream: trio.SocketStream, received: bytes) -> None:
+        self.socket = stream.socket
+        self._received = received
+        self._stream = stream
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if not self._received:
+            return bytes(await self._stream.receive_some(max_bytes))
+        await trio.lowlevel.checkpoint()
+        size = len(self._received) if max_bytes is None else max_bytes
+        data, self._received = self._received[:size], self._received[size:]
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
@@ -104,7 +142,7 @@ class _StreamLink:
             left = 0.0 if connection.aborted else _LINGER
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + left)
 
-    async def run(self, connection: Connection, handshake: Callable[[], Iterable[Id]] | None) -> None:
+    async def run(self, connection: Connection, handshake: Handshake | None) -> None:
         self._connection = connection
         try:
             with self._scope:
@@ -113,7 +151,11 @@ class _StreamLink:
                 ):
                     return
                 if handshake is not None:
-                    connection.identities.extend(handshake())
+                    try:
+                        connection.identities.extend(await handshake())
+                    except HostNameError as error:
+                        connection.reject(str(error))
+                        return
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._read, connection)
                     await self._write(connection)
@@ -130,15 +172,21 @@ class _StreamLink:
 
     async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
         """Do the TLS handshake; where it fails the connection is aborted."""
-        patience = self._service.settings.sessionless_timeout / 1000
+        service = self._service
+        patience = service.settings.sessionless_timeout / 1000
+        service.shaking_hands += 1
         try:
-            with trio.fail_after(patience):
+            # No TooSlowError: from Python 3.12 on it would be in a cycle of references with this connection.
+            with trio.move_on_after(patience) as limit:
                 await stream.do_handshake()
-        except trio.TooSlowError:
-            connection.abort(f"no TLS handshake within {patience:g} s")
+            if limit.cancelled_caught:
+                connection.abort(f"no TLS handshake within {patience:g} s")
         except trio.BrokenResourceError as error:
             reason = getattr(error.__cause__, "reason", None) or "it has gone away"
             connection.reject(f"its TLS handshake failed: {reason}")
+        finally:
+            service.shaking_hands -= 1
+        service.engine.stats.tls_failed += connection.close_expected
         return not connection.close_expected
 
     async def _read(self, connection: Connection) -> None:

@@ -35,12 +35,15 @@ class Storage:
     """
     :param path: the data directory.
     :param repair: whether to go on with what comes before a damage.
+    :ivar load_time: how long it took to read the files, in ms.
+    :ivar entries_loaded: the transactions of logs that were among that.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, *, repair: bool = False) -> None:
-        self.directory = DataDirectory(path)
+        self.directory = DataDirectory(path, settings.data_log_dir)
         self._settings = settings
         self._repair = repair
+        self.load_time = self.entries_loaded = 0
         self._restored: Restored | None = None
         self._engine: JournaledEngine | None = None
         self._replaced = 0  # how often the whole tree became another one
@@ -82,6 +85,7 @@ class Storage:
             self.close()
             raise StorageError(f"{self.directory}: cannot read {error.filename}: {error.strerror}") from None
         image = restored.image
+        self.load_time, self.entries_loaded = int(1000 * (time.monotonic() - began)), restored.entries
         if restored.snapshot is not None:
             logger.info(
                 "%s: %d znodes and %d sessions at zxid 0x%x, of %s and %d transactions of logs, in %.1f s",
@@ -113,9 +117,11 @@ class Storage:
             self._engine.write_journal()
             self._engine.journal.close()
         journal = Journal(self.directory, engine.zxid)
-        engine.journal = engine.tree.journal = journal
+        if restored is not None and settings.tree_digest:
+            journal.digests.extend(restored.digests)
+        engine.log_to(journal)
         engine.on_replace = self._tree_replaced
-        engine.tree.on_large = self._changed_much
+        engine.on_large = self._changed_much
         self._engine = engine
         self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:
@@ -126,7 +132,7 @@ class Storage:
         image = restored.image
         if restored.aside:
             place = self.directory.set_aside(restored.aside)
-            logger.warning("%s: moved to %s: %s", self.directory, place.name, ", ".join(restored.aside))
+            logger.warning("%s: moved to %s: %s", self.directory, place, ", ".join(restored.aside))
         if restored.snapshot is None and not restored.entries:
             return
         engine.zxid = image.zxid
@@ -185,11 +191,17 @@ class Storage:
         engine.journal.close()
         self._draw_due()
         replaced = self._replaced
-        for count in snapshot_steps(engine, self.directory):
-            self._progress("znodes written", count)
-            yield count
-            if replaced != self._replaced:
-                return
+        began = time.monotonic()
+        try:
+            for count in snapshot_steps(engine, self.directory, self._settings.snapshot_compression):
+                self._progress("znodes written", count)
+                yield count
+                if replaced != self._replaced:
+                    return
+        except OSError:
+            engine.stats.snapshots.failed += 1
+            raise
+        engine.stats.snapshot_time.add(int(1000 * (time.monotonic() - began)))
 
     def _changed_much(self, zxid: int, time: int) -> None:
         """Write a snapshot in the place of an entry that no real server could read."""

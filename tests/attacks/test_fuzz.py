@@ -25,7 +25,8 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.sessions import UnknownSessionError
 
-from .fuzz import Frames, Requests, flood
+from ..support.frames import Frames
+from .fuzz import Requests, flood
 from .target import NIGHTLY, attacked, size
 
 BYTES = size(10**6, 10**8)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetData, Sync
+from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetACL, SetData, Sync
 from pyzk.client.batch import Multi, MultiRead
 from pyzk.client.operations import GetEphemerals, client_path, server_path
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
@@ -133,6 +133,16 @@ def test_the_error_of_a_transaction_is_that_of_the_operation_that_failed() -> No
     with pytest.raises(BadVersionError, match="/b") as caught:
         multi.decode(HEADER + reply, "")
     assert caught.value.index == 1
+    assert caught.value.expected == 7
+
+
+def test_a_wrong_version_names_the_one_that_was_expected() -> None:
+    for operation in (SetData("/a", b"", 7), Delete("/a", 7), Check("/a", 7), SetACL("/a", [], 7)):
+        error = operation.refusal(BadVersionError.code)
+        assert isinstance(error, BadVersionError)
+        assert error.expected == 7
+        assert "version 7" in str(error)
+    assert BadVersionError().expected is None
 
 
 def test_results_of_a_batch_of_reads() -> None:

@@ -135,6 +135,27 @@ def test_which_entries_are_valid(
     assert client.get_acl(top).record.acl == ((readable, *entries) if not err else r.OPEN_ACL)
 
 
+NULLS = [
+    ([acl(1, "no", "x"), acl(1, None, "x")], -5),
+    ([acl(1, "no", "x"), acl(2, None, "x")], -114),
+    ([acl(1, None, "x"), acl(1, "no", "x")], -114),
+    ([acl(1, "auth", None), acl(1, "auth", None)], -5),
+    ([acl(1, "no", "x"), acl(1, "no", None)], -5),
+    ([acl(1, "no", None), acl(1, "no", "x")], -114),
+    ([acl(1, "no", "x"), acl(1, "world", None)], -114),
+    ([acl(31, "world", "anyone"), acl(31, "world", None)], -5),
+]
+
+
+@pytest.mark.parametrize(("entries", "err"), NULLS)
+def test_entries_with_nulls_cannot_be_compared(
+    client: WireClient, top: str, entries: list[r.ACL], err: int
+) -> None:
+    # semantics.md 8.3
+    assert client.create(f"{top}/n", acl=entries).err == err
+    assert client.set_acl(top, entries).err == err
+
+
 @pytest.mark.parametrize("identity", ["::1", "fe80::1/10", "1:2:3:4:5:6:7:8", "::"])
 def test_ipv6_entries(server: Server, client: WireClient, top: str, identity: str) -> None:
     assert client.create(f"{top}/n", acl=[acl(31, "ip", identity)]).err == (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyzk.protocol import records as r
-from pyzk.protocol.multi import MultiResult, decode_results, encode_multi
+from pyzk.protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
 from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl, check_op, children_op, create_op, delete_op, get_op, set_op
@@ -159,6 +159,42 @@ def test_a_null_path_in_a_multi(server: Server, client: WireClient, top: str) ->
     old = differs("null-path-in-multi", server)
     assert (reply.err, reply.zxid, reply.body) == (-5, before + (not old), TERMINATOR if old else b"")
     assert client.create(f"{top}/n").zxid == before + 2
+
+
+@pytest.mark.parametrize("part", [delete_op(None), set_op(None, b""), check_op(None), create_op(None)])
+def test_a_null_path_spoils_a_multi_that_fails_before_it(
+    server: Server, client: WireClient, top: str, part: MultiOp
+) -> None:
+    # semantics.md 11, rule 10
+    before = client.ping().zxid
+    reply = client.multi(delete_op(f"{top}/none"), part)
+    old = differs("null-path-in-multi", server)
+    assert (reply.err, reply.zxid, reply.body) == (-5, before + (not old), TERMINATOR if old else b"")
+    assert client.ping().zxid == before + (not old)
+
+
+@pytest.mark.parametrize("ahead", [[], [check_op("/none")]])
+@pytest.mark.parametrize("flags", [0, 4])
+@pytest.mark.parametrize("op", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER])
+def test_a_null_acl_in_a_multi(
+    server: Server, client: WireClient, top: str, ahead: list[MultiOp], flags: int, op: OpCode
+) -> None:
+    # semantics.md 11, rule 10
+    before = client.ping().zxid
+    reply = client.multi(*ahead, create_op(f"{top}/n", acl=None, flags=flags, op=op))
+    if differs("null-acl-in-multi", server):
+        errors = [result.err for result in reply.results]
+        assert errors == ([-101, -2] if ahead else [-114])
+    else:
+        assert (reply.err, reply.zxid, reply.body) == (-5, before, b"")
+        assert client.ping().zxid == before
+
+
+def test_a_null_path_in_a_multi_read(client: WireClient, top: str) -> None:
+    # wire.md section 6: what was read before it is in the body
+    reply = client.multi_read(get_op(top), get_op(f"{top}/none"), get_op(None), get_op(top))
+    assert reply.err == -5
+    assert [result.err for result in reply.results] == [0, -101]
 
 
 @pytest.mark.parametrize("xid", [0, -1, -3, -4, -9, 1, 2**31 - 1, -(2**31)])

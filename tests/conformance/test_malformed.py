@@ -179,6 +179,25 @@ def test_invalid_utf8_ends_nothing(client: WireClient, top: str) -> None:
         assert client.request(op, b"\0\0\0\x03/\xff\xc0\0").err == -101
 
 
+@pytest.mark.parametrize(
+    ("encoded", "echoed"),
+    [
+        (b"\xed\xa0\x80", "\ufffd"),
+        (b"\xed\xa0\xbd\xed\xb8\x80/", "\ufffd\ufffd/"),
+        (b"\xed\xbf", "\ufffd"),
+        (b"\xed\xa0(", "\ufffd("),
+        (b"\xe0\x80\x80", "\ufffd\ufffd\ufffd"),
+        (b"\xf0\x9f\x98(", "\ufffd("),
+    ],
+)
+def test_encoded_surrogates_are_one_replacement_character_each(
+    client: WireClient, encoded: bytes, echoed: str
+) -> None:
+    # wire.md section 2
+    body = struct.pack(">i", len(encoded)) + encoded
+    assert client.request(OpCode.SYNC, body).record.path == echoed
+
+
 def test_a_flood_of_connections_is_survived(connect: Connect, client: WireClient) -> None:
     for _ in range(100):
         connect(False).drop()

@@ -162,7 +162,7 @@ def test_what_cannot_be_decoded(client: WireClient, top: str, body: Any) -> None
 def test_bad_flags(server: Server, client: WireClient, top: str, op: OpCode, flags: int) -> None:
     # wire.md section 10
     reply = client.multi(check_op(top), create_op(f"{top}/n", flags=flags, op=op))
-    if not differs("bad-flag-in-multi", server):
+    if not differs("flags-in-multi", server):
         assert (reply.err, reply.body) == (-5, b"")
     else:
         assert errors(reply.results) == [0, -8]

@@ -132,6 +132,26 @@ def test_null_lists(client: WireClient, hole: int) -> None:
     assert client.set_watches(0, *lists).err == -5
 
 
+def test_what_comes_before_a_null_is_told_and_registered(connect: Connect, top: str) -> None:
+    # semantics.md 10.5
+    watcher, writer = connect(), connect()
+    lay_out(writer, top)
+    lists = ([f"{top}/gone"], [f"{top}/none", f"{top}/new", None, f"{top}/old"], [f"{top}/gone"])
+    assert watcher.request(OpCode.SET_WATCHES, r.SetWatches(0, *lists)).err == -5
+    assert watcher.request(OpCode.SET_WATCHES, r.SetWatches(0, [f"{top}/gone"], [], None)).err == -5
+    writer.create(f"{top}/none")
+    assert tell(watcher.take_events(), top) == "deleted /gone, created /new, deleted /gone, created /none"
+
+
+def test_null_paths_of_the_persistent_kinds_are_accepted(connect: Connect, top: str) -> None:
+    # semantics.md 10.5
+    watcher, writer = connect(), connect()
+    request = r.SetWatches2(0, [], [], [], [None, f"{top}/p"], [None])
+    assert watcher.request(OpCode.SET_WATCHES2, request).err == 0
+    writer.create(f"{top}/p")
+    assert tell(watcher.take_events(), top) == "created /p"
+
+
 def test_catch_up_precedes_the_reply(client: WireClient, top: str) -> None:
     # wire.md section 7, rule 6
     client.send(OpCode.SET_WATCHES, r.SetWatches(0, [top], [], []), xid=-8)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyzk.protocol import jute
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import (
+    MALFORMED,
     Boolean,
     Buffer,
     Int,
@@ -147,7 +148,7 @@ class Plain:
         if count == -1 and kind != "text":
             return None
         data = self.bytes(count)
-        return data if kind == "buffer" else data.decode("utf-8", "replace")
+        return data if kind == "buffer" else data.decode("utf-8", MALFORMED)
 
     def fields(self, cls: Any) -> tuple[Any, ...]:
         return tuple(self.value(kind, argument) for _, kind, argument in fields_of(cls))
@@ -320,6 +321,13 @@ def test_lengths_count_the_bytes_that_are_written(text: str) -> None:
         (b"\xc3(", "\ufffd("),
         ("😀".encode(), "😀"),
         (b"\x80\x80", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80a", "\ufffda"),  # a surrogate
+        (b"\xed\xa0\xbd\xed\xb8\x80", "\ufffd\ufffd"),
+        (b"\xed\xa0(", "\ufffd("),
+        (b"\xed\xbf", "\ufffd"),
+        (b"\xed", "\ufffd"),
+        (b"\xed(", "\ufffd("),
+        (b"\xe0\x80\x80", "\ufffd\ufffd\ufffd"),
     ],
 )
 def test_malformed_utf_8_is_read_with_replacement_characters(encoded: bytes, text: str) -> None:

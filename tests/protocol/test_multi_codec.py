@@ -152,7 +152,7 @@ def plainly(data: bytes, pos: int) -> list[MultiOp]:
         request, pos = cls.read(data, pos)
         if op in (1, 15, 19, 21):
             becomes = [row[2] for row in QUIRKS if (row[0], row[1].flags) == (op, request.flags)]
-            if becomes == [None] or (op != 21 and not 0 <= request.flags <= 6):
+            if becomes == [None] or (op != 21 and (request.acl is None or not 0 <= request.flags <= 6)):
                 raise JuteError
             became = becomes[0] if becomes else (1, None)
             if op == 21 and became[0] != 21:

@@ -171,7 +171,8 @@ def test_bad_arguments(refused, argv, words):
     [
         (("--hostile", "0"), "--hostile"),
         (("--hostile", "7"), "--hostile"),
-        (("--trace-op", "get"), "--trace"),
+        (("--emulate", "3.8"), "--emulate"),
+        (("--set", "emulate=3.8"), "emulate (--set)"),
     ],
 )
 def test_what_an_ensemble_cannot_do_is_refused(refused, flags_given, named):

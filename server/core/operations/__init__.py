@@ -30,7 +30,7 @@ from ..memory import reserve
 from . import long, multi, reads, session, watching, writes
 from .growth import grows
 from .long import Steps, Unfinished
-from .multi import RefusedRead
+from .multi import RefusedRead, Untaken
 
 __all__ = [
     "IN_STEPS",
@@ -39,6 +39,7 @@ __all__ = [
     "Steps",
     "Unfinished",
     "UnknownOperation",
+    "Untaken",
     "look_up",
 ]
 

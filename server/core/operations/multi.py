@@ -5,6 +5,8 @@ section 10). The rules:
 * Its operations use the resolvers that single requests use (:mod:`.writes`). Each is applied at once, with a
   journal in the tree, so that the next operation is validated against its result.
 * If one fails, the journal undoes all. The reply is no error: its body holds a code for each operation.
+* A null path spoils the whole request, wherever it stands: the reply is an error, and has no body. So does a
+  null ACL, and the request takes no zxid then.
 * A multiRead takes no zxid and sets no watch. Each of its reads has a result of its own. It is done in steps
   (:mod:`.long`), and its reply is put together last, because a small request can ask for many MB.
 * Reads and writes do not mix in one request.
@@ -20,10 +22,18 @@ from typing import TYPE_CHECKING, Any
 from ....protocol import records
 from ....protocol.errors import MarshallingError, RuntimeInconsistencyError, ZooKeeperError
 from ....protocol.jute import JuteError
-from ....protocol.multi import READ_OPS, RESULT_TYPES, TERMINATOR, TRANSACTION_OPS, decode_fields
+from ....protocol.multi import (
+    READ_OPS,
+    RESULT_TYPES,
+    TERMINATOR,
+    TRANSACTION_OPS,
+    NullACLError,
+    Reread,
+    decode_fields,
+)
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
-from ..txn import Change, Create, Multi, Refused
+from ..txn import Applied, Create, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
 from .writes import RESOLVERS
@@ -56,6 +66,18 @@ class RefusedRead(Exception):
         self.body = body
 
 
+class Untaken(Exception):
+    """A write that is refused as a whole, and takes no zxid.
+
+    :ivar body: of the reply.
+    """
+
+    def __init__(self, code: int, body: bytes = b"") -> None:
+        super().__init__(code)
+        self.code = code
+        self.body = body
+
+
 def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     """Carry out all writes of a transaction under one zxid, or none of them.
 
@@ -66,10 +88,16 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     for each entry of an ACL, whatever the number of operations and the size of the tree. A multi of 1 MB has
     some 40,000 operations and takes 0.05 to 0.2 s.
 
-    :raises ZooKeeperError: the body cannot be decoded, or it holds a read.
+    :raises ZooKeeperError: the body cannot be decoded, or it holds a read or a null path.
+    :raises Untaken: it holds a null ACL.
     :raises Exception: a bug or a lack of memory; all is undone.
     """
-    requests = _decode(frame)
+    try:
+        requests = _decode(frame, engine.reread)
+    except MarshallingError as error:
+        if isinstance(error.__cause__, NullACLError):
+            raise Untaken(error.code) from None
+        raise
     if requests and requests[0][0] in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")
     tree = engine.tree
@@ -81,21 +109,22 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
+        if any(request[0] is None for _, request in requests):
+            raise MarshallingError(None, "a null path") from None
         if engine.on_refusal is not None:
             engine.on_refusal(error)
-        engine.record(Refused(error.code), client.session_id)
-        return _failure(len(requests), len(results) // 2, error.code)
+        engine.record(Refused(error.code), client.session_id, frame)
+        return failure(len(requests), len(results) // 2, error.code)
     tree.commit()
-    engine.fire(changes)
-    if engine.on_txn is not None:
-        engine.record(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
+    if changes or engine.is_recorded:
+        engine.written_together(client, frame, changes)
     results.append(TERMINATOR)
     return b"".join(results)
 
 
 def _carry_out(
     engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
-) -> list[Change]:
+) -> list[Applied]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
     :param results: gets two entries for each operation: the header, with the path of a create; and the Stat,
@@ -103,15 +132,16 @@ def _carry_out(
     :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
-    heard = bool(engine.watches.watchers) or engine.on_txn is not None
-    changes: list[Change] = []
+    heard = bool(engine.watches.watchers) or engine.is_recorded
+    changes: list[Applied] = []
     parts, append = _PARTS, results.append
     for op, request in requests:
         resolve, with_stat, result = parts[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
-            changes.append((kind(*fields), node, at))
+            number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
+            changes.append((kind, fields, node, at, number))
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path
@@ -120,7 +150,7 @@ def _carry_out(
     return changes
 
 
-def _failure(total: int, failed: int, code: int) -> bytes:
+def failure(total: int, failed: int, code: int) -> bytes:
     """Encode the results of a transaction that failed: 0 before the operation that failed, its own code at
     it, -2 after it."""
     return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR
@@ -134,16 +164,17 @@ def _error(code: int) -> bytes:
 def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
     """Carry out some reads; each succeeds or fails alone. Watches are never set.
 
-    :raises MarshallingError: the body cannot be decoded, or a read names no path.
-    :raises RefusedRead: an operation is no read.
+    :raises MarshallingError: the body cannot be decoded.
+    :raises RefusedRead: an operation is no read, or a path is null.
     """
     results: list[bytes] = []
     size = 0
-    for number, (op, request) in enumerate(_decode(frame), 1):
+    for number, (op, request) in enumerate(_decode(frame, engine.reread), 1):
         if size > engine.settings.max_unsent:  # a small request can ask for any amount of data
             client.reject(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
-        if op not in READ_OPS:  # refused, but with what was read so far in the body (wire.md section 6)
+        if op not in READ_OPS or request[0] is None:
+            # refused, but with what was read so far in the body (wire.md section 6)
             raise RefusedRead(MarshallingError.code, b"".join([*results, TERMINATOR]))
         try:
             if op == _GET_DATA:  # not copied yet: many may wait for their turn to put a large reply together
@@ -157,8 +188,6 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
             else:
                 body = get_children(engine, client, (request[0], False))
                 results += (_OK[_GET_CHILDREN], body)
-        except MarshallingError:
-            raise
         except ZooKeeperError as error:
             results.append(_error(error.code))
         else:
@@ -171,8 +200,8 @@ def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
     return b"".join(results)
 
 
-def _decode(frame: bytes) -> list[tuple[int, tuple[Any, ...]]]:
+def _decode(frame: bytes, reread: Reread) -> list[tuple[int, tuple[Any, ...]]]:
     try:
-        return decode_fields(frame, 8)
+        return decode_fields(frame, 8, reread)
     except JuteError as error:
-        raise MarshallingError(None, str(error)) from None
+        raise MarshallingError(None, str(error)) from error

@@ -104,6 +104,8 @@ def get_all_children_number(
     node = readable(engine, client, path)
     if path == "/":  # every entry of the tree but the root's own two
         return _INT.pack(len(engine.tree) - 2)
+    if path == "":  # the real server counts what begins with a slash: the root too
+        return _INT.pack(len(engine.tree) - 1)
     count = looked_at = 0
     waiting = [node]
     while waiting:

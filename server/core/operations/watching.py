@@ -53,7 +53,7 @@ def check_watches(engine: Engine, client: Client, request: records.CheckWatchesF
     :raises NoWatcherError: it has none of this kind at the path.
     """
     path, number = request
-    kind = _watcher_type(number)
+    kind = watcher_type(number)
     if path is None or not engine.watches.has(path, client, kind):
         raise NoWatcherError(path)
     return b""
@@ -65,7 +65,7 @@ def remove_watches(engine: Engine, client: Client, request: records.RemoveWatche
     :raises NoWatcherError: the connection has no such watch.
     """
     path, number = request
-    kind = _watcher_type(number)
+    kind = watcher_type(number)
     if path is None or not engine.watches.remove(path, client, kind):
         raise NoWatcherError(path)
     return b""
@@ -78,7 +78,7 @@ def set_watches(engine: Engine, client: Client, request: records.SetWatchesField
     The catch-up events carry zxid -1 and pass no permission filter. A change between two steps is either told
     by a watch that is armed already, or seen as missed.
 
-    :raises MarshallingError: a path is null.
+    :raises MarshallingError: a list or a path is null. What comes before it is armed or told all the same.
     """
     return _rearm(engine, client, *request)
 
@@ -101,14 +101,20 @@ def _rearm(
 ) -> Steps:
     find, watches = engine.tree.find, engine.watches
     kinds = [
-        (_no_nulls(data), _missed_data, watches.add_data),
-        (_no_nulls(exist), _missed_creation, watches.add_data),
-        (_no_nulls(child), _missed_child, watches.add_child),
-        (_no_nulls(persistent), _missed_nothing, watches.add_persistent),
-        (_no_nulls(recursive), _missed_nothing, watches.add_recursive),
+        (data, _missed_data, watches.add_data),
+        (exist, _missed_creation, watches.add_data),
+        (child, _missed_child, watches.add_child),
+        (persistent, _missed_nothing, watches.add_persistent),
+        (recursive, _missed_nothing, watches.add_recursive),
     ]
     for paths, missed, add in kinds:
+        if paths is None:
+            raise MarshallingError(None, "a null where a list of paths belongs")
         for number, path in enumerate(paths, 1):
+            if path is None:
+                if missed is _missed_nothing:
+                    continue  # accepted, as by addWatch, and watches nothing
+                raise MarshallingError(None, "a null where a path belongs")
             event = missed(find(path), since)
             if event is None:
                 add(path, client)
@@ -141,14 +147,11 @@ def _missed_nothing(node: Znode | None, since: int) -> EventType | None:
     return None
 
 
-def _watcher_type(value: int) -> WatcherType:
+def watcher_type(value: int) -> WatcherType:
+    """
+    :raises MarshallingError: there is no such type.
+    """
     try:
         return WatcherType(value)
     except ValueError:
         raise MarshallingError(None, f"unknown watcher type {value}") from None
-
-
-def _no_nulls(paths: _Paths) -> list[str]:
-    if paths is None or any(path is None for path in paths):
-        raise MarshallingError(None, "a null where paths belong")
-    return [path for path in paths if path is not None]

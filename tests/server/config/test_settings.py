@@ -65,6 +65,7 @@ def test_checking_a_good_value_or_a_field_without_rules_says_nothing():
         ({"max_session_timeout": 1000}, ("min_session_timeout", "max_session_timeout")),
         ({"min_session_timeout": 2**31, "max_session_timeout": 2**32}, ("min_session_timeout",)),
         ({"secure_port": 0}, ("secure_port",)),
+        ({"port_unification": True}, ("port_unification",)),
         ({"required_auth_schemes": frozenset({"sasl"})}, ("required_auth_schemes",)),
         (
             {"required_auth_schemes": frozenset({"digest"}), "digest_enabled": False},

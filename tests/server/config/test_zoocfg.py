@@ -32,9 +32,11 @@ def refusal_of(text):
 
 PROMETHEUS = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
+ENSEMBLE = "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"
 DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 HONOURED = [
     ("clientPort=0", "port", 0),
+    ("emulate=3.8", "emulate", "3.8"),
     ("clientPort=2182\nclientPortAddress=0.0.0.0", "host", "0.0.0.0"),
     ("clientPort=2182\nclientPortAddress=[::1]", "host", "::1"),
     ("clientPortListenBacklog=50", "listen_backlog", 50),
@@ -76,6 +78,8 @@ HONOURED = [
     ),
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
+    ("localSessionsEnabled=true", "local_sessions", True),
+    ("localSessionsUpgradingEnabled=true", "local_sessions_upgrading", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
     ("sessionRequireClientSASLAuth=true\nsasl.user.bob=b", "required_auth_schemes", {"sasl"}),
     (
@@ -111,6 +115,8 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
     ("snapCount=0", "snap_count", 2),
     ("digest.enabled=true", "tree_digest", True),
+    ("dataLogDir=/logs", "data_log_dir", "/logs"),
+    ("snapshot.compression.method=gz", "snapshot_compression", "gz"),
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
     ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
@@ -122,6 +128,8 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.allowedHosts=zk1, zk2", "admin_allowed_hosts", {"zk1", "zk2"}),
     ("admin.enableServer=true\nadmin.idleTimeout=500", "admin_idle_timeout", 500),
     ("admin.enableServer=true\nadmin.forceHttps=false", "admin_port", 8080),
+    (f"{ENSEMBLE}\nensembleAuthName=one, two", "ensemble_names", {"one", "two"}),
+    (ENSEMBLE, "ensemble_names", set()),
     ("admin.enableServer=false", "admin_port", None),
     (PROMETHEUS, "metrics_port", 7000),
     (f"{PROMETHEUS}\nmetricsProvider.httpPort=0", "metrics_port", 0),
@@ -152,6 +160,9 @@ def test_honoured(text, field, value):
 def test_every_key_that_is_a_setting_is_tried_above():
     tried = {key for text, _, _ in HONOURED for key in parse(text)}
     elsewhere = {"secureClientPort", "secureClientPortAddress"}  # in test_tls.py
+    in_net = {"client.portUnification", "ssl.hostnameVerification", "ssl.clientHostnameVerification"}
+    elsewhere |= {*in_net, "admin.portUnification", "admin.needClientAuth"}  # in test_tls_keys.py
+    elsewhere |= {"ssl.authProvider", "ssl.crl", "ssl.ocsp", "ssl.context.supplier.class"}  # refused, below
     elsewhere.add("java.security.auth.login.config")  # in test_sasl.py
     assert {*zookeys.KNOWN, *zookeys.PROPERTIES} - elsewhere <= tried
 
@@ -190,7 +201,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "only --data says where data is kept: dataDir, dataLogDir;" in warning
+    assert "only --data says where data is kept: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
@@ -200,7 +211,6 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
 @pytest.mark.parametrize(
     "text",
     [
-        "snapshot.compression.method=gz",
         "globalOutstandingLimit=10",
         "observer.reconnectDelayMs=1",
         "ssl.quorum.keyStore.location=/x",
@@ -215,10 +225,13 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "group.1=1",
         "superUser.x=bob",
         "ensembleAuthName=foo",
-        "client.portUnification=true",
-        "ssl.crl=true",
+        "ssl.quorum.clientAuth=need",
+        "ssl.clientHostnameVerification=true",
+        "ssl.handshakeDetectionTimeoutMillis=100",
+        "client.certReload=true",
         "admin.serverPort=9090",  # without admin.enableServer
         "admin.portUnification=true",
+        "admin.needClientAuth=true",
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
         "metricsProvider.httpsPort=7002",
         "metricsProvider.numWorkerThreads=4",
@@ -244,6 +257,9 @@ def test_ignored_with_a_warning(text):
         "admin.needClientAuth=false",
         "client.portUnification=False",
         "ssl.clientHostnameVerification=false",
+        "ssl.hostnameVerification=false",
+        "ssl.ocsp=false",
+        "ssl.authProvider=x509",
     ],
 )
 def test_switching_off_what_is_not_there_needs_no_warning(text):
@@ -373,6 +389,12 @@ def test_servers_in_a_file_of_their_own(tmp_path):
         f"{PROMETHEUS}\nmetricsProvider.httpPort=many",
         f"{PROMETHEUS}\nmetricsProvider.httpPort=70000",
         "admin.enableServer=true\nadmin.forceHttps=true",
+        "admin.enableServer=true\nadmin.portUnification=true\nssl.quorum.keyStore.location=/nowhere.pem",
+        "client.portUnification=true",
+        "ssl.crl=true",
+        "ssl.ocsp=true",
+        "ssl.authProvider=com.example.Ours",
+        "ssl.context.supplier.class=com.example.Ours",
     ],
 )
 def test_refused_with_the_file_the_line_and_the_key(text):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pyzk.protocol.constants import Perms
 from pyzk.protocol.errors import AuthFailedError, InvalidACLError, NoAuthError, ZooKeeperError
-from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, Id
+from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import ACL, OPEN_ACL, READ_ACL, AuthPacket, Id
 from pyzk.server.config.settings import Settings
 from pyzk.server.core import acl as acl_module
 from pyzk.server.core.acl import MAX_IDENTITIES, MAX_IDENTITIES_SIZE, SUPER, AccessControl, LongACL
@@ -410,7 +411,9 @@ IDS: list[tuple[str, str, bool]] = [
 def test_which_ids_an_acl_may_hold(scheme: str, text: str, valid: bool) -> None:
     # semantics.md section 8.4, "valid ACL id"
     entry = acl(31, scheme, text)
-    assert validated(control(), [entry], []) == ([entry] if valid else -114)
+    assert validated(control(emulate="3.9.4"), [entry], []) == ([entry] if valid else -114)
+    before = valid and not (scheme == "ip" and ":" in text)
+    assert validated(control(), [entry], []) == ([entry] if before else -114)
 
 
 def test_digest_ids_are_not_valid_where_digest_is_disabled() -> None:
@@ -453,3 +456,39 @@ def test_the_helper_of_these_tests_hashes_as_the_specification_says() -> None:
     assert digest_id("u:p") == "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="
     assert digest_id("u:p", "sha256") != digest_id("u:p")
     assert hashlib.new("sha512_256").digest_size == 32
+
+
+# --- the ensemble scheme: who looks for another ensemble is turned away -------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "sent", "result"),
+    [
+        ({"one", "two"}, b"one", "success"),
+        ({"one", "two"}, b"", "skip"),
+        ({"one", "two"}, None, "skip"),
+        (set(), b"other", "skip"),
+        ({"one", "two"}, b"other", "fail"),
+        ({"one", "two"}, b"one,two", "fail"),
+    ],
+)
+def test_the_name_of_the_ensemble(names: set[str], sent: bytes | None, result: str) -> None:
+    # semantics.md section 8.4
+    world = World(ensemble_names=frozenset(names))
+    client = world.connect()
+    answered = client.exchange(client.encode(OpCode.AUTH, AuthPacket(0, "ensemble", sent), -4))
+    assert (bool(answered), client.closed) == (result != "fail", result == "fail")
+    assert world.engine.stats.ensemble_auth == {"success": 0, "fail": 0, "skip": 0} | {result: 1}
+    assert len(client.connection.identities) == 1
+    assert f"zk_ensemble_auth_{result}\t1\n".encode() in world.open().exchange(b"mntr")
+
+
+def test_the_name_of_an_ensemble_is_no_identity() -> None:
+    client = World(ensemble_names=frozenset({"one"})).connect()
+    assert client.auth("ensemble", b"one").err == 0
+    assert client.create("/n", acl=[acl(31, "ensemble", "one")]).err == -114
+    assert client.create("/n", acl=[acl(31, "auth", "")]).err == -114
+
+
+def test_without_the_provider_the_scheme_is_unknown() -> None:
+    assert World().connect().auth("ensemble", b"one").err == -115

@@ -189,8 +189,6 @@ FAILURES: list[tuple[str, Sequence[MultiOp], list[int]]] = [
     ("not empty", [create_op("/a"), create_op("/a/b"), delete_op("/a")], [0, 0, -111]),
     ("bad ACL", [create_op("/a"), create_op("/b", acl=[])], [0, -114]),
     ("bad path", [create_op("/a"), check_op("/a/")], [0, -8]),
-    ("null path in setData", [create_op("/a"), set_op(None, b"")], [0, -8]),
-    ("null path in check", [create_op("/a"), check_op(None)], [0, -8]),
     ("ephemeral parent", [create_op("/a", flags=1), create_op("/a/b")], [0, -108]),
     ("bad ip id", [create_op("/a"), create_op("/b", acl=[acl(31, "ip", "::\0")])], [0, -114]),
     ("bad TTL", [ttl_op("/a", 5, 0)], [-8]),
@@ -226,6 +224,9 @@ def test_a_failed_multi_restores_sequence_counters(client: Peer) -> None:
 SPOILED: list[tuple[str, Sequence[MultiOp]]] = [
     ("null path in create", [create_op("/a"), create_op(None)]),
     ("null path in delete", [create_op("/a"), delete_op(None)]),
+    ("null path in setData", [create_op("/a"), set_op(None, b"")]),
+    ("null path in check", [create_op("/a"), check_op(None)]),
+    ("null path behind a failure", [check_op("/none"), create_op(None)]),
     ("null id in an ACL", [create_op("/a"), create_op("/b", acl=[acl(31, "world", None)])]),
     ("TTL flag", [create_op("/a"), create_op("/b", flags=5)]),
     ("unknown flag", [create_op("/a"), create_op("/b", flags=7)]),
@@ -236,6 +237,15 @@ SPOILED: list[tuple[str, Sequence[MultiOp]]] = [
     ("sync", [create_op("/a"), MultiOp(OpCode.SYNC, r.SyncRequest("/a"))]),
     ("nested multi", [create_op("/a"), MultiOp(OpCode.MULTI, r.SyncRequest("/a"))]),
 ]
+
+
+def test_a_null_acl_spoils_a_multi_and_takes_no_zxid(world: World, client: Peer) -> None:
+    before, zxid = snapshot(world.tree), world.zxid
+    for ops in ([create_op("/a"), create_op("/b", acl=None)], [check_op("/none"), create_op("/b", acl=None)]):
+        reply = client.multi(*ops)
+        assert (reply.err, reply.body, reply.zxid, world.zxid) == (-5, b"", zxid, zxid)
+    assert snapshot(world.tree) == before
+    assert client.create("/c").zxid == zxid + 1
 
 
 @pytest.mark.parametrize("ops", [row[1] for row in SPOILED], ids=[row[0] for row in SPOILED])
@@ -371,9 +381,10 @@ def test_an_empty_multi_read_answers_the_terminator(client: Peer) -> None:
         ([delete_op("/old")], TERMINATOR),
         ([create_op("/a"), create_op("/b")], TERMINATOR),
         ([get_op("/old"), delete_op("/old")], b""),  # does not even decode
-        ([get_op(None)], b""),
+        ([get_op(None)], TERMINATOR),
+        ([create_op("/a", acl=None)], b""),
     ],
-    ids=["a write", "writes", "mixed", "null path"],
+    ids=["a write", "writes", "mixed", "null path", "null ACL"],
 )
 def test_a_multi_read_that_is_refused(world: World, client: Peer, ops: list[MultiOp], body: bytes) -> None:
     # wire.md section 6: with the response built so far, if the operations are known to the decoder

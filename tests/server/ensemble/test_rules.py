@@ -295,7 +295,7 @@ def a_write_behind_the_end_of_its_session(history: History) -> None:
 def a_sync_does_not_wait(history: History) -> None:
     """The leader had proposed the next write already."""
     place = places(history, f.Request, lambda fact: fact.op == OpCode.SYNC)[0]
-    change(history, place, proposed=history[place].proposed + 1)
+    change(history, place, least=history[place].least + 1)
 
 
 @breaks(10)
@@ -309,6 +309,17 @@ def an_event_comes_behind_the_reply_that_shows_it(history: History) -> None:
 def a_watch_fires_twice(history: History) -> None:
     place = places(history, f.Event)[0]
     history.insert(place, history[place])
+
+
+@breaks(10)
+def a_watch_does_not_fire(history: History) -> None:
+    del history[places(history, f.Event)[0]]
+
+
+@breaks(10)
+def a_watch_fires_for_a_later_change(history: History) -> None:
+    place = places(history, f.Event)[0]
+    change(history, place, zxid=history[place].zxid + 1)
 
 
 # --- sessions ----------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class Recording:
         ensemble.log.on_commit = lambda txn: self.facts.append(f.Committed(txn))
         _behind(ensemble, "settle", self._settled)
         _behind(ensemble, "tell", lambda member, _: self._follows(member))
+        _before(ensemble, "bring_in", self._watch_member)
         self._wrap_expire(ensemble)
         for member in ensemble.members.values():
             self._watch_member(member)
@@ -82,6 +83,7 @@ class Recording:
         _behind(member, "apply", applied)
         _behind(member, "copy", lambda other: note(f.Copied(member.number, other.engine.zxid)))
         _before(member, "lead", leads)
+        _before(member, "leave", lambda *_, **__: self._unlinked(member))
         recording = self
 
         class Recorded(_RecordedConnection):
@@ -96,7 +98,7 @@ class Recording:
         def heard(session: int, timeout: int = 0) -> None:
             self.facts.append(f.Heard(leader.number, session, timeout, self._ensemble.now))
 
-        def ends(session: Session, expired: bool) -> None:
+        def ends(session: Session, expired: bool, request: bytes = b"") -> None:
             now = self._ensemble.now
             self.facts.append(f.Ending(leader.number, session.id, expired, self._forced, now))
 
@@ -121,6 +123,10 @@ class Recording:
         epoch = None if member.leader is None else member.leader.number
         self.facts.append(f.Follows(member.number, epoch))
 
+    def _unlinked(self, member: Member) -> None:
+        self._links[member.number] = None
+        self.facts.append(f.Linked(member.number, None, self._ensemble.now))
+
     def _settled(self) -> None:
         for number, member in self._ensemble.members.items():
             is_open = member.link_is_open and member.leader is not None
@@ -129,14 +135,14 @@ class Recording:
                 self._links[number] = epoch
                 self.facts.append(f.Linked(number, epoch, self._ensemble.now))
 
-    def proposed(self, member: Member) -> int:
-        """The last zxid that the current leader has proposed; 0 if the server does not follow it."""
-        leader = member.leader
-        if leader is None or leader.number != self._ensemble.epoch or leader.member is member:
+    def least_behind_sync(self, member: Member) -> int:
+        """The zxid that a sync must reach which a server takes now; 0 if it has not the current leader."""
+        leader, committed = member.leader, self._ensemble.log.last_zxid
+        if leader is None or leader.number != self._ensemble.epoch or leader.member.leader is not leader:
             return 0
-        if leader.member.leader is not leader:
-            return 0
-        return leader.outstanding[-1].zxid if leader.outstanding else self._ensemble.log.last_zxid
+        if leader.member is member:  # it waits for nothing that is only proposed
+            return 0 if member.stands_at is not None else committed
+        return leader.outstanding[-1].zxid if leader.outstanding else committed
 
 
 class _Tape:
@@ -155,8 +161,8 @@ class _Tape:
                 self._asked(payload, now)
             elif len(payload) >= 8:
                 xid, op = _REQUEST(payload)
-                proposed = self._recording.proposed(self._member) if op == OpCode.SYNC else 0
-                self._note(f.Request(self.number, xid, op, payload[8:], now, proposed))
+                least = self._recording.least_behind_sync(self._member) if op == OpCode.SYNC else 0
+                self._note(f.Request(self.number, xid, op, payload[8:], now, least))
 
     def sent(self, data: bytes) -> None:
         if not self._has_asked:

@@ -1,0 +1,161 @@
+"""The releases of Apache ZooKeeper that can be emulated, and where they differ.
+
+The rules:
+
+* A line such as ``3.8`` stands for its release in :data:`LINES`. A release by its whole number, such as
+  ``3.8.0``, is possible too, from 3.5.5 on and up to the last that is known (:data:`LAST`).
+* Each row of :data:`CHANGES` is one change of behaviour: what the older releases do, and since which release
+  of each line that was maintained then it is otherwise. A line that the row does not name has the new
+  behaviour if it is later than all that are named, and the old one if not.
+* A server has the behaviour of its release in every row. The rows are looked at when it starts; the default
+  is the behaviour that the rest of the code has, so that it costs nothing (:mod:`..core.emulation`).
+* Faults that endanger clients or data are emulated in no release: see the README's table of differences.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import attrs
+
+Version: TypeAlias = tuple[int, int, int]
+
+LINES: Final = {"3.5": (3, 5, 10), "3.6": (3, 6, 4), "3.7": (3, 7, 2), "3.8": (3, 8, 4), "3.9": (3, 9, 3)}
+"""The release that is meant by each line."""
+LAST: Final = {(3, 5): 10, (3, 6): 4, (3, 7): 2, (3, 8): 6, (3, 9): 5}
+"""The last release of each line that is known."""
+_FIRST: Final = (3, 5, 5)
+"""Before this there were alphas and betas, and other access rules."""
+DEFAULT: Final = "3.9"
+
+
+@attrs.frozen
+class Change:
+    """A change of behaviour between releases.
+
+    :ivar spec: where the specification tells of it.
+    :ivar old: what the older releases do.
+    :ivar since: the first release of each maintained line that has the new behaviour.
+    """
+
+    spec: str
+    old: str
+    since: tuple[Version, ...]
+
+    def is_new(self, version: Version) -> bool:
+        """Return whether a release has the new behaviour."""
+        for first in self.since:
+            if version[:2] == first[:2]:
+                return version >= first
+        return version > max(self.since)
+
+
+CHANGES: Final = {
+    "batched-reads": Change(
+        "wire.md section 8", "the ops 22 and 103 to 106 are unknown: -6 and close", ((3, 6, 0),)
+    ),
+    "who-am-i": Change("wire.md section 8", "the op 107 is unknown: -6 and close", ((3, 7, 0),)),
+    "quota-limits": Change("semantics.md section 9.3", "quotas are never enforced", ((3, 7, 0),)),
+    "flags-in-multi": Change(
+        "wire.md section 10",
+        "an unknown create flag is -8 of its operation, not -5 of all",
+        ((3, 7, 2), (3, 8, 3)),
+    ),
+    "create2-in-multi": Change(
+        "wire.md section 10",
+        "in a multi op 15, and op 19 with the flags 0 to 3, become a plain create with a result of type 1",
+        ((3, 7, 2), (3, 8, 3)),
+    ),
+    "exists-read-check": Change(
+        "semantics.md section 5", "exists needs no permission", ((3, 8, 4), (3, 9, 2))
+    ),
+    "notification-read-check": Change(
+        "semantics.md section 10.4", "who may not read a znode is told of it", ((3, 8, 4), (3, 9, 2))
+    ),
+    "top-level-check": Change(
+        "wire.md section 8",
+        "a check outside a multi takes a zxid, and is never answered",
+        ((3, 8, 5), (3, 9, 3)),
+    ),
+    "notification-zxid": Change("wire.md section 11", "-1 in the header of each event", ((3, 9, 0),)),
+    "watcher-types": Change(
+        "semantics.md section 10.6", "ops 17 and 18 answer -5 to the types 4 and 5", ((3, 9, 0),)
+    ),
+    "watcher-types-ignore-modes": Change(
+        "semantics.md section 10.6",
+        "the types Children, Data and Any see persistent and recursive watches too, in both registries",
+        ((3, 9, 0),),
+    ),
+    "check-watches-of-anybody": Change(
+        "semantics.md section 10.6",
+        "checkWatches sees the watches of any connection, and fails (-5) on a path without a slash",
+        ((3, 9, 0),),
+    ),
+    "one-mode-per-path": Change(
+        "semantics.md section 17",
+        "a connection has one mode at a path, the last one registered",
+        ((3, 9, 0),),
+    ),
+    "undecodable-write": Change(
+        "wire.md section 6", "a write whose body cannot be decoded takes a zxid", ((3, 9, 0),)
+    ),
+    "null-path-in-multi": Change(
+        "semantics.md section 11, rule 10",
+        "-5 with a terminator behind it, and last processed does not move",
+        ((3, 9, 0),),
+    ),
+    "null-acl-in-multi": Change(
+        "semantics.md section 11, rule 10", "-114 of its operation, not -5 of all", ((3, 9, 0),)
+    ),
+    "snapshots-over-http": Change(
+        "operator-surface.md section 2.4", "the admin server has no snapshot and no restore", ((3, 9, 0),)
+    ),
+    "ipv6-acl": Change("semantics.md section 8.4", "an IPv6 id in an ACL is invalid (-114)", ((3, 9, 4),)),
+}
+"""By name, in the order of the releases."""
+
+ALWAYS_SENDS_FLAG: Final = ((3, 9, 0), (3, 9, 2))
+"""The first and the last release that answer a handshake without a read-only byte with one (wire.md section
+4.3)."""
+
+
+class ReleaseError(ValueError):
+    """A text that names no release which can be emulated."""
+
+
+@attrs.frozen
+class Release:
+    """
+    :ivar version: its number.
+    """
+
+    version: Version
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.version))
+
+    def has(self, name: str) -> bool:
+        """Return whether this release has the new behaviour of a row of :data:`CHANGES`."""
+        return CHANGES[name].is_new(self.version)
+
+    @property
+    def is_default(self) -> bool:
+        return self.version == LINES[DEFAULT]
+
+
+@lru_cache
+def release(text: str) -> Release:
+    """Return a release, given its line or its number.
+
+    :raises ReleaseError: it cannot be emulated.
+    """
+    if text in LINES:
+        return Release(LINES[text])
+    if re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}", text):
+        major, minor, patch = map(int, text.split("."))
+        if (major, minor, patch) >= _FIRST and patch <= LAST.get((major, minor), -1):
+            return Release((major, minor, patch))
+    known = f"{', '.join(LINES)}, or a release from {'.'.join(map(str, _FIRST))} on by its number"
+    raise ReleaseError(f"{text!r} is no release that can be emulated; there are {known}")

@@ -1,0 +1,100 @@
+"""The rules about the keys of TLS (operator-surface.md section 4.2): which ports have it, with which stores.
+
+* ``secureClientPort`` and ``client.portUnification`` take the stores of ``ssl.*``.
+* The admin server, with ``admin.portUnification`` or ``admin.forceHttps``, takes those of ``ssl.quorum.*``,
+  as the real server does, and where these are not given those of ``ssl.*``. It asks for the certificates of
+  clients with ``admin.needClientAuth`` alone.
+* Keys that no port asks for are named in the warning.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from . import tls
+from .properties import Entry
+from .reading import Reading
+from .zookeys import is_off
+
+_OWN: Final = "ssl."
+_QUORUM: Final = "ssl.quorum."
+_HOST_NAMES: Final = "ssl.clientHostnameVerification"
+_VERIFICATION: Final = (_HOST_NAMES, "ssl.hostnameVerification")
+
+
+_ADMIN: Final = ("admin.portUnification", "admin.forceHttps", "admin.needClientAuth")
+
+
+def secure_ports(reading: Reading) -> None:
+    """Make the contexts of all ports with TLS.
+
+    :raises ConfigError: a store that cannot be read, or keys that contradict each other.
+    """
+    clients = _clients_port(reading)
+    admin = reading.is_true("admin.enableServer") and _admin_port(reading)
+    for key, entry in reading.entries.items():
+        if key in tls.QUORUM_OPTIONS and admin != _QUORUM:
+            reading.note("there is no quorum", key)
+        elif is_off(entry.value):
+            continue
+        elif not clients and (key in _VERIFICATION or (key in tls.OPTIONS and admin != _OWN)):
+            reading.note("secureClientPort is not set", key)
+        elif key in _ADMIN and not admin:
+            reading.note("the admin server has no TLS", key)
+
+
+def _clients_port(reading: Reading) -> bool:
+    """Return whether clients may come over TLS."""
+    unified = reading.is_true("client.portUnification")
+    if "secure_port" not in reading.given and not unified:
+        return False
+    asking = "secureClientPort" if "secure_port" in reading.given else "client.portUnification"
+    entry = reading.entries[asking]
+    options = _options(reading, _OWN)
+    reading.give("ssl_context", _context(reading, options, _OWN, entry), entry)
+    if unified:
+        reading.give("port_unification", True, reading.entries["client.portUnification"])
+    if reading.is_true(_HOST_NAMES) and reading.is_true("ssl.hostnameVerification", default=True):
+        if options.get("ssl.clientAuth", "").lower() == "none":
+            reading.refuse(
+                reading.entries[_HOST_NAMES],
+                "with ssl.clientAuth=none no client shows a certificate; delete one of the two lines",
+            )
+        reading.give("verify_client_host", True, reading.entries[_HOST_NAMES])
+    return True
+
+
+def _admin_port(reading: Reading) -> str:
+    """Return how the keys of the stores begin that the admin server has; empty if it has none."""
+    only = reading.is_true("admin.forceHttps")
+    if not only and not reading.is_true("admin.portUnification"):
+        return ""
+    entry = reading.entries["admin.forceHttps" if only else "admin.portUnification"]
+    prefix = _QUORUM if f"{_QUORUM}keyStore.location" in reading.entries else _OWN
+    options = _options(reading, prefix)
+    options["ssl.clientAuth"] = "need" if reading.is_true("admin.needClientAuth") else "none"
+    reading.give("admin_ssl_context", _context(reading, options, prefix, entry), entry)
+    reading.give("admin_force_https", only, entry)
+    return prefix
+
+
+def _options(reading: Reading, prefix: str) -> dict[str, str]:
+    """Return the options whose keys begin with a prefix, under the keys of the ports for clients."""
+    entries = reading.entries.items()
+    found = {_OWN + key.removeprefix(prefix): entry.value for key, entry in entries if key.startswith(prefix)}
+    return {key: value for key, value in found.items() if key in tls.OPTIONS}
+
+
+def _context(reading: Reading, options: dict[str, str], prefix: str, entry: Entry) -> ssl.SSLContext:
+    """
+    :param entry: the key that asks for it, to blame where another is missing.
+    """
+    try:
+        return tls.server_context(options)
+    except tls.TlsError as error:
+        key = prefix + error.key.removeprefix(_OWN)
+        message = str(error).replace(f"{_OWN}keyStore", f"{prefix}keyStore")
+        if key in reading.entries:
+            reading.refuse(reading.entries[key], message)
+        reading.refuse(entry, f"{key}: {message}")

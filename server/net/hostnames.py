@@ -1,0 +1,67 @@
+"""``ssl.clientHostnameVerification``: a certificate must be for the host that its client comes from.
+
+As in the real server the address is looked for first, and then the name that the resolver has for it. A
+certificate without alternative names is for its common name. ``*`` may stand for the first label of a name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from .streams import HostNameError
+
+_PATIENCE = 5.0
+"""Seconds that the resolver may take, as long as the usual one waits for a server."""
+
+
+async def check(certificate: dict[str, Any], host: str) -> None:
+    """
+    :param certificate: as :meth:`ssl.SSLSocket.getpeercert` gives it.
+    :param host: the address of the client.
+    :raises HostNameError: the certificate is for somebody else.
+    """
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if any(_is_address(text, address) for text in _names(certificate, "IP Address")):
+        return
+    name = ""
+    with trio.move_on_after(_PATIENCE), suppress(OSError):  # then there is no name
+        name, _ = await trio.socket.getnameinfo((str(address), 0), 0)
+    if name and name != str(address) and any(is_for(text, name) for text in _names(certificate, "DNS")):
+        return
+    host = f"{name} ({address})" if name else str(address)
+    raise HostNameError(f"its certificate is not for {host}, as ssl.clientHostnameVerification demands")
+
+
+def _names(certificate: dict[str, Any], kind: str) -> Iterator[str]:
+    alternatives = certificate.get("subjectAltName", ())
+    for of, text in alternatives:
+        if of == kind:
+            yield text
+    if not alternatives:
+        for rdn in certificate.get("subject", ()):
+            for attribute, text in rdn:
+                if attribute == "commonName":
+                    yield text
+
+
+def _is_address(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return ipaddress.ip_address(text.strip()) == address
+    except ValueError:
+        return False
+
+
+def is_for(pattern: str, name: str) -> bool:
+    """Return whether a name of a certificate stands for the name of a host."""
+    pattern, name = pattern.lower().rstrip("."), name.lower().rstrip(".")
+    first, _, rest = pattern.partition(".")
+    if first == "*":
+        return "." in rest and name.partition(".")[2] == rest
+    return pattern == name

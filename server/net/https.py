@@ -1,0 +1,49 @@
+"""TLS for a port that speaks HTTP, by itself or beside plain HTTP: the first byte tells."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import trio
+
+from ...protocol.constants import TLS_HELLO
+from .streams import Begun
+
+_FIRST = 4096
+"""Bytes that are received to find out what a client speaks."""
+
+
+class Secure:
+    """
+    :param only: whether plain HTTP is refused.
+    :param timeout: seconds for the first byte, and again for the handshake.
+    :param on_plain: called for each client that speaks plain HTTP.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, only: bool, timeout: float, on_plain: Callable[[], None]
+    ) -> None:
+        self._context = context
+        self._only = only
+        self._timeout = timeout
+        self._on_plain = on_plain
+
+    async def open(self, stream: trio.SocketStream) -> tuple[trio.abc.Stream, bytes]:
+        """Return the stream for HTTP, and what was received of it already.
+
+        :raises trio.BrokenResourceError: the handshake has failed.
+        :raises trio.TooSlowError: it takes too long.
+        """
+        begun: trio.SocketStream | Begun = stream
+        if not self._only:
+            with trio.fail_after(self._timeout):
+                first = bytes(await stream.receive_some(_FIRST))
+            if first[:1] != TLS_HELLO[:1]:
+                self._on_plain()
+                return stream, first
+            begun = Begun(stream, first)
+        secure = trio.SSLStream(begun, self._context, server_side=True, https_compatible=True)
+        with trio.fail_after(self._timeout):
+            await secure.do_handshake()
+        return secure, b""
