@@ -99,6 +99,7 @@ from pyzk.client import (
 )
 from pyzk.client.caller import Data as Data
 from pyzk.client.runner import Connector as Connector
+from pyzk.client.session_data import Metrics as Metrics
 from pyzk.recipes import (
     ASCII_FLOAT as ASCII_FLOAT,
     ASCII_INT as ASCII_INT,
@@ -260,7 +261,7 @@ class Reads(Caller):
 class ZooKeeper(Writes, Reads):
     """A client; made by :func:`.connect`."""
 
-    metrics: object
+    metrics: Metrics
     @property
     def server(self) -> Host | None:
         """The server of the present connection, or of the last one; None before there was any."""

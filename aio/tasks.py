@@ -15,17 +15,20 @@ The rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from contextvars import Context
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from weakref import WeakKeyDictionary, ref
 
 import trio
 
-from ..bridge.agent import AnyBlock, Body, Call, Interrupted, Leave, enter
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
-from ..bridge.loop import Loop, Mailbox
+from ..bridge.loop import Loop
+from ..bridge.wakeups import Bell, Mailbox
+from ..client import ClosingError
 
 HEAD = """A ZooKeeper client and recipes for asyncio::
 
@@ -35,9 +38,6 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
     async with Lock(zk, "/locks/printer") as grant:
         ...
 """
-
-_mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = WeakKeyDictionary()
-_callers: WeakKeyDictionary[asyncio.Task[Any], Caller] = WeakKeyDictionary()
 
 
 def _current_task() -> asyncio.Task[Any]:
@@ -53,11 +53,66 @@ def _current_task() -> asyncio.Task[Any]:
     return task
 
 
-def _mailbox(loop: asyncio.AbstractEventLoop) -> Mailbox:
-    mailbox = _mailboxes.get(loop)
-    if mailbox is None:
-        mailbox = _mailboxes[loop] = Mailbox(loop.call_soon_threadsafe)
-    return mailbox
+class Home(Mailbox):
+    """What an event loop is to call for the tasks that run in it.
+
+    :param loop: is the key of this object.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(self._wake_loop)
+        self._loop = ref(loop)
+        self._bell: Bell | None = None
+        self._clients = 0
+
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop) -> Home:
+        """Return the one of a loop."""
+        home = _homes.get(loop)
+        if home is None:
+            home = _homes[loop] = Home(loop)
+        return home
+
+    def attach(self) -> None:
+        """Note that a client was opened in this loop: a bell is worth its file descriptors."""
+        self._clients += 1
+        loop = self._loop()
+        if self._bell is None and loop is not None:
+            self._bell = Bell()
+            loop.add_reader(self._bell.fileno(), self._answer_bell)
+
+    def detach(self) -> None:
+        """Note that a client was closed."""
+        self._clients -= 1
+        loop, bell = self._loop(), self._bell
+        if not self._clients and bell is not None and loop is not None:
+            self._bell = None
+            loop.remove_reader(bell.fileno())
+            bell.close()
+            loop.call_soon(self.open)  # it may have been rung
+
+    def _answer_bell(self) -> None:
+        if self._bell is not None:
+            self._bell.answer()
+            self.open()
+
+    def _wake_loop(self) -> None:
+        bell = self._bell
+        if bell is not None:
+            try:
+                bell.ring()
+            except ClosingError:
+                pass  # just now
+            else:
+                return
+        loop = self._loop()
+        if loop is not None:
+            with suppress(RuntimeError):  # it was closed: nobody waits any more
+                loop.call_soon_threadsafe(self.open)
+
+
+_homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = WeakKeyDictionary()
+_callers: WeakKeyDictionary[asyncio.Task[Any], Caller] = WeakKeyDictionary()
 
 
 class Caller:
@@ -97,50 +152,58 @@ class Caller:
 
 
 class Question:
-    """An answer that a task waits for.
+    """An answer that a task waits for: a future for one task and one ``await``. A cancelled task is not woken
+    before the answer comes; and the answer wakes it at once, not in the next round of the event loop.
 
+    :param client: the client's loop.
     :ivar cancelled: whether the task was cancelled meanwhile.
     """
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    __slots__ = (
+        "_ask",
+        "_asyncio_future_blocking",
+        "_callback",
+        "_client",
+        "_context",
+        "_error",
+        "_home",
+        "_loop",
+        "_task",
+        "_value",
+        "cancelled",
+    )
+
+    def __init__(self, task: asyncio.Task[Any], client: Loop) -> None:
+        self._asyncio_future_blocking = False  # what asyncio knows futures by
         self.cancelled = False
         self._task = task
+        self._client = client
         self._loop = task.get_loop()
-        self._mailbox = _mailbox(self._loop)
-        self._answered = False
-        self._future: asyncio.Future[None] | None = None
-        self._caller = _callers.get(task)
+        self._home = Home.of(self._loop)
+        self._ask: Ask | None = None
 
-    def answer(self, value: Any, error: BaseException | None) -> None:
-        """Take the answer; called in the client's loop."""
+    def ask(self, ask: Ask) -> Self:
+        """Ask it; to be awaited at once."""
+        self._ask = ask
+        ask.reply = self._answer
+        self._client.ask(ask)
+        return self
+
+    def _answer(self, value: Any, error: BaseException | None) -> None:
         self._value, self._error = value, error
-        self.post(self._arrive)
+        self._home.post(self._wake)
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
         """Have the event loop call a function. Nothing happens when it was closed."""
-        with suppress(RuntimeError):
-            self._mailbox.post(function, *args)
+        self._home.post(function, *args)
 
-    def _arrive(self) -> None:
-        self._answered = True
-        if self._caller is not None:
-            self._caller.leaving = False
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+    def _wake(self) -> None:
+        self._ask = None  # it refers to this question
+        self._context.run(self._callback, self)
 
-    async def wait(self, cancel: Callable[[], object]) -> Any:
-        """Wait for the answer.
-
-        :param cancel: called when the task is cancelled meanwhile.
-        """
-        while not self._answered:
-            self._future = self._loop.create_future()
-            try:
-                await self._future
-            except asyncio.CancelledError:
-                if not self.cancelled:
-                    self.cancelled = True
-                    cancel()
+    def __await__(self) -> Generator[Question, None, Any]:
+        self._asyncio_future_blocking = True
+        yield self
         error = self._error
         if error is not None:
             try:
@@ -152,6 +215,25 @@ class Question:
     def cancel_later(self) -> None:
         """Cancel the task at its next wait, if it still is to be cancelled then: its call has succeeded."""
         self._loop.call_soon(_cancel_again, self._task)
+
+    # --- what a task wants of a future -------------------------------------------------------------------
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, callback: Callable[[Question], object], *, context: Context) -> None:
+        self._callback, self._context = callback, context
+
+    def cancel(self, msg: object = None) -> bool:
+        """Note that the task was cancelled. Returns True: the task learns it with the answer."""
+        if not self.cancelled and self._ask is not None:
+            self.cancelled = True
+            with suppress(ClosingError):  # the answer is on its way
+                self._client.post(self._ask.cancel)
+        return True
+
+    def result(self) -> None:
+        """Return what the task goes on with."""
 
 
 def _cancel_again(task: asyncio.Task[Any]) -> None:
@@ -193,11 +275,10 @@ class Tasks:
         waits_for_requests: bool = False,
     ) -> Any:
         task = _current_task()
-        question = Question(task)
-        call = Call(task, function, args, kwargs, question.answer, waits_for_requests=waits_for_requests)
-        loop.ask(call)
+        question = Question(task, loop)
+        call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
         try:
-            value = await question.wait(lambda: loop.post(call.cancel))
+            value = await question.ask(call)
         except Interrupted:
             self._note_cancelled(task, question)
             raise asyncio.CancelledError from None
@@ -213,19 +294,19 @@ class Tasks:
         """Do what :meth:`call` does, for a function that calls back."""
         task = _current_task()
         caller, count = Caller.of(task), task.cancelling()
-        question = Question(task)
-        call = Call(task, function, args, kwargs, question.answer, lambda: question.post(caller.interrupt))
+        question = Question(task, loop)
+        call = Call(task, function, args, kwargs, lambda: question.post(caller.interrupt))
         ask: Call | Leave = call
         cancelled = False
         while True:
             caller.leaving = isinstance(ask, Leave)
-            loop.ask(ask)
             try:
-                answer = await question.wait(lambda: loop.post(call.cancel))
+                answer = await question.ask(ask)
             except Interrupted:
                 self._note_cancelled(task, question)
                 raise asyncio.CancelledError from None
             finally:
+                caller.leaving = False
                 cancelled = cancelled or question.cancelled
                 if isinstance(ask, Leave) and not ask.interrupted:
                     cancelled = caller.recover() > count
@@ -244,8 +325,8 @@ class Tasks:
                 sent = Interrupted()
             except BaseException as error:
                 sent = error
-            question = Question(task)
-            ask = Leave(answer, value, sent, question.answer)
+            question = Question(task, loop)
+            ask = Leave(answer, value, sent)
 
     def _note_cancelled(self, task: asyncio.Task[Any], question: Question) -> None:
         """Note that a call ends with CancelledError because of a block, if the task was not cancelled."""
@@ -286,7 +367,7 @@ class Block:
     def __init__(self, side: Tasks, loop: Loop | None, block: AnyBlock) -> None:
         self._side = side
         self._loop = loop
-        self._attaches = loop is None
+        self._home: Home | None = None  # of the block of a client
         self._block = block
         self._body: Body | None = None
         self._count = 0
@@ -294,15 +375,17 @@ class Block:
     async def __aenter__(self) -> Any:
         task = _current_task()
         caller, self._count = Caller.of(task), task.cancelling()
-        loop = self._loop = self._loop or Loop.attach()
-        question = Question(task)
-        call = Call(task, enter, (self._block,), {}, question.answer, lambda: question.post(caller.interrupt))
-        loop.ask(call)
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = Loop.attach()
+            self._home = Home.of(task.get_loop())
+            self._home.attach()
+        question = Question(task, loop)
+        call = Call(task, enter, (self._block,), {}, lambda: question.post(caller.interrupt))
         try:
-            body = self._body = await question.wait(lambda: loop.post(call.cancel))
+            body = self._body = await question.ask(call)
         except BaseException as error:
-            if self._attaches:
-                loop.detach()
+            self._detach()
             if isinstance(error, Interrupted):
                 self._side._note_cancelled(task, question)
                 raise asyncio.CancelledError from None
@@ -326,12 +409,11 @@ class Block:
         sent = Interrupted() if interrupted else error
         if isinstance(error, StopIteration | StopAsyncIteration):
             sent = RuntimeError(type(error).__name__)
-        question = Question(task)
+        question = Question(task, loop)
         caller.leaving = True
-        leave = Leave(body, None, sent, question.answer)
+        leave = Leave(body, None, sent)
         try:
-            loop.ask(leave)
-            swallowed: bool = await question.wait(lambda: loop.post(leave.cancel))
+            swallowed: bool = await question.ask(leave)
         except Interrupted:
             self._ended(caller, leave)
             if interrupted:
@@ -360,11 +442,15 @@ class Block:
             question.cancel_later()
         return swallowed
 
-    def _ended(self, caller: Caller, leave: Leave) -> bool:
-        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
-        if self._attaches:
+    def _detach(self) -> None:
+        if self._home is not None:
             assert self._loop is not None
             self._loop.detach()
+            self._home.detach()
+
+    def _ended(self, caller: Caller, leave: Leave) -> bool:
+        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
+        self._detach()
         return not leave.interrupted and caller.recover() > self._count
 
 

@@ -24,7 +24,8 @@ import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
-from ..bridge.loop import Loop, Waiter
+from ..bridge.loop import Loop
+from ..bridge.wakeups import Waiter
 from ..recipes import Grant, Grants, LockLost
 
 HEAD = """A ZooKeeper client and recipes for threads::
@@ -89,11 +90,11 @@ class Threads:
         waits_for_requests: bool = False,
     ) -> Any:
         thread = threading.current_thread()
-        call = Call(thread, function, args, kwargs, _unanswered, waits_for_requests=waits_for_requests)
+        call = Call(thread, function, args, kwargs, waits_for_requests=waits_for_requests)
         return self.faces.wrap(self.converse(loop, call), loop)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        call = Call(threading.current_thread(), function, args, kwargs, _unanswered)
+        call = Call(threading.current_thread(), function, args, kwargs)
         value = self.converse(loop, call)
         while type(value) is Body:
             value = self._run(loop, value)
@@ -149,7 +150,7 @@ class Threads:
         try:
             value = waiter.result()
             if isinstance(value, Body):
-                self.converse(loop, Leave(value, None, Interrupted(), _unanswered))
+                self.converse(loop, Leave(value, None, Interrupted()))
             elif isinstance(value, Grant | Grants):
                 self.call(loop, value.end, (), {})
             elif value is not None:
@@ -171,7 +172,7 @@ class Threads:
         finally:
             _bodies.open.remove(body)
         try:
-            return self.converse(loop, Leave(body, value, failure, _unanswered))
+            return self.converse(loop, Leave(body, value, failure))
         finally:
             del failure
 
@@ -180,10 +181,6 @@ def _cancel(ask: Ask) -> None:
     ask.cancel()
     if not ask.taken:  # the interruption came before it was posted
         ask.reply(None, Interrupted())
-
-
-def _unanswered(value: Any, error: BaseException | None) -> None:
-    raise AssertionError("converse() sets the reply")
 
 
 def _check(value: Any) -> None:
@@ -213,7 +210,7 @@ class Block:
 
     def __enter__(self) -> Any:
         loop = self._loop = self._loop or Loop.attach()
-        call = Call(threading.current_thread(), enter, (self._block,), {}, _unanswered)
+        call = Call(threading.current_thread(), enter, (self._block,), {})
         try:
             body = self._body = self._side.converse(loop, call)
         except BaseException:
@@ -231,7 +228,7 @@ class Block:
         assert loop is not None
         sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         try:
-            swallowed: bool = self._side.converse(loop, Leave(body, None, sent, _unanswered))
+            swallowed: bool = self._side.converse(loop, Leave(body, None, sent))
         except BaseException as failure:
             self._ended()
             if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):

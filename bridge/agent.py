@@ -64,6 +64,7 @@ class Call:
     """Something to call in the loop.
 
     :ivar holder: the caller: a thread or a task of asyncio.
+    :ivar reply: set by who asks.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
     :ivar scope: of the task that does it, while an agent does.
     :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
@@ -93,7 +94,6 @@ class Call:
         function: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        reply: Reply,
         interrupt: Callable[[], object] = lambda: None,
         *,
         waits_for_requests: bool = False,
@@ -104,7 +104,7 @@ class Call:
         self.function = function
         self.args = args
         self.kwargs = kwargs
-        self.reply = reply
+        self.reply: Reply
         self.scope: trio.CancelScope | None = None
         self.taskless: Taskless | None = None
         self.cancelled = False
@@ -152,16 +152,17 @@ class Leave:
 
     :ivar value: what a callback has returned.
     :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
+    :ivar reply: set by who asks.
     :ivar interrupted: with the answer: whether a block that is further out is cancelled.
     """
 
     __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
 
-    def __init__(self, body: Body, value: Any, error: BaseException | None, reply: Reply) -> None:
+    def __init__(self, body: Body, value: Any, error: BaseException | None) -> None:
         self.body = body
         self.value = value
         self.error = error
-        self.reply = reply
+        self.reply: Reply
         self.interrupted = False
         self.taken = False
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import client, recipes
-from .faces import FACED, Side
+from .faced import FACED
+from .side import Side
 
 LEFT_OUT = {"Connector", "Job"}
 """For recipes and for tests with streams of trio's."""

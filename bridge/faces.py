@@ -18,343 +18,41 @@ The rules:
 
 * A method that does not wait, and that uses the clock or changes what belongs to the loop, is called in the
   loop (:data:`IN_LOOP`); the others are called where they are.
-* :data:`FACED` names the classes that have faces, and which of their members are for recipes only. Everything
-  else that the two packages export (errors, operations, records, options) is the same in all faces.
+* :mod:`.faced` names the classes that have faces, and how their members are used.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from types import FunctionType, GeneratorType, GenericAlias, MappingProxyType
-from typing import Any, Generic, Protocol
-from weakref import WeakValueDictionary
+from types import FunctionType, GenericAlias
+from typing import Any, Generic
 
-import trio
-
-from .. import client, recipes
-from ..client.caller import Caller
-from ..client.reads import Reads
-from ..client.request import Request
-from ..client.session import Session
-from ..client.writes import Writes
-from ..recipes.base.following import Latest
-from ..recipes.base.running import Running
-from ..recipes.caches.events import CacheEvents
-from ..recipes.locks.acquiring import Acquirable
-from ..recipes.locks.rwlock import WriteLock
-from ..recipes.membership.party import Changes
-from ..recipes.membership.persistent_node import KeptNode
-from ..recipes.queues.base import ItemQueue
-from ..recipes.shared_value import Updates
 from .agent import calls_back
-from .loop import Loop
-
-FACED: dict[type, set[str]] = {
-    Caller: {"on_submit", "withdraw"},
-    Writes: set(),
-    Reads: set(),
-    client.ZooKeeper: {"janitor", "keep_lease", "start_soon"},
-    Session: {"note", "wake"},
-    client.StateChanges: {"deliver", "end"},
-    client.Watch: {"deliver", "end", "prefix", "server_path"},
-    client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
-    Request: {
-        "body",
-        "fail",
-        "forget",
-        "give_up_at",
-        "on_settled",
-        "opcode",
-        "parse",
-        "refusal",
-        "refuse",
-        "retry",
-        "sent_at",
-        "succeed",
-        "xid",
-    },
-    client.Pending: set(),
-    client.Transaction: set(),
-    Acquirable: set(),
-    Running: set(),
-    recipes.Grant: {
-        "data_changed",
-        "end",
-        "enter_again",
-        "hold",
-        "on_release",
-        "passed_on",
-        "surrender",
-    },
-    recipes.Grants: {"end"},
-    recipes.WriteGrant: set(),
-    recipes.Lock: set(),
-    WriteLock: set(),
-    recipes.LockRegistry: set(),
-    recipes.RWLock: set(),
-    recipes.MultiLock: set(),
-    recipes.Semaphore: set(),
-    recipes.SingleNodeLock: set(),
-    recipes.TimeLease: set(),
-    recipes.MultiTimeLease: set(),
-    recipes.Term: set(),
-    recipes.LeaderElection: set(),
-    recipes.LeaderLatch: set(),
-    recipes.Partitioner: set(),
-    recipes.Barrier: set(),
-    recipes.DoubleBarrier: set(),
-    recipes.Counter: set(),
-    recipes.SharedValue: set(),
-    Updates: set(),
-    ItemQueue: set(),
-    recipes.Queue: set(),
-    recipes.ClaimQueue: set(),
-    recipes.PriorityQueue: set(),
-    recipes.DelayQueue: set(),
-    recipes.IdQueue: set(),
-    recipes.Party: {"describe"},
-    Changes: set(),
-    KeptNode: set(),
-    recipes.PersistentNode: set(),
-    recipes.TtlNode: set(),
-    recipes.Cache: {"moved"},
-    recipes.NodeCache: set(),
-    recipes.ChildrenCache: set(),
-    recipes.TreeCache: set(),
-    CacheEvents: {"note"},
-    Latest: set(),
-}
-"""The classes that have faces, and the members of each that are for recipes only."""
-
-FUNCTIONS: tuple[Any, ...] = (
-    client.repeat,
-    client.retry,
-    recipes.contenders,
-    recipes.revoke,
-    recipes.watch_children,
-    recipes.watch_node,
-)
-"""The functions that have faces; ``connect`` is made by each package."""
-
-IN_LOOP = {
-    "Cache.children",
-    "Cache.events",
-    "Cache.nodes",
-    "Grant.check",
-    "Grant.on_lost",
-    "LeaderLatch.is_leader",
-    "LockRegistry.__getitem__",
-    "Watch.cancel",
-    "Caller.submit",
-    "Session.changes",
-}
-"""Members that do not wait, but are used in the loop only."""
-
-CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
-"""Functions that call a function of their caller, and wait for it."""
-
-WAIT_FOR_REQUESTS = {"Pending", "Reads", "Writes"}
-"""Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
-
-NOTICES = {"on_lost", "on_revoke"}
-"""Methods and options that take a function of the user, call it, and do not wait for it."""
-
-_SCALARS = {str, bytes, int, float, bool, type(None), client.Stat}
-"""Types of most arguments and results, which are passed on as they are."""
+from .faced import CALLS_BACK, FACED, FUNCTIONS, IN_LOOP, NOTICES, WAIT_FOR_REQUESTS
+from .objects import Face, Objects
+from .side import Side, reworded
 
 
-class Side(Protocol):
-    """What the two faces do differently.
-
-    :ivar name: of the package; ``head``: its docstring.
-    :ivar extras: what the package exports besides.
-    :ivar waits: whether methods that wait are ``async def``.
-    :ivar words: pairs of a pattern and its replacement, for docstrings.
-    """
-
-    name: str
-    head: str
-    waits: bool
-    words: Sequence[tuple[str, str]]
-    extras: dict[str, Any]
-    faces: Faces
-
-    def holder(self) -> object:
-        """Return the caller: this thread, or this task of asyncio."""
-
-    def call(
-        self,
-        loop: Loop,
-        function: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        waits_for_requests: bool = False,
-    ) -> Any:
-        """Have ``function(*args, **kwargs)`` awaited in the loop, and return (or await) its result."""
-
-    def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Do what :meth:`call` does, for a function that calls a function of the caller."""
-
-    def block(self, loop: Loop | None, block: Any) -> Any:
-        """Return the context manager for a block of trio's. Without a loop, it uses that of the process."""
-
-    def event(self, loop: Loop, event: trio.Event) -> Any:
-        """Return the event for one of trio's."""
-
-    def notice(self, function: Callable[..., object]) -> Callable[..., None]:
-        """Return a function to be called in the loop, which has ``function`` called where the user expects
-        it. Its keyword argument ``failed`` is called in the loop with the error, if there is one."""
-
-
-class Face:
-    """The base of all faces."""
-
-    _trio: Any
-    _loop: Loop
-    _faces: Faces  # of the class
-    _of: type  # of the class: the class of trio's
-    _hidden: frozenset[str] = frozenset()  # of the class
-    _open: dict[object, list[Any]]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        loop, args, kwargs = self._faces.unwrap(type(self).__name__, args, kwargs)
-        self._faces.adopt(self, self._of(*args, **kwargs), loop)
-
-    def __repr__(self) -> str:
-        return repr(self._trio)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in self._hidden:
-            package = f"pyzk.{self._faces.side.name}"
-            raise AttributeError(
-                f"{type(self).__name__} of {package} has no {name!r}. Import both recipes and connect from "
-                f"{package}, not from another package of pyzk"
-            )
-        return self._faces.wrap(getattr(self._trio, name), self._loop)
-
-    def _opened(self, block: Any) -> None:
-        """Note that the caller has entered a block of this object."""
-        self._open.setdefault(self._faces.side.holder(), []).append(block)
-
-    def _left(self) -> Any:
-        """Return the innermost block of the caller; if it has none, of the only one who has."""
-        holder = self._faces.side.holder()
-        if holder not in self._open and len(self._open) == 1:
-            (holder,) = self._open  # entered by one thread or task, left by another, as fixtures do
-        if holder not in self._open:
-            raise RuntimeError(f"{self!r} was not entered here")
-        blocks = self._open[holder]
-        block = blocks.pop()
-        if not blocks:
-            del self._open[holder]
-        return block
-
-
-class Faces:
-    """All classes of one kind of face."""
+class Faces(Objects):
+    """All classes of one face."""
 
     def __init__(self, side: Side) -> None:
-        self.side = side
-        self._types: dict[type, type[Face] | None] = dict.fromkeys(_SCALARS)
-        self._alive: WeakValueDictionary[int, Face] = WeakValueDictionary()
+        super().__init__(side)
         for cls in FACED:
-            self._types[cls] = self._make(cls)
+            self.types[cls] = self._make(cls)
 
     def export(self, thing: Any) -> Any:
         """Return the face of a class or a function, or the thing itself if it is the same in all faces."""
         if isinstance(thing, type):
-            return self._types.get(thing) or thing
+            return self.types.get(thing) or thing
         return self._function(thing) if thing in FUNCTIONS else thing
-
-    # --- objects -----------------------------------------------------------------------------------------
-
-    def adopt(self, face: Face, value: Any, loop: Loop) -> None:
-        """Make a face of an object of trio's."""
-        face._trio = value
-        face._loop = loop
-        face._open = {}
-        self._alive[id(value)] = face
-
-    def wrap(self, value: Any, loop: Loop) -> Any:
-        """Return what the user sees of a value of trio's."""
-        kind = type(value)
-        face = self._type(kind)
-        if face is not None:
-            known = self._alive.get(id(value))
-            if known is None:
-                known = object.__new__(face)
-                self.adopt(known, value, loop)
-            return known
-        if kind in _SCALARS:
-            return value
-        if kind is trio.Event:
-            return self.side.event(loop, value)
-        if kind is tuple:
-            return tuple([self.wrap(item, loop) for item in value])
-        if kind is dict or kind is MappingProxyType:
-            return {key: self.wrap(item, loop) for key, item in value.items()}
-        if isinstance(value, trio.CancelScope):
-            return None
-        return value
-
-    def unwrap(self, name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Loop, Any, dict[str, Any]]:
-        """Return the loop of the arguments, and what trio sees of them.
-
-        :param name: the function, for the message.
-        :raises TypeError: there is no client of this face, and no object that has one.
-        """
-        loops: list[Loop] = []
-        args = [self._bare(value, loops) for value in args]
-        kwargs = {
-            key: self._notice(value, loops)
-            if key in NOTICES and callable(value)
-            else self._bare(value, loops)
-            for key, value in kwargs.items()
-        }
-        if not loops:
-            package = f"pyzk.{self.side.name}"
-            raise TypeError(
-                f"{name} of {package} needs a client of {package}, not {args[0] if args else None!r:.100}. "
-                f"Import connect from {package}, too"
-            )
-        return loops[0], args, kwargs
-
-    def _bare(self, value: Any, loops: list[Loop]) -> Any:
-        if type(value) in _SCALARS:
-            return value
-        if isinstance(value, Face) and value._faces is self:
-            loops.append(value._loop)
-            return value._trio
-        if isinstance(value, list | tuple | GeneratorType):
-            return [self._bare(item, loops) for item in value]
-        return value
-
-    def _notice(self, function: Callable[..., object], loops: list[Loop]) -> Callable[..., None]:
-        """Return ``function`` as trio calls it: with the objects of trio's."""
-        notice = self.side.notice(function)
-
-        def call(*args: Any) -> None:
-            grants = [arg for arg in args if isinstance(arg, recipes.Grant)]
-            failed = grants[0].hold.lose if grants else None
-            notice(*[self.wrap(arg, loops[0]) for arg in args], failed=failed)
-
-        return call
-
-    def _type(self, kind: type) -> type[Face] | None:
-        try:
-            return self._types[kind]
-        except KeyError:
-            face = next((self._types[base] for base in kind.__mro__ if base in FACED), None)
-            self._types[kind] = face
-            return face
 
     # --- classes -----------------------------------------------------------------------------------------
 
     def _make(self, cls: type) -> type[Face]:
-        faces = [face for base in cls.__bases__ if (face := self._types.get(base))] or [Face]
+        faces = [face for base in cls.__bases__ if (face := self.types.get(base))] or [Face]
         bases: list[type] = [*faces]
         hidden = frozenset(FACED[cls]).union(*[face._hidden for face in faces])
         namespace: dict[str, Any] = {
@@ -416,7 +114,7 @@ class Faces:
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
             loop = face._loop
             if name in NOTICES:
-                args = tuple([self._notice(function, [loop]) for function in args])
+                args = tuple([self.notice_of(function, [loop]) for function in args])
             _, bare, kwargs = self.unwrap(name, (face, *args), kwargs)
             function = partial(getattr(face._trio, name), *bare[1:], **kwargs)
             if in_loop:
@@ -444,7 +142,9 @@ class Faces:
             return call(face._loop, getattr(face._trio, name), args, kwargs)
 
         async def async_method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            return await method(face, *args, **kwargs)
+            if calls_back:
+                args = tuple(map(_calling_back, args))
+            return await call(face._loop, getattr(face._trio, name), args, kwargs)
 
         return async_method if self.side.waits else method
 
@@ -536,10 +236,3 @@ def opens_block(function: Callable[..., Any]) -> bool:
     returned = str(inspect.signature(function).return_annotation)
     generates = inspect.isasyncgenfunction(inner) or inspect.isgeneratorfunction(inner)
     return generates or "ContextManager[" in returned
-
-
-def reworded(text: str | None, side: Side) -> str | None:
-    """Return a docstring in the words of a face."""
-    for pattern, words in side.words if text else ():
-        text = re.sub(pattern, words, text or "")
-    return text

@@ -17,16 +17,16 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import trio
 
 from ..client import ClosingError
 from .agent import Agents, Ask
+from .wakeups import Bell, Mailbox, Waiter
 
 T = TypeVar("T")
 
@@ -42,73 +42,6 @@ _GEVENT = (
     "gevent has patched this process, and pyzk does not support gevent. Run this program with threads, or "
     "use kazoo with its SequentialGeventHandler"
 )
-
-
-class Mailbox:
-    """Functions that another thread is to call, in order.
-
-    :param wake: has that thread call a function; called once for all posts that wait.
-    """
-
-    def __init__(self, wake: Callable[[Callable[[], None]], object]) -> None:
-        self._wake = wake
-        self._posts: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._woken = False
-
-    def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have ``function(*args)`` called; it must not raise."""
-        self._posts.append((function, args))
-        if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
-            try:
-                self._woken = True
-                self._wake(self._open)
-            except BaseException:
-                self._woken = False
-                raise
-
-    def _open(self) -> None:
-        self._woken = False  # before the posts are taken: a later one wakes again
-        posts = self._posts
-        while posts:
-            function, args = posts.popleft()
-            function(*args)
-
-
-class Waiter(Generic[T]):
-    """An answer that a thread waits for."""
-
-    __slots__ = ("_answered", "_error", "_lock", "_value")
-
-    def __init__(self) -> None:
-        self._answered = False
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def answer(self, value: T, error: BaseException | None) -> None:
-        """Give the answer; called once."""
-        self._value, self._error = value, error
-        self._answered = True
-        self._lock.release()
-
-    def pause(self) -> None:
-        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
-        if not self._answered:  # an exception may have come just after the lock
-            self._lock.acquire()
-
-    def result(self) -> T:
-        """Return the answer, after :meth:`pause`."""
-        error = self._error
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del self._error, error  # they refer to themselves by the traceback
-        return self._value
-
-    def wait(self) -> T:
-        """Wait for the answer, and return it."""
-        self.pause()
-        return self.result()
 
 
 class _Clock(trio.abc.Clock):
@@ -135,10 +68,10 @@ class Loop:
         self.forked = False
         self._users = 0
         self._agents = Agents()
-        started: Waiter[trio.lowlevel.TrioToken] = Waiter()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="pyzk", daemon=True)
+        self._bell = Bell()
+        self._mailbox = Mailbox(self._bell.ring)
+        self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
         self._thread.start()
-        self._mailbox = Mailbox(started.wait().run_sync_soon)
         _loops.add(self)
 
     # --- who uses it -------------------------------------------------------------------------------------
@@ -180,7 +113,7 @@ class Loop:
 
         :param patience: seconds to wait at most.
         """
-        with suppress(trio.RunFinishedError):
+        with suppress(ClosingError):
             self._mailbox.post(self._agents.finished.set)
         self._thread.join(patience)
 
@@ -194,14 +127,13 @@ class Loop:
         """
         if self.forked:
             raise RuntimeError(_FORKED.format(parent=self.parent))
-        try:
-            self._mailbox.post(function, *args)
-        except trio.RunFinishedError:
-            raise ClosingError(message="the client was closed") from None
+        self._mailbox.post(function, *args)
 
     def ask(self, ask: Ask) -> None:
         """Have an agent do what a caller asks. It raises the errors of :meth:`post`."""
-        self.post(self._agents.dispatch, ask)
+        if self.forked:
+            raise RuntimeError(_FORKED.format(parent=self.parent))
+        self._mailbox.post(self._agents.dispatch, ask)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
         """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
@@ -226,15 +158,25 @@ class Loop:
         """True in the thread of the loop, which must never wait for the loop."""
         return threading.current_thread() is self._thread
 
-    def _run(self, started: Waiter[trio.lowlevel.TrioToken]) -> None:
-        trio.run(self._main, started, clock=_Clock())
+    def _run(self) -> None:
+        trio.run(self._main, clock=_Clock())
 
-    async def _main(self, started: Waiter[trio.lowlevel.TrioToken]) -> None:
-        async with trio.open_nursery() as nursery:
-            self._agents.open(nursery)
-            started.answer(trio.lowlevel.current_trio_token(), None)
-            await self._agents.finished.wait()
-            self._agents.close()
+    async def _main(self) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                self._agents.open(nursery)
+                nursery.start_soon(self._answer_bell)
+                await self._agents.finished.wait()
+                self._agents.close()
+        finally:
+            self._bell.close()
+            self._mailbox.open()  # what was posted meanwhile
+
+    async def _answer_bell(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._bell.fileno())
+            self._bell.answer()
+            self._mailbox.open()
 
 
 _lock = threading.Lock()

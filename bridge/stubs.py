@@ -24,7 +24,9 @@ from typing import Any
 
 from .. import client, recipes
 from .exports import exported
-from .faces import FACED, FUNCTIONS, Side, opens_block, reworded
+from .faced import FACED, FUNCTIONS
+from .faces import opens_block
+from .side import Side, reworded
 
 _HEAD = '''"""{head}"""
 
@@ -150,7 +152,7 @@ class Stub:
 
     def _fields(self, cls: type, node: ast.ClassDef, module: ModuleType) -> list[str]:
         """Return the public fields: those of attrs, and those that ``__init__`` sets."""
-        found: dict[str, ast.expr] = {}
+        found: dict[str, ast.expr | None] = {}
         for item in node.body:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                 found[item.target.id] = item.annotation
@@ -166,11 +168,17 @@ class Stub:
                         continue
                     if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
                         found.setdefault(target.attr, kind)
-        return [
-            f"{name}: {self._annotation(annotation, module)}"
+        public = {
+            name: annotation
             for name, annotation in found.items()
             if not name.startswith("_") and name not in FACED[cls]
-        ]
+        }
+        fields = []
+        for name, annotation in public.items():
+            if annotation is None:
+                raise LookupError(f"annotate {cls.__name__}.{name} where it is set: its type cannot be seen")
+            fields.append(f"{name}: {self._annotation(annotation, module)}")
+        return fields
 
     # --- functions ---------------------------------------------------------------------------------------
 
@@ -321,15 +329,15 @@ def module_of(thing: Any) -> ModuleType:
     return sys.modules[thing.__module__]
 
 
-def _type_of(value: ast.expr, parameters: dict[str, ast.expr | None]) -> ast.expr:
-    """Return the type of what ``__init__`` gives to a field."""
-    if isinstance(value, ast.Name) and parameters.get(value.id) is not None:
-        return parameters[value.id]  # type: ignore[return-value]
+def _type_of(value: ast.expr, parameters: dict[str, ast.expr | None]) -> ast.expr | None:
+    """Return the type of what ``__init__`` gives to a field; None if that cannot be seen."""
+    if isinstance(value, ast.Name):
+        return parameters.get(value.id)
     if isinstance(value, ast.Constant):
         return ast.Name(type(value.value).__name__)
     if isinstance(value, ast.Call):
         return value.func
-    return ast.Name("object")
+    return None
 
 
 def _default(value: ast.expr) -> ast.expr:

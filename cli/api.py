@@ -6,7 +6,7 @@ import json
 import math
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -37,10 +37,14 @@ _STATUSES: Mapping[int, Status] = {
 
 
 class Api:
-    """One connection to the control API."""
+    """One connection to the control API.
+
+    :ivar of_all: the beginning of a path for what concerns all servers of ``--hosts``.
+    """
 
     def __init__(self, context: Context, host: Host, stream: trio.abc.Stream) -> None:
         self._context, self._host, self._stream = context, host, stream
+        self.of_all: Sequence[str] = ()
         self._http = h11.Connection(h11.CLIENT)
         self._headers = {"host": str(Host(host.name, host.port)), "user-agent": f"{PROG}/{__version__}"}
         token = context.options.token or os.environ.get("PYZK_TOKEN")
@@ -138,19 +142,41 @@ class Api:
 
 
 @asynccontextmanager
-async def api(context: Context) -> AsyncIterator[Api]:
+async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
     """The control API of the server of the arguments.
 
+    :param of_all: whether it may be an ensemble too: then that of any of its servers, which answers for all.
     :raises Failure: if it is no pyzk-server, or its control is off; for every other error of the connection.
     """
     options, hosts = context.options, hosts_of(context.options)
-    if len(hosts) > 1:
-        raise wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
-    (host,) = hosts
+    several = wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
+    if len(hosts) > 1 and not of_all:
+        raise several
     async with AsyncExitStack() as stack:
-        async with _told(context, host, options.connect_timeout):
-            stream = await stack.enter_async_context(stream_to(host, context.ssl_context))
-        yield Api(context, host, stream)
+        found = await _first(context, hosts, stack)
+        if len(hosts) > 1:
+            try:
+                await found.ask("GET", "ensemble")
+            except Failure as failure:
+                raise several if failure.status is Status.REFUSED else failure from None
+            found.of_all = ("ensemble",)
+        yield found
+
+
+async def _first(context: Context, hosts: Sequence[Host], stack: AsyncExitStack) -> Api:
+    """Connect to the first server that can be reached.
+
+    :raises Failure: if there is none.
+    """
+    failures = []
+    for host in hosts:
+        try:
+            async with _told(context, host, context.options.connect_timeout):
+                stream = await stack.enter_async_context(stream_to(host, context.ssl_context))
+            return Api(context, host, stream)
+        except Failure as failure:
+            failures.append(failure)
+    raise failures[0]
 
 
 @asynccontextmanager

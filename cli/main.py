@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from .parser import PROG, VERBS, parse
+from .parser import PROG, parse
 from .status import Failure, Status, say, show_warnings
 
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     options = parse(argv)
-    module, _, function = VERBS[options.verb].run.partition(":")
+    module, _, function = options.run.partition(":")
     verb = getattr(importlib.import_module(f"{__package__}.verbs.{module}"), function)
     if options.verb == "completion":
         verb(options)

@@ -7,42 +7,29 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
+from ..protocol.dump import EPHEMERALS
 from ..protocol.version import __version__
+from . import ensembles
 from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, split_command, wrong
 from .units import duration, size
+from .verb import Add, Verb
 
 PROG: Final = "pyzk"
-_Add = Callable[..., Any]
 
 
-@attrs.frozen
-class Verb:
-    """A verb of ``pyzk``.
-
-    :ivar run: the module of :mod:`.verbs` and the function in it.
-    :ivar add: declares the arguments, given ``add_argument``.
-    """
-
-    help: str
-    run: str
-    add: Callable[[_Add], None]
-
-
-def _path(add: _Add, *, default: str | None = None, help: str = "the znode") -> None:
+def _path(add: Add, *, default: str | None = None, help: str = "the znode") -> None:
     if default is None:
         add("path", metavar="PATH", help=help)
     else:
         add("path", metavar="PATH", nargs="?", default=default, help=f"{help} (default: {default})")
 
 
-def _version(add: _Add) -> None:
+def _version(add: Add) -> None:
     add(
         "--version",
         dest="expected",
@@ -53,39 +40,39 @@ def _version(add: _Add) -> None:
     )
 
 
-def _new_data(add: _Add, what: str) -> None:
+def _new_data(add: Add, what: str) -> None:
     add("data", metavar="DATA", nargs="?", help=f"{what}, as text")
     add("--file", metavar="FILE", help=f"{what}, from a file; - for standard input")
     add("--hex", metavar="DIGITS", help=f"{what}, as hex digits")
 
 
-def _ls(add: _Add) -> None:
+def _ls(add: Add) -> None:
     _path(add, default="/")
     add("-R", "--recursive", action="store_true", help="everything below, by path")
     add("-l", "--long", action="store_true", help="size, version, children, time of change and owner too")
     add("--paths", dest="whole", action="store_true", help="whole paths instead of names")
 
 
-def _tree(add: _Add) -> None:
+def _tree(add: Add) -> None:
     _path(add, default="/")
     add("--depth", metavar="N", type=number, help="at most so many levels")
     add("--data", action="store_true", help="the data too, shortened")
 
 
-def _get(add: _Add) -> None:
+def _get(add: Add) -> None:
     _path(add)
     add("--raw", action="store_true", help="the bytes as they are, with nothing added")
     add("--hex", action="store_true", help="hex digits and characters, 16 bytes a line")
     add("--stat", action="store_true", help="the Stat too")
 
 
-def _set(add: _Add) -> None:
+def _set(add: Add) -> None:
     _path(add)
     _new_data(add, "the new data")
     _version(add)
 
 
-def _create(add: _Add) -> None:
+def _create(add: Add) -> None:
     _path(add)
     _new_data(add, "its data")
     add("-p", "--parents", action="store_true", help="create missing parents too")
@@ -101,29 +88,29 @@ def _create(add: _Add) -> None:
     add("--acl", metavar="ACL", default="open", help="SCHEME:ID:PERMISSIONS,... (default: open to everybody)")
 
 
-def _rm(add: _Add) -> None:
+def _rm(add: Add) -> None:
     add("paths", metavar="PATH", nargs="+", help="the znodes")
     add("-r", "--recursive", action="store_true", help="everything below too")
     _version(add)
 
 
-def _stat(add: _Add) -> None:
+def _stat(add: Add) -> None:
     _path(add)
 
 
-def _acl(add: _Add) -> None:
+def _acl(add: Add) -> None:
     _path(add)
     add("acl", metavar="ACL", nargs="?", help="set this one: SCHEME:ID:PERMISSIONS,... or open")
     add("-R", "--recursive", action="store_true", help="everything below too")
 
 
-def _watch(add: _Add) -> None:
+def _watch(add: Add) -> None:
     _path(add)
     add("-R", "--recursive", action="store_true", help="everything below too")
     add("-n", "--count", metavar="N", type=number, help="end after so many events")
 
 
-def _find(add: _Add) -> None:
+def _find(add: Add) -> None:
     _path(add, default="/")
     add("--name", metavar="GLOB", help="its name matches")
     add(
@@ -139,40 +126,48 @@ def _find(add: _Add) -> None:
     add("-l", "--long", action="store_true", help="size, version, children, time of change and owner too")
 
 
-def _cp(add: _Add) -> None:
-    add("source", metavar="SOURCE", help="PATH, or HOST:PORT,.../PATH on another server")
+def _cp(add: Add) -> None:
+    add("source", metavar="SOURCE", help="PATH, HOST:PORT,.../PATH on another server, or file:NAME")
     add("target", metavar="TARGET", help="the same; what is below SOURCE comes below this")
+    add("--subtree", metavar="PATH", default="/", help="of a file: its top (default: /)")
     _writing(add)
+    _choosing(add, "omit")
+
+
+def _choosing(add: Add, ephemerals: str) -> None:
     _acls(add)
+    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
+    add(
+        "--ephemerals",
+        choices=EPHEMERALS,
+        default=ephemerals,
+        help="leave them out, keep them in a file, or make them persistent (default: %(default)s)",
+    )
 
 
-def _writing(add: _Add) -> None:
+def _writing(add: Add) -> None:
     add("--overwrite", action="store_true", help="replace the data and the ACL of what exists")
 
 
-def _acls(add: _Add) -> None:
+def _acls(add: Add) -> None:
     add("--no-acl", dest="acl", action="store_false", help="without access control lists")
 
 
-def _diff(add: _Add) -> None:
+def _diff(add: Add) -> None:
     add("left", metavar="LEFT", help="PATH, or HOST:PORT,.../PATH on another server")
     add("right", metavar="RIGHT", help="the same")
     _acls(add)
 
 
-def _dump(add: _Add) -> None:
+def _dump(add: Add) -> None:
     _path(add, default="/", help="the top of what is written")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
-    add("--data", metavar="PLACE", help="of a snapshot or a data directory, without a server")
-    _acls(add)
-    _mask(add)
+    add("--data", metavar="PLACE", help="of a snapshot, a data directory or a dump, without a server")
+    _writing(add)
+    _choosing(add, "keep")
 
 
-def _mask(add: _Add) -> None:
-    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
-
-
-def _load(add: _Add) -> None:
+def _load(add: Add) -> None:
     _path(add, help="where the top of what was written goes")
     add(
         "file",
@@ -182,17 +177,16 @@ def _load(add: _Add) -> None:
         help="a dump, a snapshot or a data directory (default: a dump on standard input)",
     )
     add(
-        "--top",
+        "--subtree",
         metavar="PATH",
         default="/",
-        help="of a snapshot or a data directory: its top (default: /)",
+        help="of the file: its top (default: /)",
     )
     _writing(add)
-    _acls(add)
-    _mask(add)
+    _choosing(add, "omit")
 
 
-def _inspect(add: _Add) -> None:
+def _inspect(add: Add) -> None:
     add("file", metavar="FILE", help="a snapshot, a log, or a data directory")
     _path(add, default="/", help="the top of what is shown of a tree")
     add("--sums", metavar="DEPTH", type=number, nargs="?", const=1, help="znodes and bytes of each subtree")
@@ -200,64 +194,62 @@ def _inspect(add: _Add) -> None:
     add("--history", metavar="ZNODE", help="the transactions in the logs that concern this znode")
 
 
-def _nothing(add: _Add) -> None:
+def _nothing(add: Add) -> None:
     pass
 
 
-def _locks(add: _Add) -> None:
+def _locks(add: Add) -> None:
     _path(add, default="/")
     add("--all", action="store_true", help="groups, queues and barriers too, and directories without anybody")
 
 
-def _health(add: _Add) -> None:
+def _health(add: Add) -> None:
     add("--all", action="store_true", help="every server of --hosts has to be well, not only one")
     add("--wait", metavar="TIME", type=duration, default=0.0, help="wait so long for it: 30s, 2m")
 
 
-def _exec(add: _Add) -> None:
+def _exec(add: Add) -> None:
     add("--config", metavar="FILE", type=Path, help="settings of the server, in zoo.cfg syntax")
 
 
-_SESSION = "an id, a name that a test gave, the address of a client, or owner-of:PATH"
-
-
-def _selected(add: _Add) -> None:
+def _selected(add: Add) -> None:
     add("--op", metavar="OP", action="append", default=[], help="create, get_data, multi; may be repeated")
     add("--path", dest="glob", metavar="GLOB", help="* is any text without a slash, ** any text")
-    add("--session", metavar="SESSION", help=_SESSION)
+    add("--session", metavar="SESSION", help=ensembles.SESSION)
 
 
-def _trace(add: _Add) -> None:
+def _trace(add: Add) -> None:
     _selected(add)
+    add("--server", metavar="N", type=number, help="of an ensemble: only what happens at this server")
     add("-n", "--count", metavar="N", type=number, help="end after so many lines")
 
 
-def _timeline(add: _Add) -> None:
-    add("--session", metavar="SESSION", help=_SESSION)
+def _timeline(add: Add) -> None:
+    add("--session", metavar="SESSION", help=ensembles.SESSION)
     add("--since", metavar="TIME", type=duration, help="by the server's clock, from its start on: 90, 5m")
     add("--limit", metavar="N", type=number, help="the last lines, so many at most")
     add("--pings", action="store_true", help="pings too")
 
 
-def _advise(add: _Add) -> None:
+def _advise(add: Add) -> None:
     help = "leave out the findings of this rule; may be repeated"
     add("--ignore", metavar="RULE", action="append", default=[], help=help)
 
 
-def _session(add: _Add) -> None:
-    add("session", metavar="SESSION", help=_SESSION)
+def _session(add: Add) -> None:
+    add("session", metavar="SESSION", help=ensembles.SESSION)
 
 
-def _session_or_all(add: _Add) -> None:
-    add("session", metavar="SESSION", nargs="?", help=f"{_SESSION} (default: the whole server)")
+def _session_or_all(add: Add) -> None:
+    add("session", metavar="SESSION", nargs="?", help=f"{ensembles.SESSION} (default: the whole server)")
 
 
-def _advance(add: _Add) -> None:
+def _advance(add: Add) -> None:
     add("time", metavar="TIME", type=duration, help="90, 30s, 5m, 2h, 1d")
     add("--keep-alive", action="store_true", help="as if connected clients had sent their pings meanwhile")
 
 
-def _fault(add: _Add) -> None:
+def _fault(add: Add) -> None:
     add("what", choices=["set", "list", "rm"], help="plan one, show all, end some")
     add("numbers", metavar="NUMBER", nargs="*", help="rm: which ones, or all")
     _selected(add)
@@ -278,7 +270,7 @@ def _error(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
-def _completion(add: _Add) -> None:
+def _completion(add: Add) -> None:
     add("shell", choices=["bash", "zsh", "fish"], help="the shell")
 
 
@@ -310,6 +302,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "resume": Verb("end that", "control:resume", _session_or_all),
     "advance": Verb("let the time of a pyzk-server jump", "control:advance", _advance),
     "fault": Verb("let certain requests fail, on a pyzk-server", "control:fault", _fault),
+    "ensemble": Verb(
+        "show the servers of a pretend ensemble, and make trouble", "ensemble:show", _nothing, ensembles.VERBS
+    ),
     "reset": Verb("make a pyzk-server as a fresh one", "control:reset", _nothing),
     "completion": Verb("print the completion of a shell", "completing:completion", _completion),
 }
@@ -323,12 +318,10 @@ _EPILOG = (
 
 def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
     """The parser of everything before the verb, and of the verb; the words behind that are the ``rest``."""
-    widest = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:<{widest}}  {verb.help}" for name, verb in VERBS.items())
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} [OPTIONS] VERB [ARGUMENT ...]",
-        description=f"Look at any ZooKeeper, and change it.\n\nverbs (with --help they say more):\n{verbs}",
+        description=f"Look at any ZooKeeper, and change it.\n\n{_listed(VERBS)}",
         epilog=_EPILOG,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -349,10 +342,25 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
     return parser
 
 
-def verb_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of what stands behind a verb."""
-    verb = VERBS[name]
-    parser = Parser(prog=f"{PROG} {name}", description=verb.help, allow_abbrev=False)
+def _listed(verbs: Mapping[str, Verb]) -> str:
+    widest = max(map(len, verbs))
+    lines = [f"  {name:<{widest}}  {verb.help}" for name, verb in verbs.items()]
+    return "\n".join(["verbs (with --help they say more):", *lines])
+
+
+def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
+    """The parser of what stands behind a verb.
+
+    :param what: one of the verbs that may stand behind it.
+    """
+    verb, prog = VERBS[name], f"{PROG} {name}"
+    if what is not None:
+        verb, prog = verb.verbs[what], f"{prog} {what}"
+    parser = Parser(prog=prog, description=verb.help, allow_abbrev=False)
+    if verb.verbs:
+        parser.description = f"{verb.help}\n\n{_listed(verb.verbs)}"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.add_argument("what", metavar="VERB", nargs="?", choices=verb.verbs, help=argparse.SUPPRESS)
     verb.add(parser.add_argument)
     if name not in ("completion", "exec"):
         _add_common(parser, default=argparse.SUPPRESS)  # what was given before the verb counts too
@@ -373,7 +381,15 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     """
     own, dashes, given_command = split_command(argv)
     given = new_parser(environ).parse_args(own)
-    given = verb_parser(given.verb).parse_intermixed_args(given.rest, given)
+    verb, rest = VERBS[given.verb], list(given.rest)
+    words = [word for word in rest if not word.startswith("-")]
+    what = words[0] if words and words[0] in verb.verbs else None
+    if what is not None:
+        verb = verb.verbs[what]
+        rest.remove(what)
+        given.what = what
+    given.run = verb.run
+    given = verb_parser(given.verb, what).parse_intermixed_args(rest, given)
     if given.verb == "exec":
         if not given_command:
             raise wrong(PROG, "no command to run: pyzk exec -- COMMAND")

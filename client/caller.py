@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import trio
+
 from ..protocol.constants import WatcherType
 from ..protocol.errors import BadArgumentsError, NoNodeError
 from .machine import SessionState
 from .operations import Operation, RemoveWatches
-from .pending import Pending, wait_settled
+from .pending import Pending, runs_in_task, wait_settled
 from .registry import WatchKind
 from .runner import Runner
 from .session import Session
@@ -75,6 +77,8 @@ class Caller:
         return pending
 
     async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
+        if runs_in_task():
+            await trio.lowlevel.checkpoint_if_cancelled()  # else a request would be sent for nobody
         pending = self._submit(operation, prefix)
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
@@ -91,6 +95,8 @@ class Caller:
         :param read: makes the operation of a path, and of whether it arms a watch at the server.
         :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
         """
+        if runs_in_task():
+            await trio.lowlevel.checkpoint_if_cancelled()
         pending = self._arm(lambda asks: read(watch.path, asks), watch, kind, missing)
         try:
             await wait_settled(pending, self._machine.withdraw)

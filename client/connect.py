@@ -35,12 +35,8 @@ from .runner import Connector, Runner
 from .sasl import SaslUser
 from .session import Session
 from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, Credential, SessionData
+from .tcp import TcpStream
 from .zookeeper import ZooKeeper
-
-
-async def open_tcp(host: str, port: int) -> trio.abc.Stream:
-    """Open a TCP connection to the first address of a name that accepts one."""
-    return await trio.open_tcp_stream(host, port)
 
 
 @asynccontextmanager
@@ -160,7 +156,7 @@ async def connect(
             machine,
             Reporter(machine, session, Log(renews=renews), observer),
             HostCycle(parsed.hosts, rng or random.Random()),
-            connector or open_tcp,
+            connector or TcpStream.open,
             ssl_context,
             Resolver(parsed.hosts, background.start_soon) if connector is None else None,
             connect_timeout,

@@ -227,10 +227,9 @@ class Connection:
                 for payload in self._buffer.take(1):
                     self._handshake(payload, now)
             while self.phase in (Phase.AUTHENTICATING, Phase.READY):
-                payloads = self._buffer.take(_FRAMES_AT_ONCE)
-                if not payloads:
+                self._replies(self._buffer.take(_FRAMES_AT_ONCE), now)
+                if not self._buffer.more:
                     break
-                self._replies(payloads, now)
             self._leave_when_idle()
         except FrameLengthError as error:
             self._oversized(error)

@@ -48,6 +48,11 @@ class Pending(Request[T]):
         return self.result()
 
 
+def runs_in_task() -> bool:
+    """Return whether a task does this, which may be cancelled already, and not a :class:`Taskless`."""
+    return not _thread.taskless
+
+
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
     """Wait until a request is settled.
 

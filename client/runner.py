@@ -54,6 +54,9 @@ class Runner:
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended, and no new one follows.
+    :ivar _send_now: of the stream, if it can send without waiting.
+    :ivar _unsent: what it has not taken; the writer sends that first.
+    :ivar _in_sequence: whether at most one request was in flight when the last bytes came.
     """
 
     machine: SessionMachine
@@ -69,12 +72,22 @@ class Runner:
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
+    _send_now: Callable[[bytes], int] | None = None
+    _unsent: bytes = b""
+    _in_sequence: bool = False
 
+    @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
-        """Queue a request and have it sent as soon as the writer runs."""
-        self.machine.submit(request, trio.current_time())
+        """Send a request at once if requests come one after another: that saves the switch to the writer.
+        Else queue it: the writer sends together what all tasks submit in one turn."""
+        now = trio.current_time()
+        self.machine.submit(request, now)
         if self.reporter.observer is not None:
             self.reporter.follow(request, self.reporter.observer)
+        if self._in_sequence and self._idle_writer is not None and not self.machine.in_flight:
+            self._unsent = self._try_to_send(self.machine.data_to_send(now))
+            if not self._unsent:
+                return
         self.wake()
 
     def wake(self) -> None:
@@ -215,6 +228,7 @@ class Runner:
         """
         machine = self.machine
         seeking = False
+        self._send_now, self._unsent = getattr(stream, "send_now", None), b""
         self.reporter.server = host
         machine.peer = str(host)
         machine.connection_made(trio.current_time(), apart=apart)
@@ -232,6 +246,7 @@ class Runner:
                         break
                     if not data:
                         break
+                    self._in_sequence = self._send_now is not None and machine.in_flight <= 1
                     machine.receive_data(bytes(data), trio.current_time())
                     self._after_input()
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
@@ -239,7 +254,7 @@ class Runner:
                         nursery.start_soon(self._seek, host)
                 nursery.cancel_scope.cancel()
         finally:
-            self._connection = self._idle_writer = None
+            self._connection = self._idle_writer = self._send_now = None
             now, since = trio.current_time(), machine.connected_since
             if now - since >= _GOOD_AFTER:
                 self.hosts.settled()
@@ -255,15 +270,25 @@ class Runner:
         self.hosts.prefer(found)
         self._leave_server(f"moving to {found}, which serves writes")
 
+    def _try_to_send(self, data: bytes) -> bytes:
+        """Send without waiting. Returns what is left."""
+        if self._send_now is not None and data:
+            try:
+                return data[self._send_now(data) :]
+            except trio.BrokenResourceError:
+                return b""  # the reader learns it, too
+        return data
+
     async def _write(self, stream: trio.abc.Stream) -> None:
         while True:
-            data = self.machine.data_to_send(trio.current_time())
+            data = self._unsent or self._try_to_send(self.machine.data_to_send(trio.current_time()))
+            self._unsent = b""
             if data:
                 try:
                     await stream.send_all(data)
                 except trio.BrokenResourceError:
                     return  # the reader learns it, too, after it has read what the server sent last
-            else:
+            elif not self.machine.has_data_to_send:
                 self._idle_writer = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._stop_idling)
 

@@ -21,7 +21,7 @@ from .pending import wait_settled
 from .reads import Reads
 from .runner import Runner
 from .session import Session
-from .session_data import Credential
+from .session_data import Credential, Metrics
 from .writes import Writes
 
 
@@ -52,7 +52,7 @@ class ZooKeeper(Writes, Reads):
     ) -> None:
         super().__init__(runner, session, chroot)
         self.janitor = Janitor(self, jobs)
-        self.metrics = runner.machine.data.metrics
+        self.metrics: Metrics = runner.machine.data.metrics
         self._background = background
         self._watches.remove = self._remove_watch
 

@@ -11,8 +11,9 @@ open to everybody.
 
 from __future__ import annotations
 
+import fnmatch
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -21,6 +22,7 @@ from .constants import Perms
 from .errors import BadArgumentsError
 from .paths import validate_path
 from .records import ACL, OPEN_ACL, Id
+from .text import session_text as session_text
 
 _PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
 
@@ -33,6 +35,7 @@ class Node:
     :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
     :ivar ttl: in seconds, of the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
+    :ivar stat: the Stat as files have it, if it is known (:data:`.files.snapshot.STAT`).
     """
 
     path: str
@@ -41,6 +44,56 @@ class Node:
     kind: str = "persistent"
     ttl: float | None = None
     owner: int = 0
+    stat: bytes | None = attrs.field(default=None, eq=False, repr=False)
+
+
+EPHEMERALS = ("omit", "keep", "persist")
+"""What becomes of ephemerals in a copy: they are left out, stay ephemerals of their sessions, or become
+persistent znodes."""
+
+
+@attrs.frozen
+class Choice:
+    """What of a tree is taken, and how.
+
+    :ivar subtree: the path at which it begins.
+    :ivar acl: whether with the access control lists.
+    :ivar ephemerals: one of :data:`EPHEMERALS`.
+    :ivar masks: globs; the data of paths that match is hidden. Paths begin at the subtree.
+    """
+
+    subtree: str = "/"
+    acl: bool = True
+    ephemerals: str = "keep"
+    masks: tuple[str, ...] = ()
+
+    def take(self, node: Node) -> Node | None:
+        """Return a znode as it is wanted; None if it is left out."""
+        if node.kind == "ephemeral" and self.ephemerals != "keep":
+            if self.ephemerals == "omit":
+                return None
+            node = attrs.evolve(node, kind="persistent", owner=0)
+        if not self.acl and node.acl is not None:
+            node = attrs.evolve(node, acl=None)
+        if any(fnmatch.fnmatchcase(node.path, glob) for glob in self.masks):
+            node = attrs.evolve(node, data=b"***")
+        return node
+
+
+WHOLE = Choice()
+
+
+def chosen(nodes: Iterable[Node], choice: Choice) -> Iterator[Node]:
+    """Yield znodes as they are wanted; their paths begin at the subtree already."""
+    return (found for node in nodes if (found := choice.take(node)) is not None)
+
+
+def below(nodes: Iterable[Node], top: str) -> Iterator[Node]:
+    """Yield the znodes at and below a path. Their paths begin at it."""
+    base = "" if top == "/" else top
+    for node in nodes:
+        if node.path == top or node.path.startswith(f"{base}/"):
+            yield node if not base else attrs.evolve(node, path=node.path[len(base) :] or "/")
 
 
 def fields_of(node: Node) -> dict[str, Any]:
@@ -70,6 +123,20 @@ def node_of(line: str) -> Node:
         raise ValueError(str(error)) from None
 
 
+def parsed(lines: Iterable[str], first: int = 1) -> Iterator[Node]:
+    """Yield the znodes of lines; empty ones count, and are left out.
+
+    :param first: the number of the first line.
+    :raises ValueError: a line is none; the message begins with its number.
+    """
+    for number, line in enumerate(lines, first):
+        if line.strip():
+            try:
+                yield node_of(line)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}; pyzk dump shows the form") from None
+
+
 def _node(fields: dict[str, Any]) -> Node:
     validate_path(fields["path"])
     data = bytes.fromhex(fields["hex"]) if "hex" in fields else fields["data"]
@@ -87,7 +154,15 @@ def _node(fields: dict[str, Any]) -> Node:
         acl,
         kind,
         _seconds(fields["ttl"]) if kind == "ttl" else None,
+        _session(fields["owner"]) if kind == "ephemeral" and "owner" in fields else 0,
     )
+
+
+def _session(text: str) -> int:
+    value = int(text, 16)
+    if not 0 < value < 2**64:
+        raise ValueError(f"owner is the id of a session, as in 0x1a2b, not {text!r:.50}")
+    return value if value < 2**63 else value - 2**64
 
 
 def _seconds(value: object) -> float:
@@ -130,8 +205,3 @@ def perms_of(text: str) -> int:
     if not set(text) <= set(_PERMS):
         raise ValueError(f"{text!r} are no permissions: give letters of cdrwa")
     return sum(_PERMS[letter] for letter in set(text))
-
-
-def session_text(session: int) -> str:
-    """The id of a session, as servers print it."""
-    return f"0x{session % 2**64:x}"

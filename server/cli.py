@@ -66,8 +66,9 @@ def _run(arguments: argparse.Namespace) -> None:
     from .config.given import Given, build
     from .config.properties import ConfigError
 
-    if arguments.data is None and arguments.data_repair:
-        raise Refusal("--data-repair is for --data")
+    for flag, value in (("--data-repair", arguments.data_repair), ("--data-log", arguments.data_log_dir)):
+        if arguments.data is None and value:
+            raise Refusal(f"{flag} is for --data")
     if arguments.data is not None and arguments.load is not None:
         raise Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
     logs.configure(arguments.log_level, arguments.log_format)
@@ -96,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     trace = flags.trace(arguments)
     trees: list[Callable[[], DataTree]] = []  # what is saved at the end
-    load = flags.loading(arguments.load)
+    load = flags.loading(arguments)
 
     def prepare(server: Server) -> None:
         trees.append(lambda: server.service.engine.tree)
@@ -109,6 +110,8 @@ def _run(arguments: argparse.Namespace) -> None:
     def prepare_all(servers: Servers) -> None:
         trees.append(servers.ensemble.newest_tree)
         load(servers.ensemble.leader())
+        if trace is not None:
+            trace.attach(servers)
 
     flags.check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is arguments.hostile is None

@@ -34,6 +34,7 @@ FLAGS: Final = {
     "tick_time": "--tick-time",
     "min_session_timeout": "--min-session-timeout",
     "max_session_timeout": "--max-session-timeout",
+    "data_log_dir": "--data-log",
 }
 """By the field of Settings that they set."""
 _TLS_PORT: Final = 2281
@@ -82,11 +83,27 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
     add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
+    add("--load-subtree", metavar="PATH", default="/", help="of that file: its top (default: /)")
+    add("--load-no-acl", action="store_true", help="of that file: without access control lists")
+    add("--load-ephemerals", action="store_true", help="of that file: ephemerals too, as persistent znodes")
+    add(
+        "--load-mask",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="*** instead of the data of these znodes",
+    )
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add(
         "--data",
         metavar="DIR",
         help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-log",
+        metavar="DIR",
+        dest="data_log_dir",
+        help="with --data: the logs here (default: there too)",
     )
     add(
         "--data-repair",
@@ -111,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
     add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
     add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-server", metavar="N", type=int, help="only this server of an ensemble")
     add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
     add("--trace-file", metavar="FILE", help="append to this file instead")
     add = parser.add_argument
@@ -149,26 +167,22 @@ def members(
     :param emulated: another release than the default one, if that is asked for.
     :raises Refusal: if that is not possible.
     """
-    from .config.members import MemberError, made_up
+    from .config.members import MemberError, chosen
 
-    members: Sequence[Member] = found.members
-    if arguments.ensemble is not None:
-        try:
-            asked = made_up(arguments.ensemble, arguments.observers)
-        except MemberError as error:
-            raise Refusal(f"--ensemble: {error}") from None
-        if members and [m.votes for m in members] != [m.votes for m in asked]:
-            raise Refusal(f"--ensemble: the file has {len(members)} server lines; leave the flag out")
-        members = members or asked
-    elif arguments.observers:
-        raise Refusal("--observers needs --ensemble beside it")
+    try:
+        members = chosen(found.members, arguments.ensemble, arguments.observers)
+    except MemberError as error:
+        raise Refusal(f"--ensemble: {error}") from None
     for what, is_given in (
-        ("--trace", _asks_for_trace(arguments)),
         ("--hostile", arguments.hostile is not None),
         (emulated, emulated is not None),
     ):
         if members and is_given:
             raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
+    numbers = [member.number for member in members]
+    if arguments.trace_server is not None and arguments.trace_server not in numbers:
+        known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
+        raise Refusal(f"--trace-server is the number of a server of an ensemble: {known}")
     if members:
         text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
         logger.warning(text, len(members), "Apache ZooKeeper")
@@ -243,7 +257,9 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     from .testing.trace import Selection, Trace
 
     try:
-        selection = Selection.of(arguments.trace_op, arguments.trace_path, arguments.trace_session)
+        selection = Selection.of(
+            arguments.trace_op, arguments.trace_path, arguments.trace_session, arguments.trace_server
+        )
     except ValueError as error:
         raise Refusal(f"--trace-op: {error}") from None
     try:
@@ -258,17 +274,28 @@ def _asks_for_trace(arguments: argparse.Namespace) -> bool:
     return any(value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace")
 
 
-def loading(path: str | None) -> Callable[[Engine], None]:
+def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
     """Return a function that loads a file into a tree.
 
     :raises Refusal: if the file cannot be read.
     """
+    path = arguments.load
     if path is None:
+        for name, value in vars(arguments).items():
+            if name.startswith("load_") and value not in ("/", False, []):
+                raise Refusal(f"--{name.replace('_', '-')} is for --load; name a file by it")
         return lambda engine: None
+    from ..protocol.dump import Choice
     from . import dumps
 
+    choice = Choice(
+        arguments.load_subtree,
+        not arguments.load_no_acl,
+        "persist" if arguments.load_ephemerals else "keep",
+        tuple(arguments.load_mask),
+    )
     try:
-        nodes = dumps.read(path)
+        nodes = dumps.read(path, choice)
     except dumps.DumpError as error:
         raise Refusal(f"--load: {error}") from None
 
@@ -287,6 +314,8 @@ def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None
     :raises Refusal: if they cannot be used.
     """
     if arguments.data is None:
+        if settings.data_log_dir is not None:
+            logger.warning("dataLogDir has no effect: only --data says where data is kept")
         return None
     from .storage.directory import StorageError
     from .storage.storage import Storage

@@ -31,32 +31,34 @@ async def trace(context: Context) -> int:
     options = context.options
     left = options.count
     query = {"op": ",".join(options.op) or None, "path": options.glob, "session": options.session}
-    async with api(context) as server:
-        style = "json" if options.json else "text"
-        async with aclosing(server.follow("trace", format=style, **query)) as lines:
-            async for line in lines:
-                await context.out(printable(line), json.loads(line) if options.json else {})
-                await context.flush()
-                if left is not None and (left := left - 1) == 0:
-                    return 0
+    query |= {"server": options.server, "format": "json" if options.json else "text"}
+    async with (
+        api(context, of_all=True) as server,
+        aclosing(server.follow(*server.of_all, "trace", **query)) as lines,
+    ):
+        async for line in lines:
+            await context.out(printable(line), json.loads(line) if options.json else {})
+            await context.flush()
+            if left is not None and (left := left - 1) == 0:
+                return 0
     return 0
 
 
 async def timeline(context: Context) -> int:
     """Show what has happened, a column for each session."""
     options = context.options
-    async with api(context) as server:
+    async with api(context, of_all=True) as server:
         if options.json:
             given = {"session": options.session, "since": options.since}
-            entries = (await server.ask("GET", "history", **given))["entries"]
+            entries = (await server.ask("GET", *server.of_all, "history", **given))["entries"]
             shown = [entry for entry in entries if options.pings or entry["op"] != "ping"]
             for entry in shown[-options.limit :] if options.limit else shown:
                 await context.out("", entry)
             return 0
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
         given = {"sessions": options.session, "since": options.since, "limit": options.limit}
-        pings = "true" if options.pings else None
-        found = await server.ask("GET", "timeline", format="json", width=width, pings=pings, **given)
+        given |= {"format": "json", "width": width, "pings": "true" if options.pings else None}
+        found = await server.ask("GET", *server.of_all, "timeline", **given)
     for line in found["timeline"].splitlines():
         await context.out(printable(line), {})
     return 0
@@ -64,8 +66,8 @@ async def timeline(context: Context) -> int:
 
 async def advise(context: Context) -> int:
     """Say what clients do wrong, and what to do instead."""
-    async with api(context) as server:
-        findings = (await server.ask("GET", "advice"))["findings"]
+    async with api(context, of_all=True) as server:
+        findings = (await server.ask("GET", *server.of_all, "advice"))["findings"]
     shown = [found for found in findings if found["rule"] not in context.options.ignore]
     for found in shown:
         await context.out(_advice(found), found)

@@ -1,16 +1,18 @@
-"""``cp``, ``diff``, ``dump`` and ``load``: whole trees, of one server or of two.
+"""``cp``, ``diff``, ``dump`` and ``load``: whole trees, of servers and of files.
 
-A tree in a file is JSON, as :mod:`pyzk.protocol.dump` has it. The protocol does not tell a container or a TTL
-znode from a persistent one: ``dump`` and ``cp`` know ephemerals only, and ``load`` creates all of them but
-ephemerals, which belong to sessions.
+A copy takes znodes from one end, as :class:`~pyzk.protocol.dump.Choice` says, and puts them to the other.
+An end is a server, a dump in JSON (:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The protocol
+does not tell a container or a TTL znode from a persistent one, so one end that is a server knows ephemerals
+only.
 """
 
 from __future__ import annotations
 
-import fnmatch
+import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,13 +28,16 @@ from ...client import (
     UnimplementedError,
     ZooKeeper,
 )
-from ...protocol.dump import Node, data_fields, fields_of, node_of
-from ...protocol.files.nodes import nodes_of
+from ...protocol.dump import Choice, Node, below, data_fields, fields_of, parsed
+from ...protocol.files import places
+from ...protocol.files.nodes import nodes_of, stored_stat
+from ...protocol.files.writing import image_of
 from ...protocol.paths import join, parent
 from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context, split_location
-from ..files import image_of, is_data
+from ..files import image_of as read_image
+from ..files import is_data
 from ..parser import PROG
 from ..pipeline import Pipeline
 from ..show import acl_text, as_json, brief
@@ -51,19 +56,71 @@ def _at(top: str, path: str) -> str:
     return top if path == "/" else join(top, path[1:])
 
 
+_FILE = "file:"
+"""How ``cp`` tells a file from a znode."""
+
+
+def _choice(options: Any) -> Choice:
+    return Choice(
+        subtree=getattr(options, "subtree", "/"),
+        acl=options.acl,
+        ephemerals=options.ephemerals,
+        masks=tuple(options.mask),
+    )
+
+
 async def cp(context: Context) -> int:
     """Copy a tree."""
     options = context.options
+    choice = _choice(options)
+    ends = [options.source, options.target]
+    source_file, target_file = (end.removeprefix(_FILE) if end.startswith(_FILE) else None for end in ends)
+    if source_file is None and choice.subtree != "/":
+        raise wrong(PROG, "--subtree is for a file: name the path in SOURCE")
+    if target_file is None:
+        _check_ephemerals(choice)
+    progress = Progress()
+    walker = None
     async with AsyncExitStack() as stack:
-        (source, top), (target, base) = await _open(context, stack, options.source, options.target)
-        if source is target and f"{base}/".startswith(f"{top.rstrip('/')}/"):
-            raise Failure(Status.USAGE, f"{base} is part of {top}: copy it somewhere else")
-        walker = _walker(source)
-        progress = Progress(await _count(source, top))
-        async with _tree(walker, top, with_acl=options.acl) as nodes:
-            await _put(context, target, base, nodes, progress)
-        await progress.finish(context)
-        return context.tell_refused(walker.refused)
+        servers = await _open(context, stack, *(end for end in ends if not end.startswith(_FILE)))
+        if source_file is not None:
+            nodes: AsyncGenerator[Node, None] = _read(source_file, choice.subtree, progress)
+        else:
+            source, top = servers.pop(0)
+            if servers and source is servers[0][0] and f"{servers[0][1]}/".startswith(f"{top.rstrip('/')}/"):
+                raise Failure(Status.USAGE, f"{servers[0][1]} is part of {top}: copy it somewhere else")
+            walker = _walker(source)
+            progress.total = await _count(source, top)
+            nodes = _nodes(walker, top, choice.acl, exact=True)
+        chosen = await stack.enter_async_context(_chosen(nodes, choice, progress))
+        if target_file is not None:
+            await _write(context, target_file, chosen, progress)
+        else:
+            await _put(context, *servers[0], chosen, progress)
+            await progress.finish(context)
+    return context.tell_refused(walker.refused if walker is not None else [])
+
+
+def _check_ephemerals(choice: Choice) -> None:
+    if choice.ephemerals == "keep":
+        raise wrong(PROG, "--ephemerals keep is for files: on a server they end with their sessions")
+
+
+def _chosen(
+    nodes: AsyncGenerator[Node, None], choice: Choice, progress: Progress
+) -> aclosing[AsyncGenerator[Node, None]]:
+    """Znodes as the options want them."""
+
+    async def take() -> AsyncGenerator[Node, None]:
+        async with aclosing(nodes):
+            async for node in nodes:
+                taken = choice.take(node)
+                if taken is not None:
+                    yield taken
+                else:
+                    progress.left_out += 1
+
+    return aclosing(take())
 
 
 async def _open(context: Context, stack: AsyncExitStack, *locations: str) -> list[tuple[ZooKeeper, str]]:
@@ -82,17 +139,11 @@ def _walker(zk: ZooKeeper) -> Walker:
     return Walker(zk, leave_out=() if zk.chroot else (RESERVED,))
 
 
-def _tree(
-    walker: Walker, top: str, *, with_acl: bool, exact: bool = True
-) -> aclosing[AsyncGenerator[Node, None]]:
+async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> AsyncGenerator[Node, None]:
     """The tree of a server.
 
     :param exact: do not take an access control list whose digests the server hides from us.
     """
-    return aclosing(_nodes(walker, top, with_acl, exact))
-
-
-async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> AsyncGenerator[Node, None]:
     async with walker.read(top, with_acl=with_acl) as znodes:
         async for znode in znodes:
             if exact and znode.acl and any(map(_is_hidden, znode.acl)):
@@ -103,7 +154,8 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
                 )
             owner = znode.stat.ephemeralOwner
             path = znode.path[len(top) if top != "/" else 0 :] or "/"
-            yield Node(path, znode.data, znode.acl, "ephemeral" if owner else "persistent", owner=owner)
+            kind = "ephemeral" if owner else "persistent"
+            yield Node(path, znode.data, znode.acl, kind, owner=owner, stat=stored_stat(znode.stat))
 
 
 def _is_hidden(entry: ACL) -> bool:
@@ -156,7 +208,9 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         if self.left_out:
             say(
-                PROG, f"left out {self.left_out} ephemeral znodes: they belong to sessions, and end with them"
+                PROG,
+                f"left out {self.left_out} ephemeral znodes: they belong to sessions, and end with them;"
+                " --ephemerals persist copies them too",
             )
         await context.out(
             f"{self.znodes:,} znodes, {size_text(self.size)}",
@@ -186,9 +240,6 @@ async def _put(
 
     creates = Pipeline(settle)
     async for node in nodes:
-        if node.kind == "ephemeral":
-            progress.left_out += 1
-            continue
         create = Create(
             _at(top, node.path), node.data, acl=node.acl, container=node.kind == "container", ttl=node.ttl
         )
@@ -217,8 +268,8 @@ async def diff(context: Context) -> int:
         trees, walkers = [], []
         for zk, top in await _open(context, stack, options.left, options.right):
             walkers.append(_walker(zk))
-            tree = _tree(walkers[-1], top, with_acl=options.acl, exact=False)
-            trees.append(await stack.enter_async_context(tree))
+            tree = _nodes(walkers[-1], top, options.acl, exact=False)
+            trees.append(await stack.enter_async_context(aclosing(tree)))
         async for left, right in _side_by_side(*trees):
             lines = _differences(left, right)
             differences += len(lines) > 0
@@ -275,72 +326,99 @@ def _differences(left: Node | None, right: Node | None) -> list[tuple[str, dict[
 async def dump(context: Context) -> int:
     """Write a tree as JSON."""
     options = context.options
+    choice = _choice(options)
+    progress = Progress()
     if options.data is not None:
-        nodes = _adjusted(nodes_of(image_of(options.data), options.path), context)
-        await _write(context, nodes, Progress())
+        nodes = _read(options.data, options.path, progress)
+        async with _chosen(nodes, choice, progress) as chosen:
+            await _write(context, options.file, chosen, progress)
         return 0
     async with context.connect() as zk:
         walker = _walker(zk)
-        progress = Progress(await _count(zk, options.path))
-        async with _tree(walker, options.path, with_acl=options.acl) as tree:
-            await _write(context, (_masked(node, options.mask) async for node in tree), progress)
+        progress.total = await _count(zk, options.path)
+        nodes = _nodes(walker, options.path, choice.acl, exact=True)
+        async with _chosen(nodes, choice, progress) as chosen:
+            await _write(context, options.file, chosen, progress)
         return context.tell_refused(walker.refused)
-
-
-async def _write(context: Context, nodes: AsyncIterator[Node], progress: Progress) -> None:
-    with _target(context.options.file) as file:
-        async for node in nodes:
-            line = fields_of(node)
-            if file is None:
-                await context.out(as_json(line), line)
-            else:
-                file.write(as_json(line) + "\n")
-                progress.add(node)
-    if file is not None:
-        await progress.finish(context)
-
-
-async def _adjusted(nodes: Iterable[Node], context: Context) -> AsyncGenerator[Node, None]:
-    """Znodes of files, as the options want them."""
-    options = context.options
-    for node in nodes:
-        shown = node if options.acl else attrs.evolve(node, acl=None)
-        yield _masked(shown, options.mask)
-
-
-def _masked(node: Node, globs: Sequence[str]) -> Node:
-    """Hide the data of a znode, if it is one of these."""
-    if any(fnmatch.fnmatchcase(node.path, glob) for glob in globs):
-        return attrs.evolve(node, data=b"***")
-    return node
 
 
 async def load(context: Context) -> int:
     """Create what ``dump`` has written, or what files of a server hold."""
     options = context.options
+    choice = _choice(options)
+    _check_ephemerals(choice)
     progress = Progress()
-    if options.file != "-" and is_data(options.file):
-        image = await trio.to_thread.run_sync(image_of, options.file)
-        found = list(nodes_of(image, options.top))
-        if not found:
-            raise Failure(Status.NO, f"{options.file} has no {options.top}; pyzk inspect shows what there is")
-        progress.total = len(found)
-        async with context.connect() as zk:
-            await _put(context, zk, options.path, _adjusted(found, context), progress)
-    else:
-        async with context.connect() as zk:
-            with _source(options.file) as file:
-                async with aclosing(_read(file, options.file)) as nodes:
-                    await _put(context, zk, options.path, _each(nodes, context), progress)
+    async with context.connect() as zk:
+        nodes = _read(options.file, choice.subtree, progress)
+        async with _chosen(nodes, choice, progress) as chosen:
+            await _put(context, zk, options.path, chosen, progress)
     await progress.finish(context)
     return 0
 
 
-async def _each(nodes: AsyncIterator[Node], context: Context) -> AsyncGenerator[Node, None]:
-    """Znodes of a dump, as the options want them."""
-    async for node in nodes:
-        async for adjusted in _adjusted([node], context):
-            yield adjusted
+async def _write(context: Context, name: str, nodes: AsyncIterator[Node], progress: Progress) -> None:
+    """Write a tree into a file: a snapshot or a data directory, as its name says, or a dump.
+
+    :raises Failure: that is impossible.
+    """
+    if name.endswith("/") or os.path.isdir(name) or os.path.basename(name).startswith("snapshot."):
+        found = [node async for node in nodes]
+        with _writing(name):
+            await trio.to_thread.run_sync(_write_image, name, found, context.options.overwrite)
+        for node in found:
+            progress.add(node)
+        await progress.finish(context)
+        return
+    with _writing(name), nullcontext() if name == "-" else places.new_file(name) as file:
+        async for node in nodes:
+            line = fields_of(node)
+            if file is None:
+                await context.out(as_json(line), line)
+            else:
+                file.write(f"{as_json(line)}\n".encode())
+                progress.add(node)
+    if file is not None:
+        await progress.finish(context)
+
+
+def _write_image(name: str, nodes: list[Node], overwrite: bool) -> None:
+    places.write_image(image_of(nodes, int(time.time() * 1000)), name, overwrite)
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise wrong(PROG, f"cannot write {name}: {error.strerror or error}") from None
+
+
+async def _read(name: str, top: str, progress: Progress) -> AsyncGenerator[Node, None]:
+    """The znodes of a file, at and below a path; ``-`` is a dump on standard input.
+
+    :raises Failure: it cannot be read, or has no such path.
+    """
+    found = False
+    if name != "-" and is_data(name):
+        image = await trio.to_thread.run_sync(read_image, name)
+        nodes = list(nodes_of(image, top))
+        progress.total = len(nodes)
+        for node in nodes:
+            found = True
+            yield node
+    else:
+        with _source(name) as file:
+            number = 1
+            while lines := await trio.to_thread.run_sync(_lines, file, name, abandon_on_cancel=True):
+                try:
+                    for node in below(parsed(lines, number), top):
+                        found = True
+                        yield node
+                except ValueError as error:
+                    raise Failure(Status.USAGE, f"{name}, {error}") from None
+                number += len(lines)
+    if not found and top != "/":
+        raise Failure(Status.NO, f"{name} has no {top}; pyzk inspect shows what there is")
 
 
 def _source(name: str) -> AbstractContextManager[TextIO]:
@@ -352,35 +430,6 @@ def _source(name: str) -> AbstractContextManager[TextIO]:
         return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8")
     except OSError as error:
         raise wrong(PROG, f"cannot read {name}: {error.strerror}") from None
-
-
-def _target(name: str) -> AbstractContextManager[TextIO | None]:
-    """A file to write; None for ``-``, which is standard output.
-
-    :raises Failure: if it cannot be written.
-    """
-    try:
-        return nullcontext() if name == "-" else Path(name).open("w", encoding="utf-8")
-    except OSError as error:
-        raise wrong(PROG, f"cannot write {name}: {error.strerror}") from None
-
-
-async def _read(file: TextIO, name: str) -> AsyncGenerator[Node, None]:
-    """The znodes of a file.
-
-    :raises Failure: for a line that is none.
-    """
-    number = 0
-    while lines := await trio.to_thread.run_sync(_lines, file, name, abandon_on_cancel=True):
-        for number, line in enumerate(lines, number + 1):  # noqa: B020 - it goes on counting
-            if line.strip():
-                try:
-                    node = node_of(line)
-                except ValueError as error:
-                    raise Failure(
-                        Status.USAGE, f"{name}, line {number}: {error}; pyzk dump shows the form"
-                    ) from None
-                yield node
 
 
 def _lines(file: TextIO, name: str) -> list[str]:

@@ -1,33 +1,63 @@
-"""A holder whose lock is lost: what its thread sees of that. And a limit for the wait.
+"""A holder that is cut off from the service learns it before another can have the lock.
 
 python examples/blocking/lock_lost.py 127.0.0.1:2181
 """
 
 import sys
+import threading
+import time
 
-from pyzk.blocking import Lock, LockLost, connect, timeout
+import trio
+
+from pyzk.blocking import Lock, LockLost, connect
 
 PATH = "/example-lost"
 
 
+class Cable:
+    """A way to the service that can be cut. The client's own thread uses it, so it is written with trio."""
+
+    def __init__(self) -> None:
+        self.cut = False
+        self.streams: list[trio.SocketStream] = []
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        if self.cut:
+            raise OSError("the cable is cut")
+        stream = await trio.open_tcp_stream(host, port)
+        self.streams.append(stream)
+        return stream
+
+    def pull(self) -> None:
+        self.cut = True
+        for stream in self.streams:
+            stream.socket.shutdown(trio.socket.SHUT_RD)
+
+
 def main(servers: str) -> None:
-    with connect(servers) as zk, connect(servers) as operator:
+    cable, stopped = Cable(), threading.Event()
+
+    def next_holder() -> None:
+        with connect(servers) as zk, Lock(zk, PATH):
+            assert stopped.is_set(), "the first had stopped by then"
+            print("the next one holds it now")
+
+    thread = threading.Thread(target=next_holder)
+    with connect(servers, session_timeout=2, close_grace=0, connector=cable.connect) as first:
         try:
-            with Lock(zk, PATH) as grant:
+            with Lock(first, PATH) as grant:
                 grant.on_lost(lambda: print("told in a thread of its own"))
-                operator.delete(grant.path)  # as the end of the session does
-                grant.lost.wait()
-                zk.exists("/")  # each call raises LockLost now, and so does grant.check()
+                thread.start()
+                cable.pull()
+                print(f"cut off; the lease lasts for {grant.deadline() - time.monotonic():.1f} s")
+                grant.lost.wait()  # a thread cannot be cancelled: ask, or wait, or make a call
+                stopped.set()
+                first.exists("/")  # each call raises LockLost now, and so does grant.check()
                 raise AssertionError("the call raises")
         except LockLost as error:
             print(error.reason.value)
-
-        with Lock(operator, PATH):
-            try:
-                with timeout(0.2), Lock(zk, PATH):
-                    raise AssertionError("it is taken")
-            except TimeoutError:
-                print(f"out of patience; {len(Lock(zk, PATH).contenders())} znode is left, the holder's")
+    thread.join()
+    with connect(servers) as zk:
         zk.delete(PATH)
 
 

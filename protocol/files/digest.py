@@ -9,7 +9,10 @@ from zlib import crc32
 VERSION: Final = 2
 """Of the digest; files of Apache ZooKeeper 3.6 and later have it."""
 _MASK: Final = 2**64 - 1
-_RESERVED: Final = "/zookeeper/"
+LISTED, LIST = 128, 1024
+"""Of each zxid that is a multiple of the first, the digest is listed; so many are, the last ones."""
+RESERVED: Final = "/zookeeper/"
+"""Znodes below count 0."""
 
 
 def value_of(path: str, data: bytes | None, stat: bytes) -> int:
@@ -18,7 +21,7 @@ def value_of(path: str, data: bytes | None, stat: bytes) -> int:
     :param path: ``""`` for the root.
     :param stat: its Stat as snapshots have it; see :data:`.snapshot.STAT`.
     """
-    if path.startswith(_RESERVED):
+    if path.startswith(RESERVED):
         return 0
     sum_ = crc32(path.encode("utf-8", "surrogatepass"))
     if data:

@@ -53,8 +53,9 @@ class Listing(NamedTuple):
         return [log for log in self.logs if log.zxid >= first]
 
 
-def snapshot_name(zxid: int) -> str:
-    return f"snapshot.{zxid:x}"
+def snapshot_name(zxid: int, compression: str = "") -> str:
+    """:param compression: one of :data:`.streams.COMPRESSIONS`."""
+    return f"snapshot.{zxid:x}.{compression}" if compression else f"snapshot.{zxid:x}"
 
 
 def log_name(zxid: int) -> str:

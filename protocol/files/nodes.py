@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..dump import Node
+from ..records import Stat
 from .image import CONTAINER, Image, ttl_of
+from .snapshot import STAT
 
 RESERVED = "/zookeeper"
 """The server's own subtree, which is left out."""
@@ -35,4 +37,21 @@ def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
         elif owner:
             kind, session = "ephemeral", owner
         seconds = ttl / 1000 if ttl is not None else None
-        yield Node(path[len(base) :] or "/", node.data, node.acl, kind, seconds, session)
+        yield Node(path[len(base) :] or "/", node.data, node.acl, kind, seconds, session, node.stat)
+
+
+def stored_stat(stat: Stat) -> bytes:
+    """Return the Stat that a client has got as files have it: cversion as the number of children ever
+    created."""
+    created = (stat.cversion + stat.numChildren) % 2**32 // 2
+    return STAT.pack(
+        stat.czxid,
+        stat.mzxid,
+        stat.ctime,
+        stat.mtime,
+        stat.version,
+        created,
+        stat.aversion,
+        stat.ephemeralOwner,
+        stat.pzxid,
+    )

@@ -68,6 +68,13 @@ def _number(default: int, least: int, *also: int) -> int:
     return attrs.field(default=default, validator=at_least)
 
 
+def _compression(settings: Settings | None, attribute: attrs.Attribute[str], value: str) -> None:
+    if value not in ("", "gz", "snappy"):
+        raise ValueError(f"{attribute.name} must be gz or snappy, not {value!r}")
+    if value == "snappy" and find_spec("cramjam") is None:
+        raise ValueError("snappy needs a package that is not there: pip install 'pyzk-server[snappy]'")
+
+
 def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int | None) -> None:
     if value is not None and not 0 <= value <= 65535:
         raise ValueError(f"{attribute.name} must be 0 to 65535, not {value}")
@@ -132,6 +139,8 @@ class Settings:
     tick_time: int = _number(2000, 1)  # tickTime
     min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
     max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+    local_sessions: bool = False  # localSessionsEnabled, of an ensemble
+    local_sessions_upgrading: bool = False  # localSessionsUpgradingEnabled
     expire_connected: bool = True  # no key, but --no-expiry: a debugger may have stopped the client
 
     # limits
@@ -158,6 +167,8 @@ class Settings:
     snap_size_limit: int = _number(2**22, 1)  # snapSizeLimitInKb: KiB of logs between two snapshots
     snap_retain_count: int = _number(3, 3)  # autopurge.snapRetainCount
     purge_interval: int = 0  # autopurge.purgeInterval, hours; 0 or less: nothing is deleted
+    data_log_dir: str | None = None  # dataLogDir: another directory for the logs
+    snapshot_compression: str = attrs.field(default="", validator=_compression)  # snapshot.compression.method
     tree_digest: bool = False  # digest.enabled: in each entry of the log, for `hash`
 
     # who may do what

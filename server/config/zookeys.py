@@ -130,9 +130,12 @@ KNOWN: Final[dict[str, Meaning]] = {
     "autopurge.snapRetainCount": ("snap_retain_count", lambda text: max(_integer(text), 3)),
     "autopurge.purgeInterval": ("purge_interval", _integer),
     "minSessionTimeout": ("min_session_timeout", _integer),
+    "dataLogDir": ("data_log_dir", str),
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
     "reconfigEnabled": ("reconfig_enabled", boolean),
+    "localSessionsEnabled": ("local_sessions", boolean),
+    "localSessionsUpgradingEnabled": ("local_sessions_upgrading", boolean),
     "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
     "ssl.authProvider": (None, _only("x509", "certificates are identities of the scheme x509 alone")),
     "ssl.crl": (None, _only("false", "certificates are not looked up in revocation lists")),
@@ -147,6 +150,7 @@ KNOWN: Final[dict[str, Meaning]] = {
 PROPERTIES: Final[dict[str, Meaning]] = {
     "snapCount": ("snap_count", lambda text: max(_java_integer(text), 2)),  # as the real server does
     "digest.enabled": ("tree_digest", boolean),
+    "snapshot.compression.method": ("snapshot_compression", str),
     "snapSizeLimitInKb": ("snap_size_limit", _java_integer),
     "maxCnxns": ("max_connections", _limit(_java_integer)),
     "clientTcpKeepAlive": ("tcp_keepalive", boolean),
@@ -239,7 +243,7 @@ CHECKED: Final[dict[str, Parser]] = {
         _integer,
     ),
     **_each(
-        """syncEnabled localSessionsEnabled localSessionsUpgradingEnabled quorumListenOnAllIPs sslQuorum
+        """syncEnabled quorumListenOnAllIPs sslQuorum
         sslQuorumReloadCertFiles portUnification multiAddress.enabled multiAddress.reachabilityCheckEnabled
         quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
         jvm.pause.monitor""",
@@ -255,11 +259,11 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
 # operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
-        "only --data says where data is kept": "dataDir dataLogDir",
+        "only --data says where data is kept": "dataDir",
         "logs are written in one way": """
             preAllocSize txnLogSizeLimitInKb commitLogCount
             snapshotSizeFactor fsync.warningthresholdms
-            forceSync flushDelay maxWriteQueuePollTime maxBatchSize snapshot.compression.method
+            forceSync flushDelay maxWriteQueuePollTime maxBatchSize
             snapshot.trust.empty serializeLastProcessedZxid.enabled datadir.autocreate
             db.autocreate closeSessionTxn.enabled""",
         "there is no quorum": """
@@ -267,7 +271,7 @@ IGNORED: Final = _reasons(
             quorumCnxnTimeoutMs leaderServes peerType syncEnabled observer.* learner.* leader.* follower.*
             fastleader.* quorumListenOnAllIPs multiAddress.* quorum.auth.* quorum.cnxn.threads.size sslQuorum
             ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
-            localSessionsEnabled localSessionsUpgradingEnabled tcpKeepAlive messageTracker.* group.* weight.*
+            tcpKeepAlive messageTracker.* group.* weight.*
             forward_learner_requests_to_commit_processor_disabled""",
         "the server is standalone in any case": "server.* standaloneEnabled dynamicConfigFile",
         "only the real server's JVM and transport need tuning": """

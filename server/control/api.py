@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import ZooKeeperError
+from ..ensemble.errors import EnsembleError
 from ..net.http import Request, Response
 from ..testing.chaos import Chaos
 from ..testing.controls import Controls
@@ -25,6 +26,9 @@ from .servers import Servers
 from .views import live, locks, writes
 from .views import sessions as clients
 from .views import tree as znodes
+
+if TYPE_CHECKING:
+    from ..testing.controls.ensemble import EnsembleControls
 
 PREFIX: Final = "/api/v1"
 
@@ -87,6 +91,8 @@ class Control:
             return problem(ApiError(404, str(error)))
         except ZooKeeperError as error:
             return problem(ApiError(409, str(error), code=error.code))
+        except EnsembleError as error:
+            return problem(ApiError(409, str(error)))
         except (ValueError, TypeError) as error:
             return problem(ApiError(400, str(error)))
         return result if isinstance(result, Response) else answer_json(result)
@@ -102,13 +108,26 @@ class Control:
         known = ", ".join(map(forms.session_form, live)) or "none"
         raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
 
-    def find_any(self, given: str) -> int:
+    def scope(self, whole: bool) -> Controls | EnsembleControls:
+        """Return the controls of the server, or of the ensemble that it is one of.
+
+        :raises ApiError: 409, if it is a single server.
+        """
+        if not whole:
+            return self.controls
+        if self.controls.ensemble is None:
+            raise ApiError(409, "this is a single server; use --ensemble, or POST /servers with ensemble")
+        return self.controls.ensemble
+
+    def find_any(self, given: str, whole: bool = False) -> int:
         """Return the id of a session, which may be over if it is given by its name or id.
 
+        :param whole: whether it may be known to another server of the ensemble alone.
         :raises ValueError: if there is none.
         """
-        for session in live_sessions(self.controls.running, given):
-            return session
+        for part in self.scope(whole).running.each():
+            for session in live_sessions(part, given):
+                return session
         named = self.controls.running.names.session(given)
         return forms.read_session_id(given) if named is None else named
 

@@ -9,8 +9,10 @@ import attrs
 import trio
 
 from ..config import zoocfg
+from ..config.members import chosen
 from ..config.settings import Settings
 from ..core.failures import report
+from ..flags import timing
 from ..testing.clock import ClockMode
 from ..testing.controls import Controls
 from ..testing.host import HISTORY_LIMIT, Launch
@@ -63,21 +65,22 @@ class Servers:
         :param config: keys of zoo.cfg with their values.
         :param hostile: the seed of a hostile server.
         :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
+            The ``server.N`` lines of ``config`` ask for that too.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
             or the server cannot listen at the address.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, _settings(config), hostile)
+        found = _configuration(config)
+        given = {field: each.value for field, each in found.given.items()}
+        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, given, hostile)
         _check_addresses(launch.settings)
-        if ensemble is not None:
+        if members := chosen(found.members, ensemble, observers):
             if hostile is not None:
                 raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
-            from ..config.members import made_up
             from ..testing.ensemble import EnsembleLaunch
 
-            members = made_up(ensemble, observers)
-            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, None, launch.settings)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, timing(found), launch.settings)
         self._last += 1
         number = self._last
         self._starting += 1
@@ -115,11 +118,10 @@ class Servers:
         await started.stopped.wait()
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _configuration(config: Mapping[str, Any]) -> zoocfg.Configuration:
     """:raises ValueError: for a key or value that zoo.cfg may not have."""
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
-    given = zoocfg.interpret(text, "config", port_given=True).given
-    return {field: each.value for field, each in given.items()}
+    return zoocfg.interpret(text, "config", port_given=True)
 
 
 def _value(key: str, value: Any) -> str:

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.constants import Perms
-from ...protocol.errors import MarshallingError, ZooKeeperError
+from ...protocol.errors import MarshallingError, UnimplementedError, ZooKeeperError
 from ...protocol.jute import MALFORMED, JuteError
 from ...protocol.multi import reread_create
 from ...protocol.paths import name
-from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
+from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id, ReconfigFields
 from ..config.settings import Settings
 from ..logger import logger
 from .acl import AccessControl, WrongEnsembleError, add_identities
@@ -40,8 +40,22 @@ from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
 from .stats import ServerStats
 from .tree import DataTree
-from .txn import AnyEffect, Change, CloseSession, Create, CreateSession, Delete, Refused, Replace, Txn
+from .txn import (
+    AnyEffect,
+    Applied,
+    Change,
+    CloseSession,
+    Create,
+    CreateSession,
+    Delete,
+    Effect,
+    Multi,
+    Refused,
+    Replace,
+    Txn,
+)
 from .watches import Notification, WatchManager
+from .znode import Znode
 
 if TYPE_CHECKING:
     from .sasl import Login
@@ -51,6 +65,8 @@ _EXPIRED = 1000
 """Expired sessions that are looked up together, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
+NO_REQUEST = bytes(8)
+"""The request of a transaction for which no client has asked: a header with an xid of 0."""
 
 
 class Client(Hashable, Protocol):
@@ -99,12 +115,14 @@ class Engine:
         correct it.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
-    :ivar on_txn: called with every transaction once it is applied, if set.
+    :ivar is_recorded: whether :meth:`record` and its like are to be called: there is a history, or a log.
     """
 
     tree_type: type[DataTree] = DataTree
     flag_by_default = b""
     reread = staticmethod(reread_create)
+    keeps_log = False
+    """Whether a subclass keeps all transactions in a log."""
 
     def __init__(
         self,
@@ -128,7 +146,8 @@ class Engine:
         self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
         self.stats = ServerStats()
-        self.on_txn: Callable[[Txn], None] | None = None
+        self.is_recorded = self.keeps_log
+        self._on_txn: Callable[[Txn], None] | None = None
         self.told_of_ttl = False  # whether the log says that TTL znodes are switched off
         self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
@@ -206,7 +225,7 @@ class Engine:
         if request.sessionId == 0:
             self.zxid += 1
             session = self.sessions.create(timeout, now)
-            if self.on_txn is not None:
+            if self.is_recorded:
                 self.record(CreateSession(timeout), session.id)
             logger.debug("session 0x%x is open, timeout %d ms", session.id, timeout)
         else:
@@ -254,8 +273,11 @@ class Engine:
         self.stats.sessions_expired += 1
         self.end_session(session, expired=True)
 
-    def end_session(self, session: Session, expired: bool) -> None:
-        """End a session and delete its ephemerals, under the zxid that the caller has taken."""
+    def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
+        """End a session and delete its ephemerals, under the zxid that the caller has taken.
+
+        :param request: by which its client has asked for that.
+        """
         self.sessions.remove(session)  # first: after a failure it must not expire again and again
         try:
             paths = tuple(self.tree.ephemerals.get(session.id, ()))
@@ -264,8 +286,8 @@ class Engine:
                     self._delete(path)
                 except Exception:  # other ephemerals may hold locks that clients wait for
                     report("session 0x%x is over; %s remains, or not all were told", session.id, path)
-            if self.on_txn is not None:
-                self.record(CloseSession(paths, expired), session.id)
+            if self.is_recorded:
+                self.record(CloseSession(paths, expired), session.id, request)
         finally:
             client = self._served.pop(session.id, None)
             if client is not None and expired:
@@ -299,10 +321,8 @@ class Engine:
                 return self.zxid, 0, method(self, client, request)
             kind, fields, at = method(self, client, request)
             node = self.tree.change(kind, fields, at, self.zxid, self.time)
-            if self.watches.watchers or self.on_txn is not None:
-                effect = kind(*fields)
-                self.fire(((effect, node, at),))
-                self.record(effect, client.session_id)
+            if self.watches.watchers or self.is_recorded:
+                self.written(client, frame, kind, fields, node, at)
             body = node.packed_stat() if with_stat else b""
             if kind is Create:
                 path = fields[0].encode()
@@ -311,8 +331,8 @@ class Engine:
         except ZooKeeperError as error:
             if self.on_refusal is not None:
                 self.on_refusal(error)
-            if consumes:
-                self.record(Refused(error.code), client.session_id)
+            if consumes and self.is_recorded:
+                self.record(Refused(error.code), client.session_id, frame)
             return self.zxid, error.code, b""
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
@@ -394,6 +414,46 @@ class Engine:
 
     # --- transactions ------------------------------------------------------------------------------------
 
+    @property
+    def on_txn(self) -> Callable[[Txn], None] | None:
+        """Called with every transaction once it is applied, if set."""
+        return self._on_txn
+
+    @on_txn.setter
+    def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
+        self._on_txn = listener
+        self.is_recorded = self.keeps_log or listener is not None
+
+    def written(
+        self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
+    ) -> None:
+        """Tell the watchers of a write, and enter it in the history.
+
+        :param frame: the request.
+        :param node: the znode of the path.
+        :param at: the znode that was changed.
+        """
+        effect = kind(*fields)
+        self.fire(((effect, node, at),))
+        self._tell_history(effect, client.session_id)
+
+    def written_together(self, client: Client, frame: bytes, changes: Sequence[Applied]) -> None:
+        """Do the same for the writes of a multi."""
+        effects = [(kind(*fields), node, at) for kind, fields, node, at, _ in changes]
+        self.fire(effects)
+        self._tell_history(Multi(tuple(effect for effect, _, _ in effects)), client.session_id)
+
+    def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
+        """Enter a transaction in the history that is no write of a client, or one that failed.
+
+        :param request: the frame of the request that asked for it.
+        """
+        self._tell_history(effect, session_id)
+
+    def _tell_history(self, effect: AnyEffect, session_id: int) -> None:
+        if self._on_txn is not None:
+            self._on_txn(Txn(self.zxid, self.time, session_id, effect))
+
     def _delete(self, path: str) -> Delete:
         """Delete a znode without a request of a client, and tell the watchers."""
         effect = Delete(path, name(path))
@@ -402,18 +462,13 @@ class Engine:
         self.fire(((effect, node, parent),))
         return effect
 
-    def record(self, effect: AnyEffect, session_id: int) -> None:
-        """Enter the current transaction in the history."""
-        if self.on_txn is not None:
-            self.on_txn(Txn(self.zxid, self.time, session_id, effect))
-
-    def refuse(self, code: int, session_id: int) -> int:
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         """Refuse a write that was not looked at.
 
         :returns: the zxid that it takes all the same (semantics.md section 2).
         """
         self.zxid += 1
-        self.record(Refused(code), session_id)
+        self.record(Refused(code), session_id, request)
         return self.zxid
 
     def _reap(self, path: str) -> None:
@@ -424,6 +479,13 @@ class Engine:
             self.record(Refused(error.code), 0)
         else:
             self.record(self._delete(path), 0)
+
+    def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
+        """Refuse a change of the members: one server has none (semantics.md section 4.7).
+
+        :raises UnimplementedError: always.
+        """
+        raise UnimplementedError(message="a single server has nothing to reconfigure")
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
         """Make the tree a copy of another one; watches fire for what differs.

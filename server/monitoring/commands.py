@@ -101,18 +101,14 @@ class Stream:
 # --- the server -------------------------------------------------------------------------------------------
 
 
-def _folder(ask: Ask) -> str:
-    storage = ask.service.storage
-    return "" if storage is None else str(storage.directory)
-
-
 def _configuration(ask: Ask) -> Data:
     settings = ask.service.settings
     least, most = settings.session_timeout_range
+    storage = ask.service.storage
     return {
         "client_port": ask.service.address[1] if ask.service.address else settings.port,
-        "data_dir": _folder(ask),
-        "data_log_dir": _folder(ask),
+        "data_dir": "" if storage is None else str(storage.directory.folder),
+        "data_log_dir": "" if storage is None else str(storage.directory.log_folder),
         "tick_time": settings.tick_time,
         "max_client_cnxns": settings.max_client_connections,
         "min_session_timeout": least,

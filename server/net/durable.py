@@ -12,36 +12,20 @@ from typing import Any, ClassVar
 
 from ..config.settings import Settings
 from ..core.engine import Engine
-from ..storage.engine import JournaledTree
+from ..storage.engine import JournaledEngine
 from ..storage.storage import Storage
 from .connection import Connection
-from .requests import exchange
 from .service import Service
 
 
 class DurableConnection(Connection):
-    """A connection whose output waits for the log, which tells the sessions that asked for something."""
-
-    service: DurableService
-
-    def exchange(self, data: bytes, now: float) -> bytes:
-        tree = self.engine.tree
-        assert isinstance(tree, JournaledTree)
-        tree.session = self.session_id
-        reply = exchange(self, data, now)
-        tree.session = 0
-        return reply
-
-    def proceed(self, now: float) -> None:
-        tree = self.engine.tree
-        assert isinstance(tree, JournaledTree)
-        tree.session = self.session_id
-        super().proceed(now)
-        tree.session = 0
+    """A connection whose output waits for the log."""
 
     def data_to_send(self) -> bytes:
         if self.output:
-            self.service.storage.write_journal()
+            engine = self.engine
+            assert isinstance(engine, JournaledEngine)
+            engine.write_journal()
         return super().data_to_send()
 
 

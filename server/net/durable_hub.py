@@ -5,12 +5,13 @@ A turn costs one write for each group of replies, not one for each reply.
 
 from __future__ import annotations
 
+from ..storage.engine import JournaledEngine
 from .hub import Hub
 
 
 class DurableHub(Hub):
     def _send(self) -> None:
-        storage = self._service.storage
-        assert storage is not None
-        storage.write_journal()
+        engine = self._service.engine
+        assert isinstance(engine, JournaledEngine)
+        engine.write_journal()
         super()._send()

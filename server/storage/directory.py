@@ -32,59 +32,81 @@ class StorageError(ValueError):
 class DataDirectory:
     """
     :param path: the data directory, or its folder ``version-2``.
+    :param logs: another directory for the logs, of the same kind.
     :ivar folder: where the files are.
+    :ivar log_folder: where the logs are.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        given = Path(path)
-        self.folder = given if given.name == FOLDER else given / FOLDER
-        self._lock: int | None = None
+    def __init__(self, path: str | os.PathLike[str], logs: str | os.PathLike[str] | None = None) -> None:
+        self.folder = _folder(path)
+        self.log_folder = self.folder if logs is None else _folder(logs)
+        self._folders = list(dict.fromkeys((self.folder, self.log_folder)))
+        self._locks: list[int] = []
 
     def __str__(self) -> str:
         return str(self.folder)
 
     def open(self) -> None:
-        """Make the folder if it is missing, and lock it.
+        """Make the folders if they are missing, and lock them.
 
-        :raises StorageError: that is impossible, or another server has it.
+        :raises StorageError: that is impossible, another server has one, or a file lies in the wrong one.
         """
-        try:
-            self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.access(self.folder, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            for name in os.listdir(self.folder):
-                if name.startswith(_UNFINISHED):  # ours: its writer was killed
-                    os.unlink(self.folder / name)
-        except OSError as error:
+        for folder in self._folders:
+            try:
+                self._open(folder)
+            except OSError as error:
+                self.close()
+                reason = error.strerror
+                if error.errno in (errno.EAGAIN, errno.EACCES) and isinstance(error, BlockingIOError):
+                    reason = "another pyzk-server uses it; stop that one, or name another directory"
+                raise StorageError(f"cannot use {folder}: {reason}") from None
+        if len(self._folders) > 1:
+            self._check_places()
+
+    def _check_places(self) -> None:
+        """Refuse files that the real server would not look for where they are; it does not start either."""
+        logs = Listing.of(os.listdir(self.folder)).logs
+        snapshots = Listing.of(os.listdir(self.log_folder)).snapshots
+        if logs or snapshots:
             self.close()
-            reason = error.strerror
-            if error.errno in (errno.EAGAIN, errno.EACCES) and isinstance(error, BlockingIOError):
-                reason = "another pyzk-server uses it; stop that one, or name another directory"
-            raise StorageError(f"cannot use {self.folder}: {reason}") from None
+            name, place = (logs[0], self.log_folder) if logs else (snapshots[0], self.folder)
+            raise StorageError(f"{name.text} must be in {place}: logs have a directory of their own; move it")
+
+    def _open(self, folder: Path) -> None:
+        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._locks.append(lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        for name in os.listdir(folder):
+            if name.startswith(_UNFINISHED):  # ours: its writer was killed
+                os.unlink(folder / name)
 
     def close(self) -> None:
-        """Give the lock back."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Give the locks back."""
+        for lock in self._locks:
+            os.close(lock)
+        self._locks.clear()
 
     # --- reading -----------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
         """:raises StorageError: the folder cannot be read."""
         try:
-            return os.listdir(self.folder)
+            return [name for folder in self._folders for name in os.listdir(folder)]
         except OSError as error:
-            raise StorageError(f"cannot read {self.folder}: {error.strerror}") from None
+            raise StorageError(f"cannot read {error.filename}: {error.strerror}") from None
 
     def listing(self) -> Listing:
         return Listing.of(self.names())
 
     def read(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
-        return open(self.folder / name, "rb")
+        return open(self._path(name), "rb")
+
+    def _path(self, name: str) -> Path:
+        return (self.log_folder if Listing.of([name]).logs else self.folder) / name
 
     def size(self, kind: str) -> int:
         """Return the bytes of all snapshots, or of all logs: what they take on the disk."""
@@ -93,7 +115,7 @@ class DataDirectory:
         return sum(self._stat(name.text).st_size for name in names)
 
     def _stat(self, name: str) -> os.stat_result:
-        return os.stat(self.folder / name)
+        return os.stat(self._path(name))
 
     def last_snapshot(self) -> tuple[int, float]:
         """Return zxid and time (seconds since the epoch) of the snapshot that was written last; (0, -1) if
@@ -110,7 +132,7 @@ class DataDirectory:
 
         A log of that name holds no transaction, or its zxid would not be the next one: it is set aside.
         """
-        path = self.folder / log_name(zxid)
+        path = self.log_folder / log_name(zxid)
         if path.exists():
             self.set_aside([path.name])
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, _MODE)
@@ -127,20 +149,26 @@ class DataDirectory:
         finally:
             path.unlink(missing_ok=True)
 
-    def finish(self, path: Path, zxid: int) -> None:
+    def finish(self, path: Path, zxid: int, compression: str = "") -> None:
         """Give an unfinished file the name of a snapshot; an older one of that name gives way, which holds
-        the same."""
-        os.replace(path, self.folder / snapshot_name(zxid))
+        the same.
 
-    def set_aside(self, names: list[str]) -> Path:
-        """Move files into a folder of their own, where no server looks for them; returns it."""
+        :param compression: how it is compressed; see :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
+        """
+        os.replace(path, self.folder / snapshot_name(zxid, compression))
+
+    def set_aside(self, names: list[str]) -> str:
+        """Move files into a folder of their own beside them, where no server looks for them; returns its
+        name."""
         number = 1
-        while (target := self.folder / f"{_ASIDE}-{number}").exists():
+        while any((folder / f"{_ASIDE}-{number}").exists() for folder in self._folders):
             number += 1
-        target.mkdir(_FOLDER_MODE)
-        for name in names:
-            os.rename(self.folder / name, target / name)
-        return target
+        aside = f"{_ASIDE}-{number}"
+        for path in map(self._path, names):
+            target = path.parent / aside
+            target.mkdir(_FOLDER_MODE, exist_ok=True)
+            os.rename(path, target / path.name)
+        return aside
 
     def purge(self, keep: int) -> list[str]:
         """Delete all snapshots but the newest ones, and the logs that these do not need; returns their names.
@@ -155,5 +183,9 @@ class DataDirectory:
         old = [name.text for name in listing.snapshots[:-keep]]
         old += [log.text for log in listing.logs if log.text not in needed]
         for name in old:
-            os.unlink(self.folder / name)
+            os.unlink(self._path(name))
         return old
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    return Path(path) if Path(path).name == FOLDER else Path(path) / FOLDER

@@ -40,7 +40,7 @@ class Storage:
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, *, repair: bool = False) -> None:
-        self.directory = DataDirectory(path)
+        self.directory = DataDirectory(path, settings.data_log_dir)
         self._settings = settings
         self._repair = repair
         self.load_time = self.entries_loaded = 0
@@ -117,9 +117,11 @@ class Storage:
             self._engine.write_journal()
             self._engine.journal.close()
         journal = Journal(self.directory, engine.zxid)
-        engine.journal = engine.tree.journal = journal
+        if restored is not None and settings.tree_digest:
+            journal.digests.extend(restored.digests)
+        engine.log_to(journal)
         engine.on_replace = self._tree_replaced
-        engine.tree.on_large = self._changed_much
+        engine.on_large = self._changed_much
         self._engine = engine
         self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:
@@ -130,7 +132,7 @@ class Storage:
         image = restored.image
         if restored.aside:
             place = self.directory.set_aside(restored.aside)
-            logger.warning("%s: moved to %s: %s", self.directory, place.name, ", ".join(restored.aside))
+            logger.warning("%s: moved to %s: %s", self.directory, place, ", ".join(restored.aside))
         if restored.snapshot is None and not restored.entries:
             return
         engine.zxid = image.zxid
@@ -191,7 +193,7 @@ class Storage:
         replaced = self._replaced
         began = time.monotonic()
         try:
-            for count in snapshot_steps(engine, self.directory):
+            for count in snapshot_steps(engine, self.directory, self._settings.snapshot_compression):
                 self._progress("znodes written", count)
                 yield count
                 if replaced != self._replaced:

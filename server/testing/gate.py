@@ -90,9 +90,9 @@ class MessageGate(HoldingGate):
         for observer in self.observers:
             observer.happened()
 
-    def refused(self, connection: Connection, session_id: int) -> None:
+    def refused(self, connection: Connection, session_id: int, seen: int = 0) -> None:
         if self.recorder is not None:
-            self.recorder.refused(connection, session_id)
+            self.recorder.refused(connection, session_id, seen)
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
@@ -218,7 +218,7 @@ class MessageGate(HoldingGate):
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
         if harm.when == "before" and op in WRITES:
-            engine.refuse(harm.code, connection.session_id)
+            engine.refuse(harm.code, connection.session_id, frame)
         result = engine.zxid, harm.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
 
 from ..core.engine import Engine
@@ -30,12 +30,15 @@ class Running:
     :param record: whether the history is recorded; None: from :meth:`begin_history` on.
     :param history_limit: how many entries are kept.
     :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
+    :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.
     :ivar records: whether the history is recorded now.
     :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
     """
+
+    is_ensemble: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -89,6 +92,10 @@ class Running:
         stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
         self.streams.add(stream)
         return stream
+
+    def each(self) -> Iterable[Running]:
+        """Return the servers that this is: one."""
+        return (self,)
 
     # --- who wants to know what happens ------------------------------------------------------------------
 

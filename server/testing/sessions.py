@@ -19,6 +19,7 @@ class SessionInfo:
     :ivar peer: address and port of the client, while it is connected.
     :ivar ephemerals: paths of its ephemeral znodes.
     :ivar watches: paths that its connection watches.
+    :ivar server: the number of the server of an ensemble to which the client is connected; 0 otherwise.
     """
 
     id: int
@@ -26,6 +27,7 @@ class SessionInfo:
     peer: tuple[str, int] | None
     ephemerals: tuple[str, ...]
     watches: tuple[str, ...]
+    server: int = 0
 
     @property
     def connected(self) -> bool:

@@ -18,7 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -27,9 +27,12 @@ from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
 from .history import Entry
-from .host import take_over
 from .operations import glob, operation_name
 from .running import Running
+
+if TYPE_CHECKING:
+    from ..together import Servers
+    from .running_ensemble import RunningEnsemble
 
 FORMATS: Final = ("text", "json")
 
@@ -42,6 +45,7 @@ _SYMBOLS = {
     "control": "==",
     "reaper": "--",
     "note": "##",
+    "role": "**",
 }
 """What a line begins with, as in the timeline; requests and replies have arrows of their own."""
 _COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "session": "33", "reaper": "33"}
@@ -58,21 +62,31 @@ class Selection:
     :ivar ops: names of operations; empty for all but pings.
     :ivar pattern: what the path, or one of several, must match.
     :ivar session: a session's id.
+    :ivar server: the number of a server of an ensemble.
     """
 
     ops: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
     session: int | None = None
+    server: int | None = None
 
     @classmethod
-    def of(cls, ops: Iterable[str] = (), path: str | None = None, session: int | None = None) -> Selection:
+    def of(
+        cls,
+        ops: Iterable[str] = (),
+        path: str | None = None,
+        session: int | None = None,
+        server: int | None = None,
+    ) -> Selection:
         """:raises ValueError: for a word that is no operation."""
-        return cls(frozenset(map(operation_name, ops)), None if path is None else glob(path), session)
+        return cls(frozenset(map(operation_name, ops)), None if path is None else glob(path), session, server)
 
     def wants(self, entry: Entry) -> bool:
         if entry.op not in self.ops if self.ops else entry.op == "ping":
             return False
         if self.session is not None and entry.session != self.session:
+            return False
+        if self.server is not None and entry.server != self.server:
             return False
         if self.pattern is None:
             return True
@@ -86,14 +100,16 @@ class Traced:
 
     :ivar at: seconds since the epoch.
     :ivar seconds: from the request to its reply; None of other entries. It includes what a test has delayed.
+    :ivar of_ensemble: whether a line says at which server of an ensemble it happened.
     """
 
     entry: Entry
     at: float
     seconds: float | None = None
+    of_ensemble: bool = False
 
     def as_text(self, *, colours: bool = False) -> str:
-        """A line for people: the time, the client, the session, what happened."""
+        """A line for people: the time, the server, the client, the session, what happened."""
         entry, seconds = self.entry, self.seconds
         stamp = f"{time.strftime('%H:%M:%S', time.localtime(self.at))}.{int(self.at % 1 * 1000):03d}"
         text = entry.text
@@ -107,6 +123,8 @@ class Traced:
         if entry.reason:
             words.append(f" ({entry.reason})")
         where = f"{entry.client or '-':<21} {f'0x{entry.session:x}' if entry.session else '-':<18}"
+        if self.of_ensemble:
+            where = f"[{entry.server or '-'}] {where}"
         said = printable(" ".join(words))
         if not colours:
             return f"{stamp} {where} {said}"
@@ -120,6 +138,7 @@ class Traced:
         fields: dict[str, Any] = {
             "time": f"{whole}.{int(self.at % 1 * 1000):03d}Z",
             "kind": entry.kind,
+            "server": entry.server,
             "client": entry.client,
             "connection": entry.connection,
             "session": f"0x{entry.session:x}" if entry.session else "",
@@ -157,12 +176,19 @@ def lost_line(count: int, style: str) -> str:
 class Tracer:
     """Passes on what is selected of a history, at once.
 
+    :param running: a server, or an ensemble.
     :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
     """
 
-    def __init__(self, running: Running, selection: Selection, tell: Callable[[Traced], object]) -> None:
+    def __init__(
+        self,
+        running: Running | RunningEnsemble,
+        selection: Selection,
+        tell: Callable[[Traced], object],
+    ) -> None:
         self._running, self._selection, self._tell = running, selection, tell
-        self._started: dict[tuple[int, int], float] = {}  # by connection and xid: when the request came
+        # When the request came, by server, connection and xid
+        self._started: dict[tuple[int, int, int], float] = {}
         running.listen(self._listen)
 
     def stop(self) -> None:
@@ -172,24 +198,24 @@ class Tracer:
     def _listen(self, entry: Entry) -> None:
         if not self._selection.wants(entry):
             return
-        key, started, seconds = (entry.connection, entry.xid), self._started, None
+        key, started, seconds = (entry.server, entry.connection, entry.xid), self._started, None
         if entry.kind == "reply" and key in started:
             seconds = time.perf_counter() - started.pop(key)
-        self._tell(Traced(entry, time.time(), seconds))
+        self._tell(Traced(entry, time.time(), seconds, self._running.is_ensemble))
         if entry.kind == "request":
             if len(started) >= _MOST_OPEN:
                 started.clear()
             started[key] = time.perf_counter()  # last, so that the line itself does not count
 
 
-def tell_past(running: Running, selection: Selection, most: int) -> Iterator[Traced]:
+def tell_past(running: Running | RunningEnsemble, selection: Selection, most: int) -> Iterator[Traced]:
     """Yield what is selected of the last entries of the history; nothing, if none is recorded.
 
     :param most: how many entries are looked at.
     """
-    for entry in () if running.recorder is None else running.recorder.last_entries(most):
+    for entry in running.last_entries(most):
         if selection.wants(entry):
-            yield Traced(entry, running.service.wall_clock(running.started + entry.time))
+            yield Traced(entry, running.wall_clock(entry.time), of_ensemble=running.is_ensemble)
 
 
 class Trace:
@@ -217,11 +243,9 @@ class Trace:
             raise OSError(errno.EBADF, "it is closed")
         return cls(sys.stdout.fileno(), selection, style)
 
-    def attach(self, server: Server) -> None:
-        """Show what this server does from now on."""
-        if server.controls is None:
-            server.controls = take_over(server)
-        Tracer(server.controls.running, self._selection, self._write)
+    def attach(self, server: Server | Servers) -> None:
+        """Show what this server does from now on, or all servers of an ensemble."""
+        Tracer(server.hand_over().running, self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
         self._lines.write(traced.as_line(self._style, colours=self._colours))

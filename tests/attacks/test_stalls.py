@@ -11,10 +11,12 @@ import itertools
 import os
 import select
 import signal
+import socket
 import ssl
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -149,45 +151,57 @@ def test_requests_in_flight_that_each_take_long() -> None:
         client.take_replies(32)
 
 
+def lost_while_stopped(server: Target, open_all: Callable[[int], list[socket.socket]]) -> int:
+    """Open sessions, and stop the server for longer than their timeout, while each of them sends a sign of
+    life. Returns how many are lost. The timeout is three times as long as it takes to open them all, or more:
+    else the first would expire before the server is stopped.
+
+    :param open_all: opens the sessions, given their timeout in ms.
+    """
+    for timeout in (1500, 3000, 6000, 12_000, 24_000):
+        begun = time.monotonic()
+        socks = open_all(timeout)
+        if 3 * (time.monotonic() - begun) < timeout / 1000:
+            break
+        server.reset(*socks)
+    os.kill(server.server.pid, signal.SIGSTOP)
+    try:
+        for sock in socks:
+            sock.sendall(wire.request(OpCode.PING, xid=-2))
+        time.sleep(timeout / 1000 + 1)
+    finally:
+        os.kill(server.server.pid, signal.SIGCONT)
+    lost = 0
+    for sock in socks:
+        try:
+            with sock:
+                lost += not sock.recv(100)
+        except OSError:
+            lost += 1
+    return lost
+
+
 def test_signs_of_life_that_came_while_the_server_was_stopped() -> None:
     servers.raise_file_limit(4096)
     with attacked(tickTime=200, minSessionTimeout=1500) as server:
-        clients = server.clients(3000, timeout=1500)
-        ping = wire.request(OpCode.PING, xid=-2)
-        os.kill(server.server.pid, signal.SIGSTOP)
-        try:
-            for client in clients:
-                client.socket.sendall(ping)
-            time.sleep(2.5)
-        finally:
-            os.kill(server.server.pid, signal.SIGCONT)
-        lost = 0
-        for client in clients:
-            try:
-                client.take_replies(1)
-            except (OSError, BenchmarkError):
-                lost += 1
-        assert lost == 0, f"{lost} of {len(clients)} sessions are lost"
+
+        def open_all(timeout: int) -> list[socket.socket]:
+            return [client.socket for client in server.clients(3000, timeout)]
+
+        assert lost_while_stopped(server, open_all) == 0
 
 
 def test_signs_of_life_over_tls_that_came_while_the_server_was_stopped() -> None:
     with attacked(tickTime=200, minSessionTimeout=1500, **tls_config()) as server:
-        socks = [_secure(server) for _ in range(50)]
-        for sock in socks:
-            sock.sendall(wire.hello(1500))
-            assert sock.recv(100)
-        os.kill(server.server.pid, signal.SIGSTOP)
-        try:
+
+        def open_all(timeout: int) -> list[socket.socket]:
+            socks = [_secure(server) for _ in range(50)]
             for sock in socks:
-                sock.sendall(wire.request(OpCode.PING, xid=-2))
-            time.sleep(2.5)
-        finally:
-            os.kill(server.server.pid, signal.SIGCONT)
-        lost = 0
-        for sock in socks:
-            with contextlib.suppress(OSError), sock:
-                lost += not sock.recv(100)
-        assert lost == 0, f"{lost} of {len(socks)} sessions are lost"
+                sock.sendall(wire.hello(timeout))
+                assert sock.recv(100)
+            return socks
+
+        assert lost_while_stopped(server, open_all) == 0
 
 
 # --- watches ---------------------------------------------------------------------------------------------

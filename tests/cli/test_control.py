@@ -34,6 +34,7 @@ OURS_ALONE = [
     ["resume"],
     ["advance", "1"],
     ["fault", "list"],
+    ["ensemble"],
     ["reset"],
 ]
 
@@ -257,7 +258,7 @@ def test_reset(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
 
 def test_the_verbs_for_ours_alone_are_these() -> None:
     assert {verb for verb, *_ in OURS_ALONE} == {
-        name for name, verb in VERBS.items() if verb.run.startswith("control:")
+        name for name, verb in VERBS.items() if verb.run.startswith(("control:", "ensemble:"))
     }
 
 

@@ -102,10 +102,17 @@ def test_ephemerals_stay_where_they_are(pyzk: Run, server: EmbeddedServer) -> No
     session, _ = client.client_id
     server.load({"a": {"e": Node(kind="ephemeral", owner=session), "p": b""}})
     copied = pyzk("cp", "/a", "/b")
-    assert copied.err == "pyzk: left out 1 ephemeral znodes: they belong to sessions, and end with them\n"
+    assert copied.err == (
+        "pyzk: left out 1 ephemeral znodes: they belong to sessions, and end with them;"
+        " --ephemerals persist copies them too\n"
+    )
     assert server.dump("/b") == {"/b": b"", "/b/p": b""}
     lines = [json.loads(line) for line in pyzk("dump", "/a").lines]
     assert lines[1] == {"path": "/e", "data": "", "kind": "ephemeral", "owner": f"0x{session:x}"}
+    assert len(pyzk("dump", "/a", "--ephemerals", "omit").lines) == 2
+    assert pyzk("cp", "/a", "/c", "--ephemerals", "persist").status == 0
+    assert server.dump("/c", form="nodes")["/c/e"].kind == "persistent"
+    assert "keep is for files" in pyzk("cp", "/a", "/d", "--ephemerals", "keep").err
     client.stop()
     client.close()
 

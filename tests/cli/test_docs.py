@@ -1,4 +1,4 @@
-"""The examples of docs/pyzk.md, run one after the other."""
+"""The examples of docs/pyzk.md and docs/ensemble.md, run one after the other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from kazoo.client import KazooClient
 
 from pyzk.cli.main import main
 from pyzk.cli.parser import VERBS
-from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer
 
 from ..support.waiting import wait_until
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pyzk.md"
-BLOCKS = re.findall(r"```console\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCKS, OF_ENSEMBLE = (
+    re.findall(r"```console\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
+    for name in ("pyzk.md", "ensemble.md")
+)
 _U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
 _H32 = _U36.replace("-", "")
 
@@ -96,6 +99,8 @@ def test_the_examples(
 ) -> None:
     monkeypatch.setenv("PYZK_HOSTS", environment["PYZK_HOSTS"])
     for block in BLOCKS:
+        if "pyzk ensemble" in block:
+            continue
         shown, behind = "", []
         for line in block.splitlines(keepends=True):
             if line.startswith("$ ") and line.rstrip().endswith("&"):
@@ -108,6 +113,36 @@ def test_the_examples(
         for process in behind:
             shown += process.communicate(timeout=30)[0]
         assert normal(shown) == normal(block)
+
+
+def test_the_examples_with_an_ensemble(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedEnsemble(3, clock="frozen") as ensemble:
+        monkeypatch.setenv("PYZK_HOSTS", ensemble.hosts)
+        client = KazooClient(ensemble[1].hosts)
+        client.start()
+        client.set_hosts(ensemble.hosts)
+        client.create("/app/leader", ephemeral=True, makepath=True)
+        (block,) = [block for block in BLOCKS if "pyzk ensemble" in block]
+        check(block, capsys)
+        assert client.retry(client.exists, "/app/leader") is not None
+        assert [session.connected for session in ensemble[2].sessions()] == [True]
+        client.stop()
+        client.close()
+    with EmbeddedEnsemble(3, observers=1, clock="frozen") as ensemble:
+        monkeypatch.setenv("PYZK_HOSTS", ensemble.hosts)
+        (block,) = OF_ENSEMBLE
+        check(block, capsys)
+
+
+def check(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run the commands of a block, and compare what they print."""
+    shown = ""
+    for line in block.splitlines(keepends=True):
+        if line.startswith("$ "):
+            shown += line + run(line[2:], {}, capsys)
+    assert normal(shown) == normal(block)
 
 
 def has_begun(command: str, server: EmbeddedServer) -> bool:

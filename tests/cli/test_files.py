@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from pyzk.cli.main import main
+from pyzk.protocol.dump import Choice
+from pyzk.protocol.files import places
 from pyzk.server import dumps
 from pyzk.server.testing import EmbeddedServer, Node
 
@@ -140,10 +143,10 @@ def test_damage_is_one_line(offline: Offline, data: Path, tmp_path: Path) -> Non
 
 
 def test_a_part_of_a_directory_is_loaded(pyzk: Run, server: EmbeddedServer, data: Path) -> None:
-    result = pyzk("load", "/copy", str(data), "--top", "/a", "--mask", "/b")
+    result = pyzk("load", "/copy", str(data), "--subtree", "/a", "--mask", "/b")
     assert result.status == 0, result.err
     assert server.dump() == {"/copy": b"\xff\x00", "/copy/b": b"***"}
-    assert pyzk("load", "/copy", str(data), "--top", "/none").status == 1
+    assert pyzk("load", "/copy", str(data), "--subtree", "/none").status == 1
 
 
 def test_kinds_are_kept(pyzk: Run, server: EmbeddedServer, data: Path) -> None:
@@ -173,6 +176,93 @@ def test_files_become_a_dump(offline: Offline, data: Path, tmp_path: Path) -> No
         ("/t", "ttl"),
     ]
     assert lines[2]["data"] == "***"
+
+
+def test_files_are_copied_to_files(offline: Offline, data: Path, tmp_path: Path) -> None:
+    """Each znode keeps what the source has of it."""
+    assert offline("cp", f"file:{data}", f"file:{tmp_path}/two/").out == "5 znodes, 2.0 KiB\n"
+    source, copy = places.image_at(data), places.image_at(tmp_path / "two")
+    copied = {path: node for path, node in source.nodes.items() if not path.startswith("/zookeeper")}
+    for path, node in copied.items():
+        assert copy.nodes[path] == node
+    assert copy.zxid == source.zxid
+    refused = offline("cp", f"file:{data}", f"file:{tmp_path}/two/")
+    assert refused.status == 2
+    assert "holds data already" in refused.err
+    with EmbeddedServer(data=tmp_path / "two", extended_types=True) as server:
+        assert server.dump(form="nodes")["/t"].ttl == 5000
+
+
+def test_a_dump_becomes_a_snapshot(offline: Offline, tmp_path: Path) -> None:
+    dump, snapshot = tmp_path / "dump", tmp_path / "snapshot.5"
+    dump.write_text(
+        '{"path": "/", "data": ""}\n{"path": "/x", "data": "1"}\n'
+        '{"path": "/x/c", "data": null, "kind": "container"}\n'
+        '{"path": "/x/e", "data": "2", "kind": "ephemeral", "owner": "0x10000000000002a"}\n'
+        '{"path": "/x/t", "data": "3", "kind": "ttl", "ttl": 60,'
+        ' "acl": [{"scheme": "ip", "id": "::1", "perms": "r"}]}\n'
+    )
+    choice = ("--subtree", "/x", "--ephemerals")
+    assert offline("cp", f"file:{dump}", f"file:{snapshot}", *choice, "keep").status == 0
+    assert stat.S_IMODE(snapshot.stat().st_mode) == 0o600
+    again = objects(offline("dump", "/", "--data", snapshot))
+    assert again == [
+        {"path": "/", "data": "1"},
+        {"path": "/c", "data": None, "kind": "container"},
+        {"path": "/e", "data": "2", "kind": "ephemeral", "owner": "0x10000000000002a"},
+        {
+            "path": "/t",
+            "data": "3",
+            "acl": [{"scheme": "ip", "id": "::1", "perms": "r"}],
+            "kind": "ttl",
+            "ttl": 60.0,
+        },
+    ]
+    assert "exists; name another" in offline("cp", f"file:{dump}", f"file:{snapshot}").err
+    more = ("persist", "--no-acl", "--mask", "/t", "--overwrite")
+    assert offline("cp", f"file:{dump}", f"file:{snapshot}", *choice, *more).status == 0
+    lines = objects(offline("dump", "/", "--data", snapshot))
+    assert lines[2:] == [
+        {"path": "/e", "data": "2"},
+        {"path": "/t", "data": "***", "kind": "ttl", "ttl": 60.0},
+    ]
+
+
+def test_a_server_is_copied_to_files_and_back(pyzk: Run, server: EmbeddedServer, tmp_path: Path) -> None:
+    """The counter of sequential znodes is kept."""
+    server.load({"/a": "1", "/a/b": "2"})
+    zk = KazooClient(server.hosts)
+    zk.start()
+    for _ in range(3):
+        zk.delete(zk.create("/a/s-", sequence=True))
+    place = f"file:{tmp_path}/copy/"
+    assert pyzk("cp", "/a", place).status == 0
+    with EmbeddedServer(data=tmp_path / "copy") as copy:
+        assert copy.dump() == {"/": b"1", "/b": b"2"}
+        there = KazooClient(copy.hosts)
+        there.start()
+        assert there.create("/s-", sequence=True) == "/s-0000000004"
+        there.stop()
+        there.close()
+    assert pyzk("cp", place, "/back", "--subtree", "/b").status == 0
+    assert zk.get("/back")[0] == b"2"
+    assert "name the path in SOURCE" in pyzk("cp", "/a", place, "--subtree", "/b").err
+    assert pyzk("cp", f"file:{tmp_path}/none", "/x").status == 2
+    zk.stop()
+    zk.close()
+
+
+def test_the_server_starts_with_a_part_of_files(data: Path, tmp_path: Path) -> None:
+    found = dumps.read(str(data), Choice("/a", False, "persist", ("/b",)))
+    assert [(node.path, node.data, node.acl) for node in found] == [
+        ("/", b"\xff\x00", None),
+        ("/b", b"***", None),
+    ]
+    dump = tmp_path / "dump"
+    dump.write_text('{"path": "/a", "data": ""}\n{"path": "/a/b", "data": "x"}\n')
+    assert [node.path for node in dumps.read(str(dump), Choice("/a"))] == ["/", "/b"]
+    with pytest.raises(dumps.DumpError, match="has no /none"):
+        dumps.read(str(dump), Choice("/none"))
 
 
 def test_the_server_starts_with_files(data: Path) -> None:

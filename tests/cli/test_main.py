@@ -21,6 +21,7 @@ from pyzk.cli.status import Status
 from pyzk.protocol.version import __version__
 from pyzk.server.testing import EmbeddedServer
 
+from ..support.needs import need
 from ..support.waiting import wait_until
 from .conftest import Run
 
@@ -308,8 +309,7 @@ def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureF
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(verb in script for verb in VERBS)
-    if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell}")
+    need(None if shutil.which(shell) else f"no {shell} on the PATH")
     subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
@@ -334,8 +334,7 @@ def test_bash_completes(
     line: list[str],
     expected: list[str],
 ) -> None:
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash")
+    need(None if shutil.which("bash") else "no bash on the PATH")
     server.load({"app": {"config": b""}, "apple": b""})
     main(["completion", "bash"])
     program = tmp_path / "pyzk"

@@ -71,7 +71,7 @@ class Network(trio.abc.HostnameResolver):
 async def network(server: Controls, monkeypatch: pytest.MonkeyPatch) -> Network:
     network = Network(server)
     trio.socket.set_custom_hostname_resolver(network)
-    monkeypatch.setattr("trio.open_tcp_stream", network.open_tcp_stream)
+    monkeypatch.setattr("pyzk.client.tcp.TcpStream.open", network.open_tcp_stream)
     return network
 
 

@@ -176,7 +176,8 @@ async def test_reprs_are_sentences_without_secrets(autojump_clock: MockClock, se
             "0 requests in flight, 0 waiting>"
         )
         assert repr(zk.session) == f"<Session {name}, CONNECTED, generation 1, timeout 10 s>"
-        pending = zk.submit(SetData("/", b"secret"))
+        first, pending = zk.submit(SetData("/", b"")), zk.submit(SetData("/", b"secret"))
+        assert repr(first) == "<Pending set_data /, not answered>"
         assert repr(pending) == "<Pending set_data /, not sent>"
         await pending.wait()
         assert repr(pending) == "<Pending set_data /, done>"

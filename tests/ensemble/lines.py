@@ -7,12 +7,13 @@ from contextlib import suppress
 
 import trio
 
+from pyzk.client.tcp import TcpStream
+
 
 def cut(stream: trio.abc.Stream) -> None:
     """What the server was asked for is done, and no reply comes."""
-    assert isinstance(stream, trio.SocketStream)
+    assert isinstance(stream, TcpStream)
     with suppress(OSError):  # it is broken already
-        # By another descriptor: trio would remember that nothing can be sent any more.
-        twin = socket.fromfd(stream.socket.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+        twin = socket.fromfd(stream.fileno(), socket.AF_INET, socket.SOCK_STREAM)
         with twin:
             twin.shutdown(socket.SHUT_RDWR)

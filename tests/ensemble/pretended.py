@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -47,8 +47,9 @@ class Server:
 class Pretended:
     """Three servers, on a clock that runs; see :class:`..support.real.Ensemble`."""
 
-    def __init__(self) -> None:
-        self._ensemble = EmbeddedEnsemble(3, tick_time=TICK, max_session_timeout=60_000, extended_types=True)
+    def __init__(self, **settings: Any) -> None:
+        defaults = {"tick_time": TICK, "max_session_timeout": 60_000, "extended_types": True}
+        self._ensemble = EmbeddedEnsemble(3, **(defaults | settings))
         self.nodes: list[Server] = []
 
     def __enter__(self) -> Self:

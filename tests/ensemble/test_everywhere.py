@@ -34,7 +34,7 @@ from pyzk.client import (
     ZooKeeper,
     connect,
 )
-from pyzk.client.connect import open_tcp
+from pyzk.client.tcp import TcpStream
 from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.errors import ReconfigDisabledError
 
@@ -49,7 +49,7 @@ class Lines:
         self._streams: list[trio.abc.Stream] = []
 
     async def __call__(self, host: str, port: int) -> trio.abc.Stream:
-        stream = await open_tcp(host, port)
+        stream = await TcpStream.open(host, port)
         self._streams.append(stream)
         return stream
 

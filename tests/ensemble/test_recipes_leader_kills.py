@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from pyzk.client import UNANSWERED, NodeExistsError, NoNodeError, NotEmptyError, ZooKeeper, connect
-from pyzk.client.connect import open_tcp
+from pyzk.client.tcp import TcpStream
 from pyzk.recipes import (
     INT64,
     AmbiguousResult,
@@ -58,7 +58,7 @@ class Line:
     _stream: trio.abc.Stream | None = None
 
     async def __call__(self, host: str, port: int) -> trio.abc.Stream:
-        self._stream = stream = await open_tcp(host, port)
+        self._stream = stream = await TcpStream.open(host, port)
         return stream
 
     def cut(self) -> None:

@@ -31,6 +31,12 @@ def test_an_example_runs(server: EmbeddedServer, path: Path, capsys: pytest.Capt
         assert zk.get_children("/chroot") == [], "it cleans up"
 
 
+@pytest.mark.parametrize("face", ["aio", "blocking"])
+def test_every_example_for_trio_is_there_for_each_face(face: str) -> None:
+    names = {path.name for path in ROOT.glob("examples/*.py") if not path.name.startswith("test_")}
+    assert {path.name for path in ROOT.glob(f"examples/{face}/*.py")} == names
+
+
 FOR_ASYNCIO = """
 import asyncio
 from contextlib import asynccontextmanager

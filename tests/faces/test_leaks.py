@@ -15,8 +15,8 @@ import pytest
 
 from pyzk import aio, blocking
 from pyzk.bridge.agent import Agent
-from pyzk.bridge.faces import Face
 from pyzk.bridge.loop import Loop
+from pyzk.bridge.objects import Face
 from pyzk.server.testing import EmbeddedServer
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"

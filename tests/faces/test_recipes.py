@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyzk import recipes
-from pyzk.bridge.faces import FACED
+from pyzk.bridge.faced import FACED
 from pyzk.server.testing import EmbeddedServer
 
 from .drivers import Body, Driver

@@ -14,7 +14,10 @@ from pyzk import aio, blocking, client, recipes
 from pyzk.aio.tasks import TASKS
 from pyzk.blocking.threads import THREADS
 from pyzk.bridge.exports import LEFT_OUT, exported
-from pyzk.bridge.faces import FACED, FUNCTIONS, Face, Side, opens_block
+from pyzk.bridge.faced import FACED, FUNCTIONS
+from pyzk.bridge.faces import opens_block
+from pyzk.bridge.objects import Face
+from pyzk.bridge.side import Side
 from pyzk.bridge.stubs import Stub
 
 PACKAGES: list[tuple[ModuleType, Side]] = [(blocking, THREADS), (aio, TASKS)]

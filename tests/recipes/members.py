@@ -17,7 +17,7 @@ from pyzk.recipes import Grant
 
 from ..support.lab import SESSION_TIMEOUT, Lab, open_lab
 from ..support.oracle import Grants, Oracle
-from ..support.trouble import PAUSES, Trouble
+from ..support.trouble import Step, Trouble, schedules
 
 CLIENTS = 4
 PATH = "/group"
@@ -41,31 +41,8 @@ ACTIONS = (
 )
 
 
-@attrs.frozen
-class Step:
-    """
-    :ivar who: number of the client, or of the ephemeral znode that an operator deletes.
-    :ivar holder: take a client that holds something, instead of ``who``.
-    :ivar pause: seconds until the next step.
-    """
-
-    action: str
-    who: int
-    holder: bool
-    pause: float
-
-
-schedules = st.lists(
-    st.builds(
-        Step,
-        st.sampled_from(ACTIONS),
-        st.integers(0, CLIENTS - 1),
-        st.booleans(),
-        st.sampled_from(PAUSES),
-    ),
-    min_size=3,
-    max_size=25,
-)
+SCHEDULES = schedules(ACTIONS, CLIENTS, st.booleans(), longest=25)
+"""A step knows whether to take a client that holds something, instead of ``who``."""
 
 
 @attrs.define(eq=False)
@@ -121,9 +98,9 @@ class Scene:
 
     # --- the steps ---------------------------------------------------------------------------------------
 
-    async def take(self, step: Step) -> None:
+    async def take(self, step: Step[bool]) -> None:
         who = step.who
-        if step.holder and self.tenures:
+        if step.what and self.tenures:
             who = self.tenures[step.who % len(self.tenures)].who
         zk = self.clients[who]
         match step.action:
@@ -200,7 +177,7 @@ class Scene:
 
 
 def run_schedule(
-    schedule: Sequence[Step],
+    schedule: Sequence[Step[bool]],
     work: Callable[[Scene, int], Awaitable[object]],
     in_the_end: Callable[[Scene], Awaitable[None]],
 ) -> list[int]:

@@ -14,25 +14,10 @@ from pyzk.recipes.election import ElectionLayout, Term
 from pyzk.recipes.leader_latch import LeaderLatch
 
 from ..support.lab import SESSION_TIMEOUT, TICK, Lab
-
-LAYOUTS: list[ElectionLayout] = ["curator-latch", "curator-selector", "kazoo"]
-
-
-def candidates(lab: Lab) -> list[str]:
-    return [path for path in lab.server.dump() if path.startswith("/leader/")]
+from .candidates import candidates, layouts, nothing_left
 
 
-async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
-    """No znode, no watch."""
-    for zk in clients:
-        await zk.janitor.idle()
-    await trio.sleep(TICK)
-    assert candidates(lab) == []
-    assert lab.watch_count == 0
-    assert all(zk.watch_count == 0 for zk in clients)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
+@layouts
 async def test_latches_take_turns(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:

@@ -11,7 +11,8 @@ from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
 from pyzk.recipes.errors import LockLost
 from pyzk.recipes.leader_latch import LeaderLatch
 
-from .members import CLIENTS, PATH, Scene, Step, run_schedule, schedules
+from ..support.trouble import Step
+from .members import CLIENTS, PATH, SCHEDULES, Scene, run_schedule
 
 pytestmark = pytest.mark.row("I-1", "I-3", "I-4", "I-6", "I-8", "I-9")
 
@@ -30,8 +31,8 @@ async def everybody_leads(scene: Scene) -> None:
 @pytest.mark.parametrize("layouts", LAYOUTS.values(), ids=LAYOUTS)
 def test_one_leader_at_a_time(layouts: list[ElectionLayout]) -> None:
     @settings(suppress_health_check=[*HealthCheck])
-    @given(schedules, LENGTHS)
-    def check(schedule: list[Step], lengths: list[float]) -> None:
+    @given(SCHEDULES, LENGTHS)
+    def check(schedule: list[Step[bool]], lengths: list[float]) -> None:
         async def stand(scene: Scene, who: int) -> None:
             async def lead(term: Term) -> None:
                 with scene.tenure(who, "leadership", term):
@@ -47,8 +48,8 @@ def test_one_leader_at_a_time(layouts: list[ElectionLayout]) -> None:
 
 
 @settings(suppress_health_check=[*HealthCheck])
-@given(schedules)
-def test_one_latch_at_a_time(schedule: list[Step]) -> None:
+@given(SCHEDULES)
+def test_one_latch_at_a_time(schedule: list[Step[bool]]) -> None:
     async def stand(scene: Scene, who: int) -> None:
         async with LeaderLatch(scene.clients[who], PATH) as latch:
             while True:

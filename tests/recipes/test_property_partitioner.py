@@ -13,14 +13,15 @@ from pyzk.client import NodeExistsError
 from pyzk.recipes import LockLost, Rebalance
 from pyzk.recipes.partitioner import Partitioner
 
-from .members import PATH, Scene, Step, run_schedule, schedules
+from ..support.trouble import Step
+from .members import PATH, SCHEDULES, Scene, run_schedule
 
 pytestmark = pytest.mark.row("I-15")
 
 
 @settings(suppress_health_check=[*HealthCheck])
-@given(schedules, st.sets(st.sampled_from("abcdef")), st.sampled_from([0.0, 0.5, 3.0]))
-def test_each_item_has_one_owner(schedule: list[Step], items: set[str], settle: float) -> None:
+@given(SCHEDULES, st.sets(st.sampled_from("abcdef")), st.sampled_from([0.0, 0.5, 3.0]))
+def test_each_item_has_one_owner(schedule: list[Step[bool]], items: set[str], settle: float) -> None:
     async def work(scene: Scene, who: int) -> None:
         while True:
             try:

@@ -173,7 +173,6 @@ def test_bad_arguments(refused, argv, words):
         (("--hostile", "7"), "--hostile"),
         (("--emulate", "3.8"), "--emulate"),
         (("--set", "emulate=3.8"), "emulate (--set)"),
-        (("--trace-op", "get"), "--trace"),
     ],
 )
 def test_what_an_ensemble_cannot_do_is_refused(refused, flags_given, named):

@@ -13,6 +13,7 @@ from pyzk.recipes.errors import WouldBlock
 from pyzk.recipes.locks.grant import Grant
 from pyzk.recipes.locks.lock import Lock
 from pyzk.recipes.locks.role import LockLayout
+from pyzk.recipes.locks.semaphore import Semaphore
 
 from .waiting import until
 
@@ -48,7 +49,7 @@ class Holder:
         assert not self.granted.is_set()
 
 
-async def is_held(lock: Lock) -> bool:
+async def is_held(lock: Lock | Semaphore) -> bool:
     """Whether an acquisition would have to wait."""
     try:
         async with lock.try_acquire():

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -52,6 +52,7 @@ class Node:
         tick: int,
         sync_limit: int,
         read_only: bool = False,
+        more: Mapping[str, object] | None = None,
     ) -> None:
         self.number = number
         self.port = port
@@ -78,6 +79,7 @@ class Node:
         }
         if read_only:
             settings |= {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+        settings |= more or {}
         lines = [f"{key}={value}" for key, value in settings.items()] + servers
         (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
 
@@ -143,6 +145,8 @@ class Ensemble:
     :param read_only: servers without a quorum serve reads (ensemble.md section 7).
     :param linked: followers reach the leader through links that :meth:`cut` can silence.
     :param observers: further servers, which do not vote. Their numbers follow.
+    :param reconfig: clients may change the members; the lines of the servers hold the addresses for clients.
+    :param settings: further lines of each server's zoo.cfg.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -156,8 +160,12 @@ class Ensemble:
         linked: bool = False,
         read_only: bool = False,
         observers: int = 0,
+        reconfig: bool = False,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.size = size
+        self._reconfig = reconfig
+        self._settings = {**(settings or {}), **({"reconfigEnabled": "true"} if reconfig else {})}
         self._read_only = read_only
         self._observers = observers
         self._linked = linked
@@ -204,7 +212,7 @@ class Ensemble:
     def links_between(self, one: Node, *others: Node) -> list[Link]:
         """List all ways between a server and others, in both directions."""
         pairs = [(one.number, other.number) for other in others]
-        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a))]
+        return [self.links[pair] for a, b in pairs for pair in ((a, b), (b, a)) if pair in self.links]
 
     def leader(self) -> Node:
         """The leader, or the only node, once there is one."""
@@ -241,6 +249,7 @@ class Ensemble:
                 tick=self._tick,
                 sync_limit=self._sync_limit,
                 read_only=self._read_only,
+                more=self._settings,
             )
             for number, triple in enumerate(triples, 1)
         ]
@@ -254,12 +263,13 @@ class Ensemble:
         if self.size == 1:
             return []
         lines = []
-        for number, (_, peer, election) in enumerate(triples, 1):
+        for number, (client, peer, election) in enumerate(triples, 1):
             if self._linked and number != own:
                 link = self.links[own, number] = Link(peer)
                 peer = link.port
             role = "participant" if number <= self.size else "observer"
-            lines.append(f"server.{number}={HOST}:{peer}:{election}:{role}")
+            line = f"server.{number}={HOST}:{peer}:{election}:{role}"
+            lines.append(f"{line};{HOST}:{client}" if self._reconfig else line)
         return lines
 
     def _kill(self) -> None:

@@ -1,13 +1,14 @@
-"""Faults in a random schedule, and their end (recipe-rules.md D.14)."""
+"""Random schedules: their steps, the faults in them, and the end of these (recipe-rules.md D.14)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
 import trio
+from hypothesis import strategies as st
 
 from pyzk.client import ZooKeeper
 from pyzk.recipes.base.running import steady
@@ -24,6 +25,36 @@ FAULTS: dict[str, dict[str, Any]] = {
     "delay": {"when": "before", "action": "delay", "seconds": 0.5},
     "slow": {"when": "before", "action": "delay", "seconds": 0.1, "times": 20},
 }
+
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Step(Generic[T]):
+    """
+    :ivar who: number of the client, or of the znode that an operator deletes.
+    :ivar what: what an action needs to know besides, such as how many leases to acquire.
+    :ivar pause: seconds until the next step.
+    """
+
+    action: str
+    who: int
+    what: T
+    pause: float
+
+
+def schedules(
+    actions: Sequence[str], clients: int, whats: st.SearchStrategy[T], *, longest: int = 30
+) -> st.SearchStrategy[list[Step[T]]]:
+    """Schedules for one client or more.
+
+    :param longest: the most steps.
+    """
+    step = st.builds(
+        Step, st.sampled_from(actions), st.integers(0, clients - 1), whats, st.sampled_from(PAUSES)
+    )
+    return st.lists(step, min_size=3, max_size=longest)
 
 
 @attrs.define(eq=False)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..routes import ApiError, Ask, Field, Route
+import attrs
+
+from ..routes import Ask, Field, Route
 from ..views.common import zxid_form
+from . import following, past, sessions
 
 if TYPE_CHECKING:
     from ...ensemble.member import Member
@@ -15,15 +19,17 @@ if TYPE_CHECKING:
     from ..api import Control
 
 _SERVER = Field("integer", "the number of the server", required=True)
+_AT = Field("integer", "only what happens at the server of this number")
+_SESSION = Field("string", "an id, a name, the address of a client, or owner-of:PATH", required=True)
 _SERVERS = Field("array", "the numbers of the servers; all if it is left out", items="integer")
 _SILENT = Field("boolean", "whether the links are silent instead of reset; true if it is left out")
 
+_OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
+"""Routes of one server that there are for all together, too."""
+
 
 def _ensemble(control: Control) -> EnsembleControls:
-    ensemble = control.controls.ensemble
-    if ensemble is None:
-        raise ApiError(409, "this is a single server; use --ensemble, or POST /servers with ensemble")
-    return ensemble
+    return cast("EnsembleControls", control.scope(whole=True))
 
 
 def _show(control: Control, ask: Ask) -> Any:
@@ -35,6 +41,7 @@ def _show(control: Control, ask: Ask) -> Any:
         "hosts": controls.hosts,
         "server": own.number,
         "leader": leader,
+        "zxid": None if leader is None else zxid_form(controls.zxid()),
         "holding": ensemble.holding,
         "servers": [_form(controls, member) for member in ensemble.members.values()],
     }
@@ -65,22 +72,27 @@ def _verb(name: str) -> Any:
     """Make the handler of a verb: its fields are the arguments of the method with that name."""
 
     def handle(control: Control, ask: Ask) -> Any:
-        from ...ensemble.errors import EnsembleError
-
-        ensemble = _ensemble(control)
         values = dict(ask.values)
+        if "session" in values:
+            values["session"] = control.find_any(values["session"], whole=True)
         several = values.pop("servers", None) or values.pop("groups", None) or ()
-        try:
-            getattr(ensemble, name)(*several, **values)
-        except EnsembleError as error:
-            raise ApiError(409, str(error)) from None
+        getattr(_ensemble(control), name)(*several, **values)
         return _show(control, ask)
 
     return handle
 
 
-def _timeline(control: Control, ask: Ask) -> Any:
-    return {"timeline": _ensemble(control).format_timeline(**ask.values)}
+def _of_all(route: Route) -> Route:
+    """Make a route for one server one for all servers of the ensemble together."""
+    handler: Any = route.handler
+    return attrs.evolve(
+        route,
+        path=f"/ensemble{route.path}",
+        handler=partial(handler, whole=True),
+        summary=f"{route.summary.removesuffix('.')}, at all servers of an ensemble.",
+        fields={**route.fields, **({"server": _AT} if route.path == "/trace" else {})},
+        serves=(),
+    )
 
 
 VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
@@ -106,7 +118,19 @@ VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
             ),
         },
     ),
-    "start": ("Start a process that was killed.", {"server": _SERVER}),
+    "start": (
+        "Start a process that was killed; or a further server, with a new number.",
+        {"server": _SERVER, "observer": Field("boolean", "whether a further server is an observer")},
+    ),
+    "reconfig": (
+        "Change the members, as a client that may do everything would.",
+        {
+            "joining": Field("string", "lines of servers that join or change, separated by commas"),
+            "leaving": Field("string", "numbers of servers, separated by commas"),
+            "new_members": Field("string", "the lines of all servers, instead of the other two"),
+            "from_config": Field("integer", "the version that the configuration must have; any if left out"),
+        },
+    ),
     "elect": (
         "Let the leader resign, and the next epoch begin at once.",
         {"to": Field("integer", "the number of the next leader")},
@@ -115,6 +139,20 @@ VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
     "hold_proposals": ("Let writes stay in the leader alone.", {}),
     "hold_acks": ("Let writes stay proposals that all servers have logged.", {}),
     "release_acks": ("End hold_proposals and hold_acks.", {}),
+    "expire": ("End a session at the leader, as if by time; the others follow.", {"session": _SESSION}),
+    "disconnect": ("Cut the connection of a session, at whichever server.", {"session": _SESSION}),
+    "move": (
+        "Have the client of a session go on at another server: until it has come, all others refuse it.",
+        {"session": _SESSION, "server": _SERVER},
+    ),
+    "nemesis": (
+        "Let trouble come by chance from now on, until calm.",
+        {
+            "seed": Field("integer", "the same seed makes the same trouble", required=True),
+            "rate": Field("number", "how often, per second of the servers' clock; 1 if it is left out"),
+        },
+    ),
+    "calm": ("End a nemesis and all other trouble.", {}),
     "advance": (
         "Let the time of all servers jump ahead.",
         {
@@ -139,16 +177,9 @@ ROUTES: Final = (
         Route("POST", f"/ensemble/{name}", _verb(name), summary, fields, answer="The servers, after it.")
         for name, (summary, fields) in VERBS.items()
     ),
-    Route(
-        "GET",
-        "/ensemble/timeline",
-        _timeline,
-        "The history of all servers as text, with the number of the server in each line.",
-        {
-            "limit": Field("integer", "at most so many lines, the last ones"),
-            "width": Field("integer", "in characters"),
-            "since": Field("number", "seconds since the start"),
-        },
-        answer="The timeline.",
+    *(
+        _of_all(route)
+        for route in (*sessions.ROUTES, *past.ROUTES, *following.ROUTES)
+        if route.path in _OF_ALL
     ),
 )

@@ -18,6 +18,8 @@ from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line, tell
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
+    from ...testing.running import Running
+    from ...testing.running_ensemble import RunningEnsemble
     from ..api import Control
 
 _MOST: Final = 16
@@ -30,13 +32,13 @@ _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
 
 
-def _trace(control: Control, ask: Ask) -> Response:
-    given = ask.values
+def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
+    given, controls = ask.values, control.scope(whole)
     if control.followers >= _MOST:
         raise ApiError(409, f"{_MOST} readers follow the trace already; let some of them end first")
     ops = given["op"].split(",") if "op" in given else ()
-    session = control.find_any(given["session"]) if "session" in given else None
-    selection = Selection.of(ops, given.get("path"), session)
+    session = control.find_any(given["session"], whole) if "session" in given else None
+    selection = Selection.of(ops, given.get("path"), session, given.get("server"))
     style = given.get("format", "text")
     past = given.get("past", 0)
     if not 0 <= past <= _MOST_PAST:
@@ -44,11 +46,18 @@ def _trace(control: Control, ask: Ask) -> Response:
     as_events = _EVENTS in ask.request.headers.get("accept", "")
     headers = {"content-type": _EVENTS if as_events else _TYPES[style], "cache-control": "no-store"}
     form = "data: {}\n" if as_events else "{}"
-    return Response(200, headers=headers, stream=partial(_follow, control, selection, past, style, form))
+    follow = partial(_follow, control, controls.running, selection, past, style, form)
+    return Response(200, headers=headers, stream=follow)
 
 
 async def _follow(
-    control: Control, selection: Selection, past: int, style: str, form: str, send: Send
+    control: Control,
+    running: Running | RunningEnsemble,
+    selection: Selection,
+    past: int,
+    style: str,
+    form: str,
+    send: Send,
 ) -> None:
     """Send lines until cancelled.
 
@@ -63,9 +72,9 @@ async def _follow(
         lines.add(form.format(traced.as_line(style)))
         more.set()
 
-    for traced in tell_past(control.controls.running, selection, past):
+    for traced in tell_past(running, selection, past):
         tell(traced)
-    tracer = Tracer(control.controls.running, selection, tell)
+    tracer = Tracer(running, selection, tell)
     control.followers += 1
     try:
         await send(b"")  # from here on the client knows that nothing is missed

@@ -14,44 +14,44 @@ if TYPE_CHECKING:
 _MOST_NOTED: Final = 10_000  # characters
 
 
-def _history(control: Control, ask: Ask) -> Any:
+def _history(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     given = dict(ask.values)
     if "session" in given:
-        given["session"] = control.find_any(given["session"])
+        given["session"] = control.find_any(given["session"], whole)
     if "kind" in given:
         given["kind"] = given["kind"].split(",")
     limit = given.pop("limit", None)
-    entries = control.controls.history(**given)
+    entries = control.scope(whole).history(**given)
     if limit is not None:
         entries = entries[-limit:] if limit > 0 else []
     names = control.controls.running.names
     return {"entries": [forms.entry_form(entry, names[entry.session]) for entry in entries]}
 
 
-def _timeline(control: Control, ask: Ask) -> Any:
+def _timeline(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     given = dict(ask.values)
     kind = given.pop("format", "text")
     if "sessions" in given:
-        given["sessions"] = [control.find_any(session) for session in given["sessions"].split(",")]
-    timeline = control.controls.format_timeline(**given)
+        given["sessions"] = [control.find_any(each, whole) for each in given["sessions"].split(",")]
+    timeline = control.scope(whole).format_timeline(**given)
     return answer_text(timeline) if kind == "text" else {"timeline": timeline}
 
 
-def _note(control: Control, ask: Ask) -> Any:
+def _note(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     text = ask.values["text"]
     if len(text) > _MOST_NOTED:
         raise ApiError(400, f"a note has at most {_MOST_NOTED:,} characters, not {len(text):,}")
-    control.controls.note(text)
+    control.scope(whole).note(text)
     return {}
 
 
-def _leaks(control: Control, ask: Ask) -> Any:
-    return {"leaks": control.controls.leaks()}
+def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    return {"leaks": control.scope(whole).leaks()}
 
 
-def _advice(control: Control, ask: Ask) -> Any:
+def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     names = control.controls.running.names
-    return {"findings": [forms.finding_form(found, names.all) for found in control.controls.advice()]}
+    return {"findings": [forms.finding_form(found, names.all) for found in control.scope(whole).advice()]}
 
 
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")

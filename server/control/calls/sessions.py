@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ..api import Control
 
 
-def _sessions(control: Control, ask: Ask) -> Any:
-    return {"sessions": [control.session_form(info) for info in control.controls.sessions()]}
+def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    return {"sessions": [control.session_form(info) for info in control.scope(whole).sessions()]}
 
 
 def _session(control: Control, ask: Ask) -> Any:

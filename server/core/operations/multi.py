@@ -33,7 +33,7 @@ from ....protocol.multi import (
 )
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
-from ..txn import Change, Create, Multi, Refused
+from ..txn import Applied, Create, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
 from .writes import RESOLVERS
@@ -107,27 +107,24 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         changes = _carry_out(engine, client, requests, results)
     except Exception as error:
         tree.roll_back()
-        if not isinstance(error, ZooKeeperError):
-            raise
-        if isinstance(error, MarshallingError):
+        if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
             raise  # an internal failure spoils the whole multi
         if any(request[0] is None for _, request in requests):
             raise MarshallingError(None, "a null path") from None
         if engine.on_refusal is not None:
             engine.on_refusal(error)
-        engine.record(Refused(error.code), client.session_id)
-        return _failure(len(requests), len(results) // 2, error.code)
+        engine.record(Refused(error.code), client.session_id, frame)
+        return failure(len(requests), len(results) // 2, error.code)
     tree.commit()
-    engine.fire(changes)
-    if engine.on_txn is not None:
-        engine.record(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
+    if changes or engine.is_recorded:
+        engine.written_together(client, frame, changes)
     results.append(TERMINATOR)
     return b"".join(results)
 
 
 def _carry_out(
     engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
-) -> list[Change]:
+) -> list[Applied]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
     :param results: gets two entries for each operation: the header, with the path of a create; and the Stat,
@@ -135,15 +132,16 @@ def _carry_out(
     :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
-    heard = bool(engine.watches.watchers) or engine.on_txn is not None
-    changes: list[Change] = []
+    heard = bool(engine.watches.watchers) or engine.is_recorded
+    changes: list[Applied] = []
     parts, append = _PARTS, results.append
     for op, request in requests:
         resolve, with_stat, result = parts[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
-            changes.append((kind(*fields), node, at))
+            number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
+            changes.append((kind, fields, node, at, number))
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path
@@ -152,7 +150,7 @@ def _carry_out(
     return changes
 
 
-def _failure(total: int, failed: int, code: int) -> bytes:
+def failure(total: int, failed: int, code: int) -> bytes:
     """Encode the results of a transaction that failed: 0 before the operation that failed, its own code at
     it, -2 after it."""
     return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR

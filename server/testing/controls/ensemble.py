@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
 import trio
 
 from ...core.engine import Engine
@@ -19,6 +20,7 @@ from ..timeline import format_timeline
 from .base import control
 from .server import Controls
 from .servers import ServersControls
+from .sessions import leak_text
 
 if TYPE_CHECKING:
     from ..advisor.finding import Finding
@@ -79,8 +81,8 @@ class EnsembleControls(ServersControls):
 
     @control
     def role(self, server: int) -> str:
-        """Return ``leader``, ``follower`` or ``observer``; ``looking`` without a leader, ``down`` after
-        kill."""
+        """Return ``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader,
+        ``down`` after kill."""
         return self._member(server).role
 
     @control
@@ -117,12 +119,28 @@ class EnsembleControls(ServersControls):
 
     @control
     def sessions(self, server: int | None = None) -> list[SessionInfo]:
-        """List the live sessions, as a server knows them; without a number as the leader's server does.
+        """List the live sessions, as a server knows them; without a number as the leader's server does, with
+        the connections of all servers.
 
         :raises EnsembleError: if nobody leads.
         """
-        number = self._ensemble.leader().member.number if server is None else server
-        return self[number].sessions()
+        if server is not None:
+            return self[server].sessions()
+        found = {info.id: info for info in self._leading().sessions()}
+        for each in self:
+            for info in each.sessions():
+                known = found.get(info.id)
+                if info.connected and known is not None and not known.connected:
+                    found[info.id] = attrs.evolve(info, ephemerals=known.ephemerals)
+        return list(found.values())
+
+    @control
+    def leaks(self) -> list[str]:
+        """Describe the sessions that clients have not closed, as :meth:`.Controls.leaks` does.
+
+        :raises EnsembleError: if nobody leads.
+        """
+        return [leak_text(session) for session in self.sessions()]
 
     # --- sessions ----------------------------------------------------------------------------------------
 
@@ -142,8 +160,11 @@ class EnsembleControls(ServersControls):
 
     @control
     def disconnect(self, session: SessionRef) -> None:
-        """Close every connection of a session without a reply. The session lives on."""
-        session_id = session_id_of(session)
+        """Close every connection of a session without a reply. The session lives on.
+
+        :raises UnknownSessionError: if no server knows such a session.
+        """
+        session_id = self._known(session)
         self._enter(f"disconnect 0x{session_id:x}", session_id)
         self._ensemble.disconnect(session_id, "the test has disconnected it")
 
@@ -158,12 +179,15 @@ class EnsembleControls(ServersControls):
         :raises UnknownSessionError: if no server knows such a session.
         :raises EnsembleError: if this server serves nobody.
         """
-        session_id = session_id_of(session)
-        member = self._member(server)
-        if all(part.engine.sessions.get(session_id) is None for part in self.running.parts.values()):
-            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+        session_id, member = self._known(session), self._member(server)
         self._enter(f"move 0x{session_id:x} to server {server}", session_id)
         self._ensemble.move(session_id, member)
+
+    def _known(self, session: SessionRef) -> int:
+        session_id = session_id_of(session)
+        if all(part.engine.sessions.get(session_id) is None for part in self.running.each()):
+            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+        return session_id
 
     # --- the tree ----------------------------------------------------------------------------------------
 
@@ -331,6 +355,11 @@ class MemberControls(Controls):
 
     def expire(self, session: SessionRef) -> None:
         self.ensemble.expire(session)
+
+    def accept_connections(self) -> None:
+        """End :meth:`refuse_connections`; a server that is down goes on refusing."""
+        if self.ensemble.role(self.number) != "down":
+            super().accept_connections()
 
     def restart(self, *, keep_data: bool = True) -> None:
         """Kill the process and start it again.

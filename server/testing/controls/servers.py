@@ -8,9 +8,14 @@ from typing import Self
 
 import attrs
 
+from ....protocol.errors import ZooKeeperError
+from ....protocol.operations import OpCode
+from ....protocol.records import GetDataResponse, ReconfigRequest
+from ...config.members import joiner
 from ...ensemble.ensemble import Ensemble, Pending
 from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, calm
+from ..contents import Loader
 from ..history import EntryKind
 from ..running_ensemble import RunningEnsemble
 from .base import Base, control
@@ -76,14 +81,16 @@ class ServersControls(Base):
 
         :param upto: the zxid at which it stands; by default the one that it has applied.
         """
+        member = self._member(server)
         self._enter(f"server {server} lags")
-        self._ensemble.lag(self._member(server), upto)
+        self._ensemble.lag(member, upto)
 
     @control
     def release(self, *servers: int) -> None:
         """End :meth:`lag`, of all servers if none is named: what waits is applied."""
+        members = self._some(servers)
         self._enter(f"release {' '.join(map(str, servers)) or 'all'}")
-        self._ensemble.release(self._some(servers))
+        self._ensemble.release(members)
 
     @control
     def isolate(self, server: int, *, silent: bool = True) -> None:
@@ -93,8 +100,9 @@ class ServersControls(Base):
             after ``sync_limit`` ticks only. Otherwise they are reset, and the server closes its clients at
             once.
         """
+        member = self._member(server)
         self._enter(f"server {server} is cut off, {'silently' if silent else 'by resets'}")
-        self._ensemble.partition([[self._member(server)]], silent)
+        self._ensemble.partition([[member]], silent)
 
     @control
     def partition(self, *groups: Iterable[int], silent: bool = True) -> None:
@@ -110,20 +118,26 @@ class ServersControls(Base):
     @control
     def heal(self, *servers: int) -> None:
         """Join what was cut: the links of these servers, or all."""
+        members = self._some(servers)
         self._enter(f"heal {' '.join(map(str, servers)) or 'all'}")
-        self._ensemble.heal(self._some(servers))
+        self._ensemble.heal(members)
 
     @control
     def freeze(self, server: int) -> None:
-        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`."""
+        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
+
+        :raises EnsembleError: if it does not run.
+        """
+        member = self._member(server)
         self._enter(f"server {server} is frozen")
-        self._ensemble.freeze(self._member(server))
+        self._ensemble.freeze(member)
 
     @control
     def thaw(self, server: int) -> None:
         """End :meth:`freeze`. A leader that was replaced meanwhile goes on leading for a tick."""
+        member = self._member(server)
         self._enter(f"server {server} goes on")
-        self._ensemble.thaw(self._member(server))
+        self._ensemble.thaw(member)
 
     @control
     def kill(self, server: int, pending: Pending | None = None) -> None:
@@ -134,17 +148,67 @@ class ServersControls(Base):
             default it depends on who has them (:meth:`hold_acks`, :meth:`hold_proposals`).
         :raises ValueError: if ``pending`` is given for a server that does not lead.
         """
+        member = self._member(server)
         self._enter(f"kill server {server}" + (f", what is pending is {pending}" if pending else ""))
-        self._ensemble.kill(self._member(server), pending)
+        self._ensemble.kill(member, pending)
 
     @control
-    def start(self, server: int) -> None:
+    def start(self, server: int, *, observer: bool = False) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
 
+        It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
+
+        Or start a further server, with a new number. Its address is that of its line in the configuration.
+        Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
+
+        :param observer: whether a further server without a line is an observer.
         :raises EnsembleError: if it runs.
+        :raises ValueError: for a number that no server can have.
+        :raises OSError: if the address of a further server cannot be bound.
         """
+        if server not in self.running.parts:
+            self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
+        member = self._member(server)
         self._enter(f"start server {server}")
-        self._ensemble.start(self._member(server))
+        self._start(member)
+
+    def _start(self, member: Member) -> None:
+        self.running.parts[member.number].gate.resume()
+        self._ensemble.start(member)
+
+    @control
+    def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> str:
+        """Change the members through the leader, as a client that may do everything would.
+
+        It needs ``reconfig_enabled=True``. The leader may resign by it.
+
+        :param joining: lines as ``server.4=host:2888:3888:participant;2181``, separated by commas: of servers
+            that join, or change. Of the address for clients the port counts.
+        :param leaving: numbers of servers, separated by commas.
+        :param new_members: the lines of all servers, instead of the other two.
+        :param from_config: the version that the configuration must have; -1: any.
+        :returns: the new configuration.
+        :raises ZooKeeperError: what a client would have been answered.
+        :raises EnsembleError: if nobody leads.
+        """
+        parts = {"joining": joining, "leaving": leaving, "new_members": new_members}
+        self._enter(" ".join(["reconfig", *(f"{name}={text}" for name, text in parts.items() if text)]))
+        request = ReconfigRequest(joining, leaving, new_members, from_config)
+        refused: list[ZooKeeperError] = []
+        leader = self._ensemble.leader()
+        leader.on_refusal = refused.append
+        frame = bytes(8) + request.encode()
+        _, _, body = leader.handle(Loader(0), OpCode.RECONFIG, frame, self._ensemble.now)
+        if refused:
+            raise refused[0]
+        return (GetDataResponse.decode(body).data or b"").decode()
 
     @control
     def elect(self, to: int | None = None) -> int:
@@ -155,8 +219,9 @@ class ServersControls(Base):
         :returns: the number of the new leader.
         :raises EnsembleError: if there is no quorum, or this server cannot lead it.
         """
+        member = None if to is None else self._member(to)
         self._enter("elect" if to is None else f"elect server {to}")
-        self._ensemble.elect(None if to is None else self._member(to))
+        self._ensemble.elect(member)
         return self._ensemble.leader().member.number
 
     @control
@@ -167,7 +232,7 @@ class ServersControls(Base):
         for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
             if member.up:
                 self._ensemble.kill(member)
-                self._ensemble.start(member)
+                self._start(member)
         if not self._ensemble.leaders():
             self._ensemble.elect()
 

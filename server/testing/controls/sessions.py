@@ -21,7 +21,8 @@ class SessionControls(ServerBase):
         peer = client.peer if isinstance(client, Connection) else None
         ephemerals = tuple(self.running.engine.tree.ephemerals.get(session.id, ()))
         watches = tuple(self.running.engine.watches.paths_of(client)) if client is not None else ()
-        return SessionInfo(session.id, session.timeout, peer, ephemerals, watches)
+        server = self.running.service.server_id if peer is not None else 0
+        return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
 
     @control
     def expire(self, session: SessionRef) -> None:
@@ -131,13 +132,14 @@ class SessionControls(ServerBase):
     def leaks(self) -> list[str]:
         """Describe the sessions that clients have not closed: a line for each, with its ephemerals and the
         watches that have not fired."""
-        lines = []
-        for session in self.sessions():
-            state = "is still connected" if session.connected else "was never closed"
-            line = f"session 0x{session.id:x} {state}"
-            if session.ephemerals:
-                line += f"; ephemerals left: {', '.join(session.ephemerals)}"
-            if session.watches:
-                line += f"; watches not fired: {', '.join(session.watches)}"
-            lines.append(line)
-        return lines
+        return [leak_text(session) for session in self.sessions()]
+
+
+def leak_text(session: SessionInfo) -> str:
+    state = "is still connected" if session.connected else "was never closed"
+    line = f"session 0x{session.id:x} {state}"
+    if session.ephemerals:
+        line += f"; ephemerals left: {', '.join(session.ephemerals)}"
+    if session.watches:
+        line += f"; watches not fired: {', '.join(session.watches)}"
+    return line

@@ -13,6 +13,9 @@ Script = Callable[[Side], None]
 S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
+MEMBERS: list[Script] = []
+LOCAL: list[Script] = []
+READ_ONLY: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -25,7 +28,25 @@ def quick(script: S) -> S:
     return script
 
 
+def members(script: S) -> S:
+    """It changes the members, and runs on an ensemble where that is allowed."""
+    MEMBERS.append(script)
+    return script
+
+
+def local(script: S) -> S:
+    """It runs on an ensemble whose sessions are local first."""
+    LOCAL.append(script)
+    return script
+
+
 def slow(script: S) -> S:
     """It is for the nightly run."""
     SLOW.append(script)
+    return script
+
+
+def without_quorum(script: S) -> S:
+    """It runs on servers that are read-only without a quorum."""
+    READ_ONLY.append(script)
     return script

@@ -7,16 +7,18 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, Timing
 
 from ...support.links import HOST, Link
 from ...support.real import Ensemble, Node
+from ...support.requests import digest_id
 from ...support.waiting import wait_until
-from ...support.wire import Handshake, WireClient
+from ...support.wire import ClosedError, Handshake, WireClient
 from .masks import Masks
-from .speaker import Speaker
+from .speaker import PATIENCE, Speaker
 
 TICK = 500
 """In ms. The rules of ensemble.md section 11 were measured with it."""
@@ -28,6 +30,9 @@ MOMENT = 0.15
 STEP = 0.05
 """Seconds of virtual time between two looks at a connection."""
 ROLES = ("L", "F", "G", "O")
+SUPER = "super:secret"
+SUPER_DIGEST = digest_id(SUPER)
+_LINE = re.compile(r"server\.(\d+)=.*")
 
 
 def ask(address: tuple[str, int], word: str) -> str:
@@ -53,9 +58,55 @@ class Side(ABC):
         self._speakers: list[Speaker] = []
         with WireClient(self.address("L")) as first:  # epochs begin with a transaction everywhere
             first.connect()
+            config = first.get("/zookeeper/config").record.data.decode()
+            first.create("/begins")
+            self.spread(first.delete("/begins").zxid)
             self.spread(first.close_session().zxid)
         base = self.zxid("L")
         self.masks = Masks(base, {number: role for role, number in numbers.items()})
+
+        found = [_LINE.fullmatch(line) for line in config.splitlines()]
+        self._lines = {int(match[1]): match[0] for match in found if match}
+
+    # --- the members -------------------------------------------------------------------------------------
+
+    def line(self, role: str, *, votes: bool | None = None, port: int | None = None) -> str:
+        """The line of a server at the start, or what shall become of it."""
+        line = self._lines[self.numbers[role]]
+        if votes is not None:
+            line = re.sub(":(participant|observer)", ":participant" if votes else ":observer", line)
+        return line if port is None else re.sub(r"\d+$", str(port), line)
+
+    def number(self, role: str) -> str:
+        return str(self.numbers[role])
+
+    def bring_back(self) -> None:
+        """Make the members those of the start, for the next script, and let all serve."""
+        lines = "\n".join(self._lines.values())
+
+        def is_done() -> bool:
+            try:
+                with WireClient(self.address(self.leader())) as client:
+                    client.connect()
+                    client.auth("digest", SUPER)
+                    return client.reconfig(new_members=lines).err == 0
+            except (ClosedError, OSError):  # its leader has left meanwhile
+                return False
+
+        wait_until(is_done, 30)
+        wait_until(self._all_serve, 30)
+
+    def _all_serve(self) -> bool:
+        """Whether each server lets a client in; after a change of its part a request may be lost there."""
+        try:
+            modes = [self.mode(role) for role in ROLES]
+            for role in ROLES:
+                with WireClient(self.address(role), timeout=2) as client:
+                    client.connect()
+                    client.close_session()
+        except (ClosedError, OSError):
+            return False
+        return modes.count("leader") == 1
 
     # --- clients -----------------------------------------------------------------------------------------
 
@@ -67,11 +118,17 @@ class Side(ABC):
             self.spread(self.zxid(role))
         return speaker
 
-    def asking(self, name: str, role: str, like: Speaker | None = None, **handshake: Any) -> Speaker:
+    def at_leader(self, name: str, like: Speaker) -> Speaker:
+        """A client with the session of another, at the leader, whoever that is."""
+        return self.client(name, self.leader(), like, last_zxid=0, shown="the leader")
+
+    def asking(
+        self, name: str, role: str, like: Speaker | None = None, *, shown: str = "", **handshake: Any
+    ) -> Speaker:
         """A client that has asked for a session and not heard yet."""
         speaker = Speaker(self, name, role)
         self._speakers.append(speaker)
-        speaker.note(f"-> connects to {role}")
+        speaker.note(f"-> connects to {shown or role}")
         speaker.attach(like, **handshake)
         return speaker
 
@@ -112,10 +169,22 @@ class Side(ABC):
         found = re.search(r"^Mode: (.*)$", self.word(role, "srvr"), re.M)
         return found[1] if found else None
 
+    def try_mode(self, role: str) -> str | None:
+        """Likewise of a server that may not run."""
+        try:
+            return self.mode(role)
+        except OSError:
+            return None
+
     @abstractmethod
     def leader(self) -> str:
         """The role that the leader of the latest epoch had at the start, once there is one, and all servers
         that reach it follow it."""
+
+    def figures(self, role: str) -> list[str]:
+        """How many servers vote, as a server knows it, and how many follow a leader."""
+        found = re.findall(r"^zk_((?:quorum_size|learners|synced_\w+)\t\d+)$", self.word(role, "mntr"), re.M)
+        return sorted(found)
 
     def note_leader(self) -> str:
         role = self.leader()
@@ -124,8 +193,27 @@ class Side(ABC):
 
     # --- time --------------------------------------------------------------------------------------------
 
+    step: float
+    """Seconds between two looks."""
+
+    @abstractmethod
+    def now(self) -> float: ...
+
     @abstractmethod
     def pass_time(self, seconds: float) -> None: ...
+
+    def ends_of(self, clients: Mapping[str, Speaker]) -> dict[str, float]:
+        """When the connections of clients end, of which nothing else is heard."""
+        ends: dict[str, float] = {}
+        begun = self.now()
+        while len(ends) < len(clients):
+            for name, client in clients.items():
+                if name not in ends and self.wait_for(client.socket, 0):
+                    client.until_closed()
+                    ends[name] = self.now()
+            assert self.now() < begun + PATIENCE, f"only {ends} have ended"
+            self.pass_time(self.step)
+        return ends
 
     @abstractmethod
     def wait_for(self, sock: socket.socket, patience: float) -> bool:
@@ -139,6 +227,13 @@ class Side(ABC):
     def spread(self, zxid: int) -> None:
         """Wait until all servers that reach the leader have applied a transaction: ours do so at once
         (ensemble.md section 3)."""
+
+    @abstractmethod
+    def until(self, look: Callable[[], bool]) -> None:
+        """Let time pass until something can be seen."""
+
+    def until_read_only(self, role: str) -> None:
+        self.until(lambda: self.word(role, "isro") == "ro")
 
     def level(self) -> None:
         """Wait until all of them have applied what any of them has; not in a new epoch (1.5)."""
@@ -154,7 +249,7 @@ class Side(ABC):
     def release(self, role: str) -> None: ...
 
     @abstractmethod
-    def isolate(self, role: str) -> None: ...
+    def isolate(self, role: str, *, silent: bool = True) -> None: ...
 
     @abstractmethod
     def heal(self, role: str) -> None: ...
@@ -196,12 +291,14 @@ def _delete(client: WireClient, path: str) -> None:
 class Ours(Side):
     """A pretend ensemble."""
 
+    step = STEP
+
     def __init__(self, ensemble: EmbeddedEnsemble) -> None:
         self._ensemble = ensemble
         super().__init__({"L": 3, "F": 1, "G": 2, "O": 4})
 
     @staticmethod
-    def make() -> EmbeddedEnsemble:
+    def make(**settings: Any) -> EmbeddedEnsemble:
         """An ensemble with the settings of the real one."""
         return EmbeddedEnsemble(
             3,
@@ -211,6 +308,7 @@ class Ours(Side):
             max_session_timeout=LONGEST_SESSION,
             timing=Timing(sync_limit=SYNC_LIMIT),
             extended_types=True,
+            **settings,
         )
 
     def address(self, role: str) -> tuple[str, int]:
@@ -225,6 +323,9 @@ class Ours(Side):
                 return roles["leader"]
             self._ensemble.advance(STEP)
         raise AssertionError("nobody leads")
+
+    def now(self) -> float:
+        return self._ensemble.clock.now()
 
     def pass_time(self, seconds: float) -> None:
         self._ensemble.advance(seconds)
@@ -244,15 +345,22 @@ class Ours(Side):
     def spread(self, zxid: int) -> None:
         pass
 
+    def until(self, look: Callable[[], bool]) -> None:
+        for _ in range(round(PATIENCE / STEP)):
+            if look():
+                return
+            self._ensemble.advance(STEP)
+        raise AssertionError("it does not come")
+
     def lag(self, role: str) -> None:
         self._ensemble.lag(self.numbers[role])
 
     def release(self, role: str) -> None:
         self._ensemble.release(self.numbers[role])
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
-        self._ensemble.isolate(self.numbers[role])
+        self._ensemble.isolate(self.numbers[role], silent=silent)
 
     def heal(self, role: str) -> None:
         self.away.discard(role)
@@ -297,6 +405,8 @@ class Ours(Side):
 class Real(Side):
     """Apache ZooKeeper. Servers keep their numbers; who leads is seen at the start."""
 
+    step = 0.01
+
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self._nodes = {node.number: node for node in ensemble.nodes}
@@ -324,7 +434,7 @@ class Real(Side):
         present = [role for role in ROLES if role not in self.away]
 
         def whole() -> str | None:
-            modes = {role: self._mode(role) for role in present}
+            modes = {role: self.try_mode(role) for role in present}
             if None in modes.values():
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
@@ -332,11 +442,8 @@ class Real(Side):
         found: str = wait_until(whole, 20)
         return found
 
-    def _mode(self, role: str) -> str | None:
-        try:
-            return self.mode(role)
-        except OSError:
-            return None
+    def now(self) -> float:
+        return time.monotonic()
 
     def pass_time(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -352,6 +459,9 @@ class Real(Side):
             if role not in self.away:
                 wait_until(lambda role=role: self.zxid(role) >= zxid or self.zxid(role) < 0)  # type: ignore[misc]
 
+    def until(self, look: Callable[[], bool]) -> None:
+        wait_until(look, PATIENCE)
+
     def lag(self, role: str) -> None:
         self.away.add(role)
         self._lagging[role] = self._links((role, "L"))
@@ -365,10 +475,13 @@ class Real(Side):
         self.spread(self.zxid("L"))
         self.settle()
 
-    def isolate(self, role: str) -> None:
+    def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
         for link in self._links_of(role):
-            link.silence()
+            if silent:
+                link.silence()
+            else:
+                link.refuse()
 
     def heal(self, role: str) -> None:
         for link in self._links_of(role):

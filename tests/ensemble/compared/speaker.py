@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyzk.protocol.jute import Record
 from pyzk.protocol.operations import WRITES, OpCode
+from pyzk.protocol.records import ReconfigRequest, ReplyHeader
 
 from ...support.requests import RESPONSES, Requests
 from ...support.wire import ClosedError, Event, Handshake, Reply, WireClient
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds in which whatever a script waits for has to come."""
+_REPLY_HEADER = 16
+"""Bytes of a reply without a body: too few for the answer to a handshake."""
 
 
 class Speaker(WireClient):
@@ -61,6 +64,14 @@ class Speaker(WireClient):
             return False
         return True
 
+    def change_config(self, from_config: int = -1) -> int:
+        """Make a new version of the configuration, without a change in it; returns the version."""
+        self.note("-> reconfig")
+        reply = WireClient.request(self, OpCode.RECONFIG, ReconfigRequest(None, None, None, from_config))
+        self.note(f"<- {self._describe(reply)}")
+        self.side.spread(reply.zxid)
+        return reply.zxid
+
     # --- what arrives ------------------------------------------------------------------------------------
 
     def next(self) -> Handshake | Reply | Event | None:
@@ -72,7 +83,11 @@ class Speaker(WireClient):
             self.is_over = True
             return None
         try:
-            arrival = self.decode(self.receive_frame())
+            payload = self.receive_frame()
+            if self.handshake is None and len(payload) == _REPLY_HEADER:
+                self._note_reply_instead(payload)
+                return None
+            arrival = self.decode(payload)
         except (ClosedError, OSError):
             self._ended()
             return None
@@ -82,6 +97,12 @@ class Speaker(WireClient):
             if arrival.op in WRITES and arrival.zxid > 0:
                 self.side.spread(arrival.zxid)
         return arrival
+
+    def _note_reply_instead(self, payload: bytes) -> None:
+        """A read-only server answers a handshake with a reply (ensemble.md 7.2)."""
+        header = ReplyHeader.decode(payload)
+        said = f"{error(header.err)} {self.side.masks.zxid(header.zxid)}"
+        self.note(f"<- a reply, not a session: xid {header.xid}, {said}")
 
     def all_of(self, count: int) -> None:
         """Wait for so many arrivals."""

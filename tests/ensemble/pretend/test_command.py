@@ -58,6 +58,23 @@ def test_a_zoo_cfg_of_an_ensemble_is_accepted(tmp_path: Path) -> None:
         assert config.startswith(b"server.1=zk1:2888:3888:participant\nserver.2=zk2")
 
 
+def test_the_trace_has_the_server_in_each_line() -> None:
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", "--log-level", "error", "--ensemble", "3"]
+    with subprocess.Popen([*command, "--trace-server", "2"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first, second, _ = process.stdout.readline().split()[4].split(",")
+        process.stdout.readline()  # where HTTP is
+        for hosts, path in ((first, "/one"), (second, "/two")):
+            host, port = hosts.split(":")
+            with WireClient((host, int(port))) as client:
+                client.connect()
+                client.create(path)
+        while "-> create" not in (line := process.stdout.readline()):
+            assert line[12:17] == " [2] "
+        assert "-> create /two" in line
+        process.terminate()
+
+
 def refusal(*arguments: str) -> str:
     command = [sys.executable, "-m", "pyzk.server", "--port", "0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -68,5 +85,7 @@ def refusal(*arguments: str) -> str:
 def test_what_cannot_be_had_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "zoo.cfg"
     file.write_text(ZOO_CFG)
-    assert "--observers needs --ensemble" in refusal("--observers", "1")
-    assert "the file has 3 server lines" in refusal("--ensemble", "5", "--config", str(file))
+    assert "observers are for an ensemble: say how many servers vote" in refusal("--observers", "1")
+    assert "of a server of an ensemble: use it with --ensemble" in refusal("--trace-server", "1")
+    assert "there are 1, 2, 3" in refusal("--ensemble", "3", "--trace-server", "4")
+    assert "the configuration has 3 server lines" in refusal("--ensemble", "5", "--config", str(file))

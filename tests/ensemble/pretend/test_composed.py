@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, open_ensemble
+import pytest
+
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, open_ensemble
 
 from ...support.wire import Reply, StreamClient
 from .client import Clients
@@ -104,3 +106,73 @@ async def test_in_a_trio_run_without_sockets() -> None:
         assert (await a.next()).err == 0
         assert (await a.exists("/x")).err == 0
         ensemble.elect()
+
+
+def test_a_pause_ends_with_the_process(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    ensemble[1].pause()
+    ensemble[1].refuse_connections()
+    with ensemble[1].fault("create"):
+        ensemble.kill(1)
+        ensemble[1].accept_connections()
+        assert ensemble[1].running.service.refusing, "nobody is there to accept them"
+        ensemble.start(1)
+        a = at(1)
+        assert a.exists("/").err == 0
+        a.later.create("/x")
+        assert a.was_closed, "faults go on"
+
+
+def test_a_process_that_is_down_can_be_killed_again_but_not_frozen(ensemble: EmbeddedEnsemble) -> None:
+    ensemble.kill(1)
+    ensemble.kill(1)
+    with pytest.raises(EnsembleError, match="server 1 is down: start it first"):
+        ensemble.freeze(1)
+    ensemble.start(1)
+    assert ensemble.role(1) == "follower"
+
+
+def test_a_fault_that_expires_a_session_needs_a_leader_for_that(
+    ensemble: EmbeddedEnsemble, at: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = at(1), at(2)
+    ensemble.lag(2)
+    ensemble.expire(b.session_id)
+    ensemble.hold_acks()
+    for server, client in ((2, b), (1, a)):
+        if server == 1:
+            ensemble.partition([1], [2], [3])
+            ensemble.freeze(3)
+        with ensemble[server].fault("exists", action="expire"):
+            client.later.exists("/")
+            assert client.was_closed
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+def test_sessions_at_all_servers(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b, c = at(1), at(2), at(3)
+    a.create("/mine", flags=1)
+    a.exists("/watched", watch=True)
+    b.drop()
+    ensemble.leader()
+    found = ensemble.sessions()
+    assert [(info.id, info.server) for info in found] == [
+        (a.session_id, 1),
+        (b.session_id, 0),
+        (c.session_id, 3),
+    ]
+    assert (found[0].ephemerals, found[0].watches) == (("/mine",), ("/watched",))
+    assert ensemble.leaks() == [
+        f"session 0x{a.session_id:x} is still connected; ephemerals left: /mine; watches not fired: /watched",
+        f"session 0x{b.session_id:x} was never closed",
+        f"session 0x{c.session_id:x} is still connected",
+    ]
+
+
+def test_names_of_sessions_are_known_at_all_servers(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    ensemble[1].name_session("worker")
+    a = at(3)
+    ensemble[2].name_session("other", at(1).session_id)
+    assert dict(ensemble[2].running.names.all).get(a.session_id) == "worker"
+    text = ensemble.format_timeline()
+    assert "worker" in text
+    assert "other" in text

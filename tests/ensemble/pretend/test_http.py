@@ -47,7 +47,7 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     ask(url, "/ensemble/kill", {"server": 1, "pending": "lost"})
     assert ask(url, "/ensemble/advance", {"seconds": 0.2})["leader"] == 3
     assert ask(url, "/ensemble/start", {"server": 1})["servers"][0]["role"] == "follower"
-    assert "== kill server 1" in ask(url, "/ensemble/timeline")["timeline"]
+    assert "== kill server 1" in ask(url, "/ensemble/timeline?format=json")["timeline"]
 
 
 def test_what_cannot_be_done_is_said(ensemble: EmbeddedEnsemble) -> None:
@@ -70,6 +70,48 @@ def test_an_ensemble_for_each_test() -> None:
         assert ask(url, "/ensemble")["leader"] == 3
         assert ask(url, "/ensemble/isolate", {"server": 4})["servers"][3]["troubles"] == ["cut off"]
         assert ask(server.url, "/servers", {"ensemble": 0})["status"] == 400
+        assert ask(server.url, "/servers", {"observers": 1})["status"] == 400
+        assert ask(server.url, "/servers", {"ensemble": 3, "hostile": 1})["status"] == 400
+
+
+def test_an_ensemble_by_the_lines_of_a_zoo_cfg() -> None:
+    lines = {f"server.{number}": f"zk{number}:2888:3888" for number in (1, 2, 3)}
+    config = {"tickTime": 500, "syncLimit": 2, "initLimit": 5, **lines}
+    with EmbeddedServer() as server:
+        url = ask(server.url, "/servers", {"config": config, "clock": "frozen"})["url"]
+        ask(url, "/ensemble/isolate", {"server": 1})
+        assert ask(url, "/ensemble/advance", {"seconds": 0.9})["servers"][0]["role"] == "follower"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.1})["servers"][0]["role"] == "looking"
+        assert ask(server.url, "/servers", {"config": config, "ensemble": 5})["status"] == 400
+
+
+def test_faults_holds_snapshots_and_names_over_http(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    one, two = ensemble[1].url, ensemble[2].url
+    a = at(1)
+    ask(two, "/names", {"name": "worker", "session": f"0x{at(2).session_id:x}"})
+    ask(one, "/tree", {"znodes": {"/x": "old"}})
+    snapshot = ask(two, "/snapshots", {})["snapshot"]
+    fault = ask(one, "/faults", {"op": "set", "when": "after"})["fault"]
+    ask(one, "/ensemble/lag", {"server": 1})
+    a.later.set("/x", b"new")
+    assert a.was_closed
+    assert ask(one, f"/faults/{fault}")["fired"] == 1
+    ask(two, f"/snapshots/{snapshot}/restore", {})
+    ask(one, "/ensemble/release", {})
+    assert ask(one, "/tree?path=/x")["znodes"] == {"/x": {"data": "old"}}
+    moved = ask(one, "/ensemble/move", {"session": "worker", "server": 3})
+    assert [server["connections"] for server in moved["servers"]] == [0, 0, 0]
+    sessions = ask(one, "/ensemble/sessions")["sessions"]
+    assert [(each["name"], each["server"]) for each in sessions] == [(None, None), ("worker", None)]
+    entries = ask(two, "/ensemble/history?kind=fault,control")["entries"]
+    assert [entry["server"] for entry in entries if entry["kind"] == "fault"] == [1]
+    ask(one, "/ensemble/notes", {"text": "now"})
+    for server in (2, 3):
+        ask(one, "/ensemble/kill", {"server": server})
+    refused = ask(one, "/tree", {"znodes": {"/y": ""}})
+    assert (refused["status"], "no server leads" in refused["detail"]) == (409, True)
+    assert ask(one, "/reset", {})["status"] == 409
+    assert "## now" in ask(one, "/ensemble/timeline?format=json")["timeline"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -102,3 +102,27 @@ def test_its_lock_is_passed_on_over_a_new_leader(servers: EmbeddedEnsemble, clie
     assert theirs.is_acquired
     other.stop()
     other.close()
+
+
+def test_without_a_quorum_it_waits_and_goes_on_with_its_session() -> None:
+    """ensemble.md section 13: servers are read-only, and refuse the session, which is one of the ensemble."""
+    states: list[str] = []
+    with EmbeddedEnsemble(3, clock="frozen", read_only_mode=True) as servers:
+        client = KazooClient(
+            servers.hosts, timeout=30, read_only=True, connection_retry=QUICKLY, command_retry=QUICKLY
+        )
+        client.add_listener(states.append)
+        client.start()
+        session = client.client_id
+        client.create("/mine", ephemeral=True)
+        servers.partition([1], [2], [3], silent=False)
+        servers.advance(6)
+        assert [servers.role(number) for number in servers.numbers] == ["read-only"] * 3
+        wait_until(lambda: KazooState.SUSPENDED in states)
+        servers.heal()
+        servers.advance(1)
+        assert client.retry(client.exists, "/mine").owner_session_id == session[0]
+        assert client.client_id == session
+        assert KazooState.LOST not in states
+        client.stop()
+        client.close()

@@ -21,7 +21,7 @@ from pyzk.recipes import Grant, Lock, LockLost, RWLock
 from ...support.lab import SESSION_TIMEOUT, Lab, open_lab
 from ...support.oracle import Grants, Oracle
 from ...support.simulated import LIBRARIES, SimulatedGrant, SimulatedLock
-from ...support.trouble import PAUSES, Trouble
+from ...support.trouble import Step, Trouble, schedules
 
 CLIENTS = 6
 PATIENCE = 40 * SESSION_TIMEOUT
@@ -47,30 +47,9 @@ ACTIONS = (
 )
 
 
-@attrs.frozen
-class Step:
-    """
-    :ivar who: number of the client, or of the znode that an operator deletes.
-    :ivar kind: of lock, for an acquire.
-    :ivar pause: seconds until the next step.
-    """
-
-    action: str
-    who: int
-    kind: str = "write"
-    pause: float = 0.05
-
-
-def steps(kinds: Sequence[str]) -> st.SearchStrategy[list[Step]]:
-    """Schedules for one to six clients."""
-    step = st.builds(
-        Step,
-        st.sampled_from(ACTIONS),
-        st.integers(0, CLIENTS - 1),
-        st.sampled_from(kinds),
-        st.sampled_from(PAUSES),
-    )
-    return st.lists(step, min_size=3, max_size=30)
+def steps(kinds: Sequence[str]) -> st.SearchStrategy[list[Step[str]]]:
+    """Schedules of steps that know the kind of lock to acquire."""
+    return schedules(ACTIONS, CLIENTS, st.sampled_from(kinds))
 
 
 @attrs.define(eq=False)
@@ -127,13 +106,13 @@ class Run:
 
     # --- the steps ---------------------------------------------------------------------------------------
 
-    async def take(self, step: Step) -> None:
+    async def take(self, step: Step[str]) -> None:
         zk = self.clients[step.who]
         own = [contest for contest in self.contests if contest.client == step.who]
         match step.action:
             case "acquire":
                 if len(own) < 2:
-                    contest = Contest(step.who, step.kind)
+                    contest = Contest(step.who, step.what)
                     self.contests.append(contest)
                     self.nursery.start_soon(self.contend, contest)
             case "release":
@@ -201,7 +180,7 @@ class Run:
 _JUST_ENDED = 1  # a watch whose removal was begun in this moment
 
 
-def run_schedule(schedule: Sequence[Step], namings: Sequence[str]) -> Grants:
+def run_schedule(schedule: Sequence[Step[str]], namings: Sequence[str]) -> Grants:
     """Carry out a schedule; raises AssertionError if anything did not hold.
 
     :param namings: of our locks, or :data:`.simulated.LIBRARIES`; the clients take turns.

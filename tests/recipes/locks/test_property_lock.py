@@ -15,7 +15,8 @@ from pyzk.client import ZooKeeper
 from pyzk.recipes import Lock
 
 from ...support.lab import open_lab
-from .schedules import Step, run_schedule, steps
+from ...support.trouble import Step
+from .schedules import run_schedule, steps
 
 pytestmark = pytest.mark.row("I-1", "I-2", "I-3", "I-4", "I-5", "I-6", "I-7", "I-8", "I-9")
 
@@ -42,7 +43,7 @@ CASES = [
 def test_the_invariants_hold_under_any_schedule(kind: str, layout: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(steps(KINDS[kind]))
-    def check(schedule: list[Step]) -> None:
+    def check(schedule: list[Step[str]]) -> None:
         grants = run_schedule(schedule, NAMINGS[layout])
         event(f"{min(len(grants.intervals), 5)} grants or more")
 

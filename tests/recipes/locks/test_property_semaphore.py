@@ -23,7 +23,7 @@ from pyzk.server.core.txn import AnyEffect
 
 from ...support.lab import SESSION_TIMEOUT, Lab, open_lab
 from ...support.oracle import Oracle
-from ...support.trouble import PAUSES, Trouble
+from ...support.trouble import Step, Trouble, schedules
 from .semaphores import GATE, LEASES, children
 
 pytestmark = pytest.mark.row("I-2", "I-3", "I-4", "I-6", "I-8", "I-9", "I-10")
@@ -57,31 +57,8 @@ ACTIONS = (
 )
 
 
-@attrs.frozen
-class Step:
-    """
-    :ivar who: number of the client, or of the znode that an operator deletes.
-    :ivar count: of leases, for an acquire.
-    :ivar pause: seconds until the next step.
-    """
-
-    action: str
-    who: int
-    count: int
-    pause: float
-
-
-STEPS = st.lists(
-    st.builds(
-        Step,
-        st.sampled_from(ACTIONS),
-        st.integers(0, CLIENTS - 1),
-        st.integers(1, LIMIT),
-        st.sampled_from(PAUSES),
-    ),
-    min_size=3,
-    max_size=30,
-)
+STEPS = schedules(ACTIONS, CLIENTS, st.integers(1, LIMIT))
+"""They know how many leases to acquire."""
 
 
 class LeaseOracle(Oracle):
@@ -164,13 +141,13 @@ class Run:
         sure = [other for other in self.inside if not other.excused]
         assert sum(other.count for other in sure) <= LIMIT, ("too many at once", sure)
 
-    async def take(self, step: Step) -> None:
+    async def take(self, step: Step[int]) -> None:
         zk = self.clients[step.who]
         own = [contest for contest in self.contests if contest.client == step.who]
         match step.action:
             case "acquire":
                 if len(own) < 2:
-                    self.contests.append(contest := Contest(step.who, step.count))
+                    self.contests.append(contest := Contest(step.who, step.what))
                     self.nursery.start_soon(self.contend, contest)
             case "release":
                 for contest in own[:1]:
@@ -242,7 +219,7 @@ class Run:
 _JUST_ENDED = 1  # a watch whose removal was begun in this moment
 
 
-def run_schedule(schedule: Sequence[Step], layout: SemaphoreLayout) -> Run:
+def run_schedule(schedule: Sequence[Step[int]], layout: SemaphoreLayout) -> Run:
     """Carry out a schedule; raises AssertionError if anything did not hold."""
 
     async def main() -> Run:
@@ -265,7 +242,7 @@ def run_schedule(schedule: Sequence[Step], layout: SemaphoreLayout) -> Run:
 def test_the_invariants_hold_under_any_schedule(layout: SemaphoreLayout) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
     @given(STEPS)
-    def check(schedule: list[Step]) -> None:
+    def check(schedule: list[Step[int]]) -> None:
         run = run_schedule(schedule, layout)
         event(f"{min(len(run.admitted), 5)} admissions or more, {run.oracle.most} leases at most")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from pyzk.client import ZooKeeper
+from pyzk.recipes.queues.base import ItemQueue
 from pyzk.recipes.queues.items import QueueEmpty
 from pyzk.recipes.queues.queue import Queue, QueueLayout
 
@@ -18,7 +19,7 @@ NAMES = {
 }
 
 
-async def contents(queue: Queue) -> list[bytes]:
+async def contents(queue: ItemQueue) -> list[bytes]:
     """All that there is, taken out."""
     found = []
     try:

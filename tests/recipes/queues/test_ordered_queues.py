@@ -10,7 +10,6 @@ from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import AmbiguousResult
-from pyzk.recipes.queues.base import ItemQueue
 from pyzk.recipes.queues.delay_queue import DelayQueue
 from pyzk.recipes.queues.id_queue import IdQueue
 from pyzk.recipes.queues.items import (
@@ -27,21 +26,13 @@ from pyzk.recipes.queues.items import (
 from pyzk.recipes.queues.priority_queue import PriorityQueue
 
 from ...support.lab import Lab
+from .scene import contents
 
 EPOCH = 1_700_000_000.0
 
 
 def clock() -> float:
     return EPOCH + trio.current_time()
-
-
-async def contents(queue: ItemQueue) -> list[bytes]:
-    found = []
-    try:
-        while True:
-            found.append((await queue.get(wait=False)).data)
-    except QueueEmpty:
-        return found
 
 
 async def nothing_left(lab: Lab, zk: ZooKeeper) -> None:

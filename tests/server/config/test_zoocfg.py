@@ -78,6 +78,8 @@ HONOURED = [
     ),
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
+    ("localSessionsEnabled=true", "local_sessions", True),
+    ("localSessionsUpgradingEnabled=true", "local_sessions_upgrading", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
     ("sessionRequireClientSASLAuth=true\nsasl.user.bob=b", "required_auth_schemes", {"sasl"}),
     (
@@ -113,6 +115,8 @@ HONOURED = [
     ("admin.enableServer=true\nadmin.rateLimiterIntervalInMS=1", "admin_rate_interval", 1),
     ("snapCount=0", "snap_count", 2),
     ("digest.enabled=true", "tree_digest", True),
+    ("dataLogDir=/logs", "data_log_dir", "/logs"),
+    ("snapshot.compression.method=gz", "snapshot_compression", "gz"),
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
     ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
@@ -197,7 +201,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "only --data says where data is kept: dataDir, dataLogDir;" in warning
+    assert "only --data says where data is kept: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: standaloneEnabled, server.1" in warning
     assert "tickTime" not in warning
@@ -207,7 +211,6 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
 @pytest.mark.parametrize(
     "text",
     [
-        "snapshot.compression.method=gz",
         "globalOutstandingLimit=10",
         "observer.reconnectDelayMs=1",
         "ssl.quorum.keyStore.location=/x",

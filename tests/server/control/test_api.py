@@ -294,6 +294,7 @@ NEEDED: dict[str, Any] = {
     "groups": [[1]],
     "path": "/x",
     "data": "x",
+    "session": "0x1",
 }
 
 

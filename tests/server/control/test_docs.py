@@ -12,11 +12,13 @@ import trio
 
 from pyzk.protocol.constants import CreateMode
 from pyzk.server.control import controller_service
-from pyzk.server.control.api import ROUTES
+from pyzk.server.control.api import ROUTES, Control
 from pyzk.server.control.guard import check_control, check_page
 from pyzk.server.control.servers import Servers
 from pyzk.server.net.http import Request
+from pyzk.server.testing import open_ensemble
 from tests.server.control.client import Api
+from tests.support.wire import StreamClient
 
 PAGE = Path(__file__).parents[3] / "docs" / "http.md"
 
@@ -44,6 +46,8 @@ async def test_the_examples(api: Api) -> None:
         api.control.servers = Servers(nursery)
         found = list(requests())
         for request in found:
+            if "/ensemble" in request.path:
+                continue
             check_page(request, ["127.0.0.1"])
             check_control(request, ["127.0.0.1"], None)
             is_command = request.path.startswith(controller_service.PREFIX)
@@ -59,5 +63,19 @@ async def test_the_examples(api: Api) -> None:
                 await client.create("/locks")
                 await client.create("/locks/1", flags=CreateMode.EPHEMERAL)
         nursery.cancel_scope.cancel()
-    groups = {route.path.split("/")[1] for route in ROUTES} - {"connections", "ensemble"}
+    groups = {route.path.split("/")[1] for route in ROUTES} - {"connections"}
     assert {request.path.split("/")[3] for request in found if "/api/" in request.path} == groups
+
+
+async def test_the_examples_with_an_ensemble() -> None:
+    async with open_ensemble(3, clock="frozen") as ensemble:
+        worker = await StreamClient(ensemble[1].open_stream()).connect()
+        ensemble[1].name_session("worker", worker.session_id)
+        control = Control(ensemble[2])
+        found = [request for request in requests() if "/ensemble" in request.path]
+        for request in found:
+            response = await control.answer(request)
+            assert response.status == 200, (request, response.body)
+        assert {request.path.split("/")[-1] for request in found} >= {"ensemble", "move", "trace"}
+        assert ensemble.troubles(1) == []
+        assert not ensemble[1].sessions()[0].connected

@@ -311,6 +311,17 @@ def a_watch_fires_twice(history: History) -> None:
     history.insert(place, history[place])
 
 
+@breaks(10)
+def a_watch_does_not_fire(history: History) -> None:
+    del history[places(history, f.Event)[0]]
+
+
+@breaks(10)
+def a_watch_fires_for_a_later_change(history: History) -> None:
+    place = places(history, f.Event)[0]
+    change(history, place, zxid=history[place].zxid + 1)
+
+
 # --- sessions ----------------------------------------------------------------------------------------------
 
 

@@ -90,6 +90,8 @@ def test_a_client_goes_on_with_its_session_after_a_kill(tmp_path: Path) -> None:
         (["--data-repair"], "--data-repair is for --data"),
         (["--data", "{}", "--load", "x"], "--load and --data both say what to start with"),
         (["--data", "{}/file"], "--data: cannot use"),
+        (["--data-log", "{}"], "--data-log is for --data"),
+        (["--load-mask", "/secret"], "--load-mask is for --load"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -168,7 +170,7 @@ def test_the_command_ends_where_its_log_cannot_be_written(tmp_path: Path) -> Non
 def test_a_first_snapshot_that_cannot_be_written_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(directory: DataDirectory, path: Path, zxid: int) -> None:
+    def full(directory: DataDirectory, path: Path, zxid: int, compression: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(DataDirectory, "finish", full)

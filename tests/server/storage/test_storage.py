@@ -234,6 +234,35 @@ def test_each_zxid_has_one_entry(tmp_path: Path) -> None:
     killed(run.world)
 
 
+def test_an_entry_has_the_number_that_its_client_gave_the_request(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    for act in (
+        lambda: client.create("/a", b""),
+        lambda: client.create("/\u00e4", b"x", flags=1),
+        lambda: client.create("/a", b""),  # refused
+        lambda: client.get("/a"),  # not in the log
+        lambda: client.set("/\u00e4", b"x"),
+        lambda: client.set("/a", None),
+        lambda: client.multi(set_op("/a", b"y"), create_op("/b")),
+        lambda: client.multi(delete_op("/missing")),
+        lambda: client.delete("/b"),
+        client.close_session,
+    ):
+        act()
+    server.connect()
+    server.pass_time(60)  # it expires
+    assert server.storage is not None
+    server.storage.write_journal()
+    (log,) = (tmp_path / "version-2").glob("log.*")
+    found = [(entry.cxid, entry.type) for entry in LogReader(io.BytesIO(log.read_bytes())).entries()]
+    first = found[1][0]
+    by_clients = [(cxid - first, type_) for cxid, type_ in found[1:-2]]
+    assert by_clients == [(0, 1), (1, 1), (2, -1), (4, 5), (5, 5), (6, 14), (7, -1), (8, 2), (9, -11)]
+    assert [found[0], *found[-2:]] == [(0, -10), (0, -10), (0, -11)]
+    killed(server)
+
+
 def test_the_log_is_written_before_output_leaves(tmp_path: Path) -> None:
     run = Run(world(tmp_path))
     watcher, client = run.peer(0), run.peer(1)
@@ -292,6 +321,10 @@ def test_hash_lists_digests(tmp_path: Path) -> None:
     answer = run.world.open().exchange(b"hash").decode()
     assert answer.splitlines() == [f"{zxid:x}: {digest}" for zxid, digest in digests]
     killed(run.world)
+    again = world(tmp_path, tree_digest=True)
+    assert again.storage is not None
+    assert again.storage.digests == digests, "what was replayed is listed too"
+    killed(again)
     plain = world(tmp_path)
     assert plain.storage is not None
     plain.connect()
@@ -371,6 +404,54 @@ def test_old_files_are_deleted_as_the_keys_say(tmp_path: Path) -> None:
 
 
 # --- what can go wrong -------------------------------------------------------------------------------------
+
+
+def test_logs_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
+    def start() -> World:
+        return world(tmp_path / "data", data_log_dir=str(tmp_path / "logs"), purge_interval=1)
+
+    server = start()
+    server.connect().create("/a")
+    storage = server.storage
+    assert storage is not None
+    storage.write_snapshot()
+    server.connect().create("/b")
+    storage.write_journal()
+    snapshots, logs = (
+        {path.name for path in (tmp_path / name / "version-2").iterdir()} for name in ("data", "logs")
+    )
+    assert snapshots == {"snapshot.0", "snapshot.2"}
+    assert logs == {"log.1", "log.3"}
+    assert storage.directory.size("log") > 0
+    with pytest.raises(StorageError, match="another pyzk-server uses it"):
+        start()
+    killed(server)
+    again = start()
+    assert {"/a", "/b"} <= set(again.tree.nodes)
+    killed(again)
+    shutil.copy(tmp_path / "logs" / "version-2" / "log.1", tmp_path / "data" / "version-2")
+    with pytest.raises(StorageError, match=r"log.1 must be in .*/logs/version-2"):
+        start()
+
+
+def test_a_snapshot_is_compressed_as_asked(tmp_path: Path) -> None:
+    for method, start in (("gz", b"\x1f\x8b"), ("snappy", b"\x82SNAPPY")):
+        if method == "snappy":
+            pytest.importorskip("cramjam", reason="the extra 'snappy' is not installed")
+        server = world(tmp_path / method, snapshot_compression=method)
+        server.connect().create("/a", b"x" * 70_000)
+        server.connect().create("/b", os.urandom(70_000))
+        assert server.storage is not None
+        server.storage.write_snapshot()
+        name = server.storage.directory.listing().snapshots[-1].text
+        assert name == f"snapshot.{server.zxid:x}.{method}"
+        content = (tmp_path / method / "version-2" / name).read_bytes()
+        assert content.startswith(start)
+        assert 70_000 < len(content) < 80_000
+        killed(server)
+        again = world(tmp_path / method)
+        assert stored(again.tree) == stored(server.tree)
+        killed(again)
 
 
 def test_two_servers_cannot_have_one_directory(tmp_path: Path) -> None:

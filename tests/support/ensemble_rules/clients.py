@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import PING_XID, CreateMode
+from pyzk.protocol.constants import CONFIG_PATH, PING_XID, CreateMode, EventType
 from pyzk.protocol.errors import MarshallingError, NoNodeError, NotReadOnlyError, UnimplementedError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.operations import CLOSE_SESSION, PING, WRITES, OpCode
 from pyzk.server.core.txn import CloseSession, CreateSession, Refused
 
 from .facts import Asked, Attached, Committed, Event, Reply, Request
-from .log import LogRules
+from .log import LogRules, Watched
 
 _WITHOUT_TXN = {MarshallingError.code, UnimplementedError.code, NotReadOnlyError.code}
 """Refusals that take no zxid."""
@@ -29,7 +29,13 @@ _READS: dict[int, type[Any]] = {
 }
 _CREATES = {OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_TTL}
 _SEQUENTIAL = {mode.value for mode in CreateMode if "SEQUENTIAL" in mode.name}
-_WATCHING = {OpCode.ADD_WATCH, OpCode.SET_WATCHES, OpCode.SET_WATCHES2}
+_WATCHING = {OpCode.ADD_WATCH, OpCode.SET_WATCHES, OpCode.SET_WATCHES2, OpCode.REMOVE_WATCHES}
+_FIRES: dict[EventType, list[Literal["data", "child"]]] = {
+    EventType.CREATED: ["data"],
+    EventType.CHANGED: ["data"],
+    EventType.DELETED: ["data", "child"],
+    EventType.CHILD: ["child"],
+}
 _NOT_OURS = "/zookeeper"
 """Znodes below it are there without the log."""
 
@@ -41,7 +47,7 @@ class _Connection:
     :ivar seen: the last zxid that its client had seen.
     :ivar header: the zxid of the last reply.
     :ivar written: the zxid of the last write that was answered.
-    :ivar watches: how many one-shot watches were left, at most, by path; None: others too.
+    :ivar watches: one-shot watches, and the zxid that each has seen; None if it has, or had, others too.
     """
 
     session: int
@@ -49,7 +55,7 @@ class _Connection:
     asked: deque[Request] = attrs.Factory(deque)
     header: int = 0
     written: int = 0
-    watches: Counter[str] | None = attrs.Factory(Counter)
+    watches: dict[Watched, int] | None = attrs.Factory(dict)
 
 
 class ClientRules:
@@ -58,7 +64,6 @@ class ClientRules:
         self._connections: dict[int, _Connection] = {}
         self._asked: Counter[int] = Counter()  # writes that have arrived, by session
         self._written: Counter[int] = Counter()  # those in the log
-        self._opened: set[int] = set()  # sessions of the log
         self._acknowledged: set[int] = set()
 
     def takers(self) -> dict[type, Callable[[Any], None]]:
@@ -92,16 +97,11 @@ class ClientRules:
                     self._log.sequential.add(create.path)
         if fact.op in _WATCHING:
             connection.watches = None
-        elif fact.op in _READS and connection.watches is not None:
-            with suppress(JuteError):
-                read = _READS[fact.op].decode(fact.body)
-                connection.watches[read.path] += read.watch
 
     def committed(self, fact: Committed) -> None:
         txn = fact.txn
-        if isinstance(txn.effect, CreateSession):
-            self._opened.add(txn.session)
-        elif txn.session and not (isinstance(txn.effect, CloseSession) and txn.effect.expired):
+        is_of_nobody = isinstance(txn.effect, CloseSession) and txn.effect.expired
+        if txn.session and not is_of_nobody and not isinstance(txn.effect, CreateSession):
             self._written[txn.session] += 1
             has_asked = self._written[txn.session] <= self._asked[txn.session]
             assert has_asked, "rule 8: a write is applied twice, or was never asked for"
@@ -111,9 +111,36 @@ class ClientRules:
         if fact.zxid > 0:
             assert fact.zxid > connection.header, "rule 10: an event behind a reply that shows its change"
             assert fact.zxid in self._log.by_zxid, "rule 10: an event of a change that is not committed"
-        if connection.watches is not None:
-            connection.watches[fact.path] -= 1
-            assert connection.watches[fact.path] >= 0, "rule 10: an event that nobody waits for"
+            self._check_event(connection, fact)
+
+    def _check_event(self, connection: _Connection, event: Event) -> None:
+        """Each one-shot watch fires once, for the first change behind what it has seen."""
+        watches = connection.watches
+        if watches is None:
+            return
+        log, fired = self._log, list[Watched]()
+        for kind in _FIRES[EventType(event.type)]:
+            watched: Watched = kind, event.path
+            if watched in watches and log.first_change(watched, watches[watched]) == event.zxid:
+                fired.append(watched)
+        assert fired, "rule 10: an event that nobody waits for"
+        for each in fired:
+            del watches[each]
+
+    def _check_watches(self, connection: _Connection, reply: Reply) -> None:
+        for watched, seen in (connection.watches or {}).items():
+            first = self._log.first_change(watched, seen)
+            assert not 0 < first <= reply.zxid, f"rule 10: no event tells of the change of {watched}"
+
+    def _watch(self, connection: _Connection, request: Request, reply: Reply) -> None:
+        read = _READS[request.op].decode(request.body)
+        if not read.watch or connection.watches is None:
+            return
+        if read.path.startswith(_NOT_OURS) and read.path != CONFIG_PATH:
+            return
+        if reply.err == 0 or (reply.err == NoNodeError.code and request.op == OpCode.EXISTS):
+            is_data = request.op in (OpCode.GET_DATA, OpCode.EXISTS)
+            connection.watches.setdefault(("data" if is_data else "child", read.path), reply.zxid)
 
     # --- replies -----------------------------------------------------------------------------------------
 
@@ -128,6 +155,9 @@ class ClientRules:
         if request.op in _READS:
             assert fact.zxid >= connection.written, "rule 6: a read behind a write shows what was before it"
             self._check_read(request, fact)
+        self._check_watches(connection, fact)
+        if request.op in _READS and fact.err in (0, NoNodeError.code):
+            self._watch(connection, request, fact)
         assert fact.zxid >= connection.header, "rule 4: the zxid of replies falls"
         if request.op != PING:
             assert fact.zxid >= connection.seen, "rule 4: the zxid falls from one connection to the next"
@@ -140,8 +170,8 @@ class ClientRules:
     def _check_write(self, connection: _Connection, request: Request, reply: Reply) -> None:
         if reply.err in _WITHOUT_TXN:
             return
-        if request.op == CLOSE_SESSION and connection.session not in self._opened:
-            return  # a session that the log does not know
+        if request.op == CLOSE_SESSION and connection.session not in self._log.opened:
+            return  # a local session
         txn = self._log.by_zxid.get(reply.zxid)
         is_there = txn is not None and txn.session == connection.session
         assert is_there, "rule 7: a write is acknowledged that is not in the log"

@@ -5,20 +5,21 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pyzk.protocol.paths import join
 from pyzk.server.core.txn import (
     AnyEffect,
     CloseSession,
     Create,
+    CreateSession,
     Delete,
     Multi,
     Replace,
     SetData,
     Txn,
 )
-from pyzk.server.core.znode import Znode
+from pyzk.server.core.znode import Znode, is_session
 
 from .facts import Applied, Began, Committed, Copied
 
@@ -35,10 +36,15 @@ class State(NamedTuple):
     owner: int
 
 
+Watched: TypeAlias = tuple[Literal["data", "child"], str]
+"""What a one-shot watch waits for: a change of a znode, or of its children; and the path."""
+
+
 class LogRules:
     """
     :ivar txns: the log.
     :ivar by_zxid: its entries.
+    :ivar opened: the sessions that it has opened: all but local ones.
     :ivar over: the sessions that it has ended, and the zxids at which.
     :ivar applied: how many entries each server has applied.
     :ivar sequential: the paths that were asked for with a number behind them.
@@ -47,12 +53,14 @@ class LogRules:
     def __init__(self) -> None:
         self.txns: list[Txn] = []
         self.by_zxid: dict[int, Txn] = {}
+        self.opened: set[int] = set()
         self.over: dict[int, int] = {}
         self.applied: defaultdict[int, int] = defaultdict(int)
         self.sequential: set[str] = set()
         self._epoch = 0
         self._states: dict[str, list[tuple[int, State | None]]] = {}
         self._names: defaultdict[str, set[str]] = defaultdict(set)  # all that ever were, by the parent
+        self._changes: defaultdict[Watched, list[int]] = defaultdict(list)  # zxids
         self._owned: defaultdict[int, set[str]] = defaultdict(set)
         # The last number of a sequential znode, by the parent and its czxid
         self._numbers: dict[tuple[str, int], int] = {}
@@ -80,7 +88,9 @@ class LogRules:
         assert txn.session not in self.over, "rule 8, rule 12: the log goes on with a session that is over"
         self.txns.append(txn)
         self.by_zxid[zxid] = txn
-        if isinstance(txn.effect, CloseSession):
+        if isinstance(txn.effect, CreateSession):
+            self.opened.add(txn.session)
+        elif isinstance(txn.effect, CloseSession):
             self.over[txn.session] = zxid
             owned = self._owned.pop(txn.session, set())
             assert owned == set(txn.effect.paths), "rule 14: ephemerals stay behind, or go that are none"
@@ -96,6 +106,8 @@ class LogRules:
             case SetData():
                 if (before := self.at(effect.path)) is not None:
                     self._set(effect.path, zxid, before._replace(data=effect.data, mzxid=zxid))
+                else:  # the root, which no transaction has made
+                    self._changes["data", effect.path].append(zxid)
             case Delete():
                 self._set(effect.path, zxid, None)
             case CloseSession():
@@ -128,11 +140,22 @@ class LogRules:
         parent = path.removesuffix("/")
         return {name for name in self._names[parent] if self.at(join(path, name), zxid) is not None}
 
+    def first_change(self, watched: Watched, zxid: int) -> int:
+        """The zxid of the first change of a znode behind ``zxid``; 0 if there is none."""
+        changes = self._changes[watched]
+        place = bisect_right(changes, zxid)
+        return changes[place] if place < len(changes) else 0
+
     def _set(self, path: str, zxid: int, state: State | None) -> None:
         before = self.at(path)
-        if before is not None and before.owner > 0:
+        self._changes["data", path].append(zxid)
+        if before is None or state is None:
+            self._changes["child", path.rpartition("/")[0] or "/"].append(zxid)
+        if state is None:
+            self._changes["child", path].append(zxid)
+        if before is not None and is_session(before.owner):
             self._owned[before.owner].discard(path)
-        if state is not None and state.owner > 0:
+        if state is not None and is_session(state.owner):
             self._owned[state.owner].add(path)
         self._states.setdefault(path, []).append((zxid, state))
 

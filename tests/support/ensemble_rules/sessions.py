@@ -11,7 +11,17 @@ import attrs
 
 from pyzk.protocol.operations import CREDENTIALS
 
-from .facts import Asked, Attached, Began, Ending, Follows, Heard, Linked, Reply, Request
+from .facts import (
+    Asked,
+    Attached,
+    Began,
+    Ending,
+    Follows,
+    Heard,
+    Linked,
+    Reply,
+    Request,
+)
 from .log import LogRules
 
 
@@ -127,7 +137,7 @@ class SessionRules:
         )
         for each in self._answered[fact.session].values():
             link = self._links[each.server]
-            is_open = link.epoch == fact.epoch and link.now <= each.arrived
+            is_open = link.epoch == fact.epoch and link.now < each.arrived  # in one ms the order is open
             if is_open and each.reported <= fact.now:
                 assert fact.now >= each.arrived + clock.timeout, (
                     "rule 11: a session expires too early after a request that was answered and reported"
@@ -144,13 +154,16 @@ class SessionRules:
         server, session = asked.server, asked.session
         is_misled = self._misled.get(server, -1) >= asked.now
         if fact.session == 0:
-            if self._passwords.get(session) == asked.password and not is_misled:
+            is_known = session in self._log.opened and self._passwords.get(session) == asked.password
+            if is_known and not is_misled:
                 is_ending = self._follows[server] in self._ending[session]
                 assert session in self._log.over or is_ending, (
                     "rule 12: a client is told that its session is gone, and nothing has ended it"
                 )
         elif session == 0:
-            assert fact.session >> 56 == server, "rule 16: the top byte of a session is not its server"
+            assert fact.session >> 56 & 0xFF == server % 256, (
+                "rule 16: the top byte of a session is not its server"
+            )
             assert fact.session not in self._passwords, "rule 16: two sessions have the same id"
             self._passwords[fact.session] = fact.password
             self._asked[fact.connection] = asked._replace(session=fact.session)

@@ -15,6 +15,7 @@ from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.recipes.shared_value import SharedValue
 from pyzk.server.testing import EmbeddedServer
 
+from ....support.interop import is_held
 from ....support.waiting import until, waits_for, when_there_are
 from .process import CuratorProcess, Remote
 
@@ -24,14 +25,6 @@ GATE = "/semaphore/locks"
 
 def semaphore(zk: ZooKeeper, max_leases: int) -> Semaphore:
     return Semaphore(zk, "/semaphore", max_leases, data=b"ours")
-
-
-async def is_full(ours: Semaphore) -> bool:
-    try:
-        async with ours.try_acquire():
-            return False
-    except WouldBlock:
-        return True
 
 
 class Acquisition:
@@ -63,7 +56,7 @@ async def test_leases_are_shared(hosts: str, curator: CuratorProcess) -> None:
             }
             second = await theirs("try", 10_000)
             assert second is not None
-            assert await is_full(ours)
+            assert await is_held(ours)
             assert await theirs("try", 0) is None
             await theirs("release", second)
             async with ours.try_acquire():
@@ -80,7 +73,7 @@ async def test_curator_waits_for_our_lease(server: EmbeddedServer, curator: Cura
             granted = theirs.start("acquire")
             await waits_for(server, client.session, LEASES)
             assert not granted.done
-            assert await is_full(semaphore(zk, 1))  # Curator is at the gate
+            assert await is_held(semaphore(zk, 1))  # Curator is at the gate
         await theirs("release", await granted.wait())
 
 
@@ -196,9 +189,9 @@ async def test_a_semaphore_mutex(hosts: str, curator: CuratorProcess) -> None:
         async with ours:
             assert await theirs("try", 0) is False
         assert await theirs("try", 0) is True
-        assert await is_full(ours)
+        assert await is_held(ours)
         await theirs("release")
-        assert not await is_full(ours)
+        assert not await is_held(ours)
 
 
 async def test_never_too_many(server: EmbeddedServer, curator: CuratorProcess) -> None:

@@ -9,11 +9,11 @@ import trio
 from kazoo.recipe.lock import Semaphore as KazooSemaphore
 
 from pyzk.client import EventType, WatchEvent, ZooKeeper, connect
-from pyzk.recipes import Grant, InconsistentLimit, WouldBlock
+from pyzk.recipes import Grant, InconsistentLimit
 from pyzk.recipes.locks.semaphore import Semaphore
 from pyzk.server.testing import EmbeddedServer
 
-from ....support.interop import kazoo_client
+from ....support.interop import is_held, kazoo_client
 from ....support.waiting import PATIENCE, until, waits_for
 
 PATH = "/pool"
@@ -36,14 +36,6 @@ async def release(theirs: KazooSemaphore) -> None:
     await trio.to_thread.run_sync(theirs.release)
 
 
-async def is_full(ours: Semaphore) -> bool:
-    try:
-        async with ours.try_acquire():
-            return False
-    except WouldBlock:
-        return True
-
-
 def gate(server: EmbeddedServer) -> list[str]:
     return [path for path in server.dump() if path.startswith(f"{GATE}/")]
 
@@ -59,16 +51,16 @@ async def test_leases_are_shared(server: EmbeddedServer) -> None:
             assert [holder.data for holder in await ours.holders()] == [b"theirs 0", b"ours", b"ours"]
             holders = await trio.to_thread.run_sync(first.lease_holders)
             assert sorted(holders) == ["ours", "ours", "theirs 0"]
-            assert await is_full(ours)
+            assert await is_held(ours)
             assert not await try_acquire(second)
             await leases[0].release()
             assert await try_acquire(second)
-            assert await is_full(ours)
+            assert await is_held(ours)
         assert await try_acquire(third)
-        assert await is_full(ours)
+        assert await is_held(ours)
         for theirs in (first, second, third):
             await release(theirs)
-        assert not await is_full(ours)
+        assert not await is_held(ours)
     assert gate(server) == []
     assert server.dump()[PATH] == b"3"
 

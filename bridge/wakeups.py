@@ -1,0 +1,126 @@
+"""How threads wake each other: a caller the client's loop, and the loop a caller."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ..client import ClosingError
+
+T = TypeVar("T")
+
+_RINGS = 4096
+"""How often a bell may have been rung before its loop runs: with one wake-up for all posts that wait, hardly
+more than once."""
+
+
+class Mailbox:
+    """Functions that another thread is to call, in order.
+
+    :param wake: has that thread call :meth:`open` soon; called once for all posts that wait.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._posts: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._woken = False
+
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Have ``function(*args)`` called. It raises what the wake-up raises."""
+        self._posts.append((function, args))
+        if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
+            try:
+                self._woken = True
+                self._wake()
+            except BaseException:
+                self._woken = False
+                raise
+
+    def open(self) -> None:
+        """Call the functions. If one raises, the others are called after another wake-up."""
+        self._woken = False  # before the posts are taken: a later one wakes again
+        posts = self._posts
+        try:
+            while posts:
+                function, args = posts.popleft()
+                function(*args)
+        finally:
+            if posts:
+                self._wake()
+
+
+class Bell:
+    """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
+    ``call_soon_threadsafe``, which read until nothing is left."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()  # never full: see Mailbox.post
+        self._lock = threading.RLock()  # so that nothing is written to another file with the same number
+        self._closed = False
+
+    def fileno(self) -> int:
+        """Return the file descriptor that is readable once it was rung."""
+        return self._reader
+
+    def ring(self) -> None:
+        """Wake the loop; called in any thread, and by the handlers of signals.
+
+        :raises ClosingError: it was closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise ClosingError(message="the client was closed")
+            os.write(self._writer, b"\0")
+
+    def answer(self) -> None:
+        """Note that the loop runs, after it was rung."""
+        os.read(self._reader, _RINGS)
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._reader)
+                os.close(self._writer)
+
+    __del__ = close
+
+
+class Waiter(Generic[T]):
+    """An answer that a thread waits for."""
+
+    __slots__ = ("_answered", "_error", "_lock", "_value")
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def answer(self, value: T, error: BaseException | None) -> None:
+        """Give the answer; called once."""
+        self._value, self._error = value, error
+        self._answered = True
+        self._lock.release()
+
+    def pause(self) -> None:
+        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
+        if not self._answered:  # an exception may have come just after the lock
+            self._lock.acquire()
+
+    def result(self) -> T:
+        """Return the answer, after :meth:`pause`."""
+        error = self._error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del self._error, error  # they refer to themselves by the traceback
+        return self._value
+
+    def wait(self) -> T:
+        """Wait for the answer, and return it."""
+        self.pause()
+        return self.result()

@@ -1,0 +1,26 @@
+"""What a verb of ``pyzk`` is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+Add: TypeAlias = Callable[..., Any]
+"""``add_argument`` of a parser."""
+
+
+@attrs.frozen
+class Verb:
+    """A verb of ``pyzk``.
+
+    :ivar run: the module of :mod:`.verbs` and the function in it.
+    :ivar add: declares the arguments.
+    :ivar verbs: further verbs, one of which may stand behind this one.
+    """
+
+    help: str
+    run: str
+    add: Callable[[Add], None]
+    verbs: Mapping[str, Verb] = attrs.field(factory=dict)

@@ -1,0 +1,69 @@
+"""``ensemble``: the servers of a pretend ensemble, and what a test does to them (docs/ensemble.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..api import api
+from ..context import Context
+from ..ensembles import LEADER
+from ..parser import PROG
+from ..show import table
+from ..status import Failure, Status
+
+_FIELDS: Final = (
+    *("server", "servers", "groups", "silent", "upto", "pending", "to", "session", "seed", "rate"),
+    *("seconds", "keep_alive"),
+)
+"""Arguments that are fields of a request."""
+_HEADER: Final = ("SERVER", "ADDRESS", "ROLE", "EPOCH", "ZXID", "BEHIND", "CLIENTS", "WAITING", "TROUBLES")
+
+
+async def show(context: Context) -> int:
+    """Show the servers: their roles, positions in the log, and links."""
+    async with api(context, of_all=True) as ensemble:
+        await _print(context, await ensemble.ask("GET", "ensemble"))
+    return 0
+
+
+async def act(context: Context) -> int:
+    """Do something to the servers, and show them."""
+    options = context.options
+    given = {name: value for name in _FIELDS if (value := getattr(options, name, None)) is not None}
+    async with api(context, of_all=True) as ensemble:
+        if given.get("server") == LEADER:
+            given["server"] = (await ensemble.ask("GET", "ensemble"))["leader"]
+            if given["server"] is None:
+                raise Failure(Status.REFUSED, f"no server leads; {PROG} ensemble shows why")
+        await _print(context, await ensemble.ask("POST", "ensemble", options.what.replace("-", "_"), **given))
+    return 0
+
+
+async def _print(context: Context, found: Any) -> None:
+    for server in found["servers"] if context.options.json else ():
+        await context.out("", server)
+    if not context.options.json:
+        await context.out(table([_HEADER, *(_row(found, server) for server in found["servers"])]), {})
+
+
+def _row(found: Any, server: Any) -> tuple[str, ...]:
+    return (
+        str(server["server"]),
+        server["hosts"],
+        server["role"],
+        server["epoch"],
+        server["zxid"],
+        str(server["behind"]),
+        str(server["connections"]),
+        str(server["outstanding"]),
+        ", ".join(_troubles(found, server)) or "-",
+    )
+
+
+def _troubles(found: Any, server: Any) -> list[str]:
+    others = sorted(cut["server"] for cut in server["cuts"])
+    words = {"cut off": f"cut off from {' '.join(map(str, others))}"}
+    troubles = [words.get(trouble, trouble) for trouble in server["troubles"]]
+    if found["holding"] and server["server"] == found["leader"]:
+        troubles.append(f"{found['holding']} held")
+    return troubles

@@ -1,0 +1,41 @@
+"""A call of two steps that is made again if it fails, unless a part of it may have been applied.
+
+python examples/aio/client_retry.py 127.0.0.1:2181
+"""
+
+import asyncio
+import sys
+
+from pyzk.aio import Backoff, BadVersionError, ConnectionLossError, SetData, ZooKeeper, connect, retry
+
+
+async def transfer(zk: ZooKeeper) -> None:
+    """Move 10 from one account to the other."""
+    one, one_stat = await zk.get("/example/one")
+    two, two_stat = await zk.get("/example/two")
+    await zk.multi(
+        [
+            SetData("/example/one", b"%d" % (int(one or b"0") - 10), one_stat.version),
+            SetData("/example/two", b"%d" % (int(two or b"0") + 10), two_stat.version),
+        ]
+    )
+
+
+async def main(servers: str) -> None:
+    async with connect(servers) as zk:
+        await zk.create("/example/one", b"100", make_parents=True)
+        await zk.create("/example/two", b"0")
+        # Somebody else may change an account between our reads and our write: then we begin anew.
+        policy = Backoff(within=20, also=(BadVersionError,))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(5):
+                    group.create_task(retry(zk, transfer, policy=policy))
+        except* ConnectionLossError as errors:
+            print("a reply was lost, and the money may have been moved:", errors.exceptions)
+        print((await zk.get("/example/one"))[0], (await zk.get("/example/two"))[0])
+        await zk.delete("/example", recursive=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:2181"))

@@ -1,0 +1,93 @@
+"""The places of trees on a disk: a snapshot, a data directory, or a dump in JSON (:mod:`pyzk.protocol.dump`).
+
+The one module of this folder that opens files itself. Each function raises :class:`OSError` for what cannot
+be read or written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from .image import Image
+from .names import FOLDER, Listing, snapshot_name
+from .restoring import Restorer, read_image
+from .streams import COMPRESSIONS, begins_snapshot, compressing
+from .writing import encoded
+
+_MODE = 0o600
+"""Digests stand in access control lists."""
+
+
+def begins(path: str | os.PathLike[str]) -> bytes:
+    """Return the first 4 bytes of a file."""
+    with open(path, "rb") as file:
+        return file.read(4)
+
+
+def is_data(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a snapshot or a data directory: not of a dump."""
+    return os.path.isdir(path) or begins_snapshot(begins(path))
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a data directory in which its files are."""
+    inner = Path(path) / FOLDER
+    return inner if inner.is_dir() else Path(path)
+
+
+def image_at(
+    path: str | os.PathLike[str],
+    tell: Callable[[str], object] = lambda line: None,
+    progress: Callable[[str, int], object] = lambda what, count: None,
+) -> Image:
+    """Read a snapshot, or restore a data directory.
+
+    :param tell: takes a line for each thing that is wrong and does not matter.
+    :param progress: called now and then with what is read, and how many.
+    :raises FileError: the snapshot is damaged.
+    :raises Damaged: the files of the directory do not make up one whole.
+    """
+    if os.path.isdir(path):
+        folder = folder_of(path)
+        restorer = Restorer(
+            os.listdir(folder), lambda name: (folder / name).open("rb"), tell=tell, progress=progress
+        )
+        return restorer.restore().image
+    with open(path, "rb") as file:
+        names = Listing.of([os.path.basename(path)]).snapshots
+        image, digest = read_image(file, names[0].zxid if names else -1, progress)
+    if digest is not None and digest.zxid == image.zxid and image.count_digest() != digest.digest:
+        tell("it does not match its digest: without its log it may hold half a transaction")
+    return image
+
+
+def write_image(image: Image, path: str | os.PathLike[str], replace: bool = False) -> Path:
+    """Write an image: into a data directory that holds no data yet, if the path is that of a directory or
+    ends with a slash; else into a snapshot, compressed as its name says.
+
+    :param replace: whether a snapshot may be there already.
+    :returns: the snapshot.
+    :raises FileExistsError: something is there.
+    """
+    target = Path(path)
+    if os.fspath(path).endswith("/") or target.is_dir():
+        target = target if target.name == FOLDER else target / FOLDER
+        target.mkdir(0o700, parents=True, exist_ok=True)
+        if any(Listing.of(os.listdir(target))):
+            raise FileExistsError(f"{target} holds data already; name another directory")
+        target /= snapshot_name(image.zxid)
+    elif target.exists() and not replace:
+        raise FileExistsError(f"{target} exists; name another file")
+    compression = target.suffix[1:] if target.suffix[1:] in COMPRESSIONS else ""
+    with new_file(target) as file, compressing(file, compression) as stream:
+        for piece in encoded(image):
+            stream.write(piece)
+    return target
+
+
+def new_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file for writing that its owner alone may read."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb")

@@ -1,0 +1,199 @@
+"""The entries of a log, encoded one by one where their transactions happen (files.md section 3).
+
+An entry is encoded while a client waits, so the most frequent ones, a setData and the create of a znode that
+is open to everybody, take one :class:`struct.Struct` each. It is made for the lengths of path and data, with
+all bytes that follow from these lengths, and kept for the next entry of the same lengths. That costs half of
+what packing and joining the fields costs. All others are encoded by the records of
+:mod:`pyzk.protocol.files.txnlog`.
+
+Of a request only its first bytes are used, the number that the client has given it: behind them a lenient
+decoder may overlook anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from ...protocol.files.txnlog import (
+    CloseSessionTxn,
+    CreateContainerTxn,
+    CreateSessionTxn,
+    CreateTTLTxn,
+    CreateTxn,
+    SetACLTxn,
+)
+from ...protocol.operations import OpCode
+from ...protocol.records import OPEN_ACL
+from ..core.txn import (
+    AnyEffect,
+    Applied,
+    Check,
+    CloseSession,
+    Create,
+    CreateSession,
+    Delete,
+    Effect,
+    Refused,
+    SetACL,
+    SetData,
+)
+from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
+
+_HEADER: Final = struct.Struct(">q4sqqi").pack
+"""Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
+four bytes of a request."""
+DELETED: Final = struct.Struct(">q4sqq4si").pack
+"""Packs the same and the length of a path."""
+_INT: Final = struct.Struct(">i").pack
+_TWO_INTS: Final = struct.Struct(">ii").pack
+OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
+"""The ACL that is open to everybody, and whether the znode is an ephemeral."""
+_KEPT: Final = 4096
+"""Pairs of lengths that are kept; then all are forgotten."""
+_LONGEST: Final = 4096
+"""Bytes of a path or of data up to which their length is kept: copying costs more behind that."""
+(
+    _CREATE,
+    _DELETE,
+    _SET_DATA,
+    _SET_ACL,
+    _CHECK,
+    _MULTI,
+    _CONTAINER,
+    _TTL,
+    _REAP,
+    _ERROR,
+    _OPEN_SESSION,
+    _CLOSE,
+) = (
+    op.value
+    for op in (
+        OpCode.CREATE,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.SET_ACL,
+        OpCode.CHECK,
+        OpCode.MULTI,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE_CONTAINER,
+        OpCode.ERROR,
+        OpCode.CREATE_SESSION,
+        OpCode.CLOSE_SESSION,
+    )
+)
+DELETE: Final = _INT(_DELETE)
+
+
+Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
+"""A packer; what it packs before the path, which ends with the length of the path; the length of the data;
+and the length of what it makes."""
+
+
+class Packers:
+    """The packers of one form of entry.
+
+    :param form: their format, with places for the lengths of the path and of the data.
+    :param head: returns what stands before the path, but for its length; takes both lengths.
+    :ivar by_length: ``by_length[length of the path][length of the data]``.
+    """
+
+    def __init__(self, form: str, head: Callable[[int, int], bytes]) -> None:
+        self.by_length: dict[int, dict[int, Packer]] = {}
+        self._form = form
+        self._head = head
+        self._count = 0
+
+    def make(self, path: int, data: int) -> Packer:
+        """Make one that is not there yet."""
+        whole = struct.Struct(self._form.format(path, data))
+        made = whole.pack, self._head(path, data) + _INT(path), _INT(data), whole.size
+        if max(path, data) <= _LONGEST:
+            if self._count >= _KEPT:
+                self.by_length.clear()
+                self._count = 0
+            self._count += 1
+            self.by_length.setdefault(path, {})[data] = made
+        return made
+
+
+SETS: Final = Packers(">q4sqq8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
+"""Packs session, request, zxid, time, head, path, length of the data, data, version."""
+CREATES: Final = Packers(f">q4sqq8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
+"""Packs the same, but instead of the version :data:`OPEN` and how many children the parent has ever had."""
+_PARTS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
+"""Packs head, path, length of the data, data, version."""
+_parts: Final = _PARTS.by_length
+
+
+def of_write(
+    session: int, frame: bytes, zxid: int, time: int, change: tuple[type[Effect], Any, int]
+) -> bytes:
+    """Encode any write of a client.
+
+    :param change: kind and fields of its effect, and for a create how many children the parent has ever had.
+    """
+    type_, record = _record(*change)
+    return _HEADER(session, frame, zxid, time, type_) + record
+
+
+def of_multi(session: int, frame: bytes, zxid: int, time: int, changes: Sequence[Applied]) -> bytes:
+    """Encode the effects of a multi."""
+    parts = [_HEADER(session, frame, zxid, time, _MULTI), _INT(len(changes))]
+    for kind, fields, _, _, number in changes:
+        if kind is SetData and fields[1] is not None:
+            path, data, version = fields
+            name = path.encode()
+            try:
+                pack, head, size, _ = _parts[len(name)][len(data)]
+            except KeyError:
+                pack, head, size, _ = _PARTS.make(len(name), len(data))
+            parts.append(pack(head, name, size, data, version))
+        else:
+            type_, record = _record(kind, fields, number)
+            parts += (_TWO_INTS(type_, len(record)), record)
+    return b"".join(parts)
+
+
+def of_other(session: int, frame: bytes, zxid: int, time: int, effect: AnyEffect) -> bytes:
+    """Encode what is no write of a client that has succeeded."""
+    if isinstance(effect, Refused):
+        type_, record = _ERROR, _INT(effect.err)
+    elif isinstance(effect, CreateSession):
+        type_, record = _OPEN_SESSION, CreateSessionTxn(effect.timeout).encode()
+    elif isinstance(effect, CloseSession):
+        type_, record = _CLOSE, CloseSessionTxn(effect.paths).encode()
+    else:
+        assert isinstance(effect, Delete), effect
+        name = effect.path.encode()
+        type_, record = _REAP, _INT(len(name)) + name
+    return _HEADER(session, frame, zxid, time, type_) + record
+
+
+def _record(kind: type[Effect], fields: Any, number: int) -> tuple[int, bytes]:
+    """Return type and record of an effect.
+
+    :param number: for a create how many children the parent has ever had, with this one; for a check the
+        version that was found.
+    """
+    if kind is SetData:
+        path, data, version = fields
+        name = path.encode()
+        size = -1 if data is None else len(data)
+        return _SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
+    if kind is Create:
+        path, _, data, acl, owner = fields
+        if not owner or is_session(owner):  # the session of the header owns an ephemeral
+            return _CREATE, CreateTxn(path, data, acl, owner != 0, number).encode()
+        if owner == CONTAINER_OWNER:
+            return _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
+        return _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()
+    if kind is SetACL:
+        return _SET_ACL, SetACLTxn(*fields).encode()
+    name = fields[0].encode()
+    if kind is Delete:
+        return _DELETE, _INT(len(name)) + name
+    assert kind is Check
+    return _CHECK, b"".join((_INT(len(name)), name, _INT(number)))

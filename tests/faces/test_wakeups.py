@@ -1,0 +1,201 @@
+"""How the threads of callers and of the client wake each other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from pyzk.aio import NodeExistsError, PersistentNode, connect
+from pyzk.bridge.wakeups import Bell, Mailbox
+from pyzk.client import ClosingError
+from pyzk.server.testing import EmbeddedServer
+
+RUNS: list[Callable[[Any], Any]] = [asyncio.run, uvloop.run]
+
+
+def files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# --- mailboxes ---------------------------------------------------------------------------------------------
+
+
+def test_many_posts_need_one_wake_up() -> None:
+    wakes, done = [], []
+    mailbox = Mailbox(lambda: wakes.append(1))
+    for number in range(3):
+        mailbox.post(done.append, number)
+    assert wakes == [1]
+    mailbox.open()
+    assert done == [0, 1, 2]
+    mailbox.post(done.append, 3)
+    assert wakes == [1, 1]
+
+
+def test_a_post_that_raises_keeps_nothing_from_the_others() -> None:
+    wakes, done = [], []
+    mailbox = Mailbox(lambda: wakes.append(1))
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    for function in (fail, lambda: done.append(1)):
+        mailbox.post(function)
+    with pytest.raises(KeyboardInterrupt):
+        mailbox.open()
+    assert wakes == [1, 1]
+    mailbox.open()
+    assert done == [1]
+
+
+def test_a_wake_up_that_fails_is_made_with_the_next_post() -> None:
+    failures: list[BaseException] = [KeyboardInterrupt()]
+    done: list[int] = []
+
+    def wake() -> None:
+        if failures:
+            raise failures.pop()
+        mailbox.open()
+
+    mailbox = Mailbox(wake)
+    with pytest.raises(KeyboardInterrupt):
+        mailbox.post(done.append, 1)
+    mailbox.post(done.append, 2)
+    assert done == [1, 2]
+
+
+def test_a_closed_bell_says_so_and_rings_nowhere_else() -> None:
+    bell = Bell()
+    number = bell.fileno()
+    bell.ring()
+    bell.answer()
+    bell.close()
+    reader, writer = os.pipe()
+    try:
+        assert number in (reader, writer)  # the numbers are used again
+        with pytest.raises(ClosingError):
+            bell.ring()
+        bell.close()
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_a_bell_that_nobody_has_closed_leaves_no_files() -> None:
+    before = files()
+    for _ in range(3):
+        Bell()
+    assert files() == before
+
+
+# --- asyncio -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_event_loops_that_have_ended_are_not_kept(server: EmbeddedServer, run: Callable[[Any], Any]) -> None:
+    ended: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def main() -> None:
+        ended.append(weakref.ref(asyncio.get_running_loop()))
+        async with connect(server.hosts) as zk:
+            await zk.exists("/")
+
+    run(main())
+    before = files()
+    for _ in range(5):
+        run(main())
+    gc.collect()
+    assert files() == before
+    assert [loop() for loop in ended] == [None] * 6
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_client_may_be_used_in_another_event_loop(
+    server: EmbeddedServer, run: Callable[[Any], Any]
+) -> None:
+    async def main() -> None:
+        async with connect(server.hosts) as zk:
+            found = []
+
+            async def ask() -> None:
+                found.append(await asyncio.gather(*[zk.exists("/") for _ in range(10)]))
+
+            thread = threading.Thread(target=lambda: asyncio.run(ask()))
+            thread.start()
+            for _ in range(10):
+                assert await zk.exists("/") is not None
+            await asyncio.to_thread(thread.join)
+            assert None not in found[0]
+
+    run(main())
+
+
+def test_ctrl_c_in_one_task_keeps_no_answer_from_the_others(server: EmbeddedServer) -> None:
+    """The answer wakes a task within the callback that wakes the others."""
+    loop = asyncio.new_event_loop()
+    answered: list[int] = []
+
+    async def fail() -> None:
+        await zk.sync("/")
+        raise KeyboardInterrupt
+
+    async def ask(number: int) -> None:
+        await zk.sync("/")
+        answered.append(number)
+
+    block = connect(server.hosts)
+
+    async def enter() -> Any:
+        return await block.__aenter__()
+
+    async def leave() -> None:
+        await block.__aexit__(None, None, None)
+
+    try:
+        zk = loop.run_until_complete(enter())
+        tasks = [
+            loop.create_task(ask(1)),
+            loop.create_task(fail()),
+            *[loop.create_task(ask(n)) for n in (2, 3)],
+        ]
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(asyncio.wait(tasks))
+        loop.run_until_complete(asyncio.wait([tasks[0], *tasks[2:]]))
+        assert sorted(answered) == [1, 2, 3]
+        with pytest.raises(KeyboardInterrupt):
+            tasks[1].result()
+        loop.run_until_complete(leave())
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_block_that_ends_as_it_begins_raises_its_error(
+    server: EmbeddedServer, run: Callable[[Any], Any]
+) -> None:
+    """The cancellation of the body may come before the task has begun with it."""
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async with connect(server.hosts) as zk:
+            await zk.create("/held")
+            for _ in range(50):
+                with pytest.raises(NodeExistsError):
+                    async with PersistentNode(zk, "/held", conflict="raise"):
+                        await asyncio.sleep(10)
+                assert task.cancelling() == 0
+
+    run(main())
