@@ -100,7 +100,7 @@ class MemberConnection(Connection):
         if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
             self._is_attaching = True
             self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
-        elif self.engine.sessions.get(session_id) is not None:
+        elif any(session.id == session_id for session in self.engine.tracker.known_to_all()):
             self._close("this server is read-only, and the session is one of the ensemble")
         else:
             self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)

@@ -322,7 +322,7 @@ class Ours(Side):
         present = [role for role in ROLES if role not in self.away]
         for _ in range(round(20 / STEP)):
             roles = {self._ensemble.role(self.numbers[role]): role for role in present}
-            if "leader" in roles and "looking" not in roles:
+            if "leader" in roles and {"looking", "read-only"}.isdisjoint(roles):
                 return roles["leader"]
             self._ensemble.advance(STEP)
         raise AssertionError("nobody leads")
@@ -438,7 +438,7 @@ class Real(Side):
 
         def whole() -> str | None:
             modes = {role: self.try_mode(role) for role in present}
-            if None in modes.values():
+            if not {None, "read-only"}.isdisjoint(modes.values()):
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
 

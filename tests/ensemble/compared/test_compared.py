@@ -15,11 +15,12 @@ from . import (  # noqa: F401 (importing them lists their scripts)
     losing,
     own_sessions,
     read_only,
+    read_only_sessions,
     reading,
     sessions,
     timings,
 )
-from .script import LOCAL, MEMBERS, QUICK, READ_ONLY, SLOW, SLOW_MEMBERS, Script
+from .script import LOCAL, LOCAL_READ_ONLY, MEMBERS, QUICK, READ_ONLY, SLOW, SLOW_MEMBERS, Script
 from .sides import STEP, SUPER_DIGEST, SYNC_LIMIT, TICK, Ours, Real, Side
 from .timings import CASES, Case, Measured
 
@@ -101,14 +102,18 @@ def test_local_sessions_are_alike(upgrading: bool) -> None:
 
 
 @nightly
-def test_read_only_servers_are_alike() -> None:
+@pytest.mark.parametrize("local", [False, True])
+def test_read_only_servers_are_alike(local: bool) -> None:
     need(jvm.missing())
-    settings = {"localSessionsEnabled": "false", "localSessionsUpgradingEnabled": "false"}  # as by default
+    is_on = str(local).lower()
+    settings = {"localSessionsEnabled": is_on, "localSessionsUpgradingEnabled": is_on}
     with Ensemble(
         3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, read_only=True, settings=settings
     ) as real:
-        for script in READ_ONLY:
-            with Ours.make(read_only_mode=True) as ensemble:
+        for script in LOCAL_READ_ONLY if local else READ_ONLY:
+            with Ours.make(
+                read_only_mode=True, local_sessions=local, local_sessions_upgrading=local
+            ) as ensemble:
                 ours = transcript(Ours(ensemble), script)
             assert "nothing comes" not in "\n".join(ours)
             assert transcript(Real(real), script) == ours, script.__name__
