@@ -57,7 +57,7 @@ def main() -> int:
             if not any(part in work.name for part in wanted):
                 continue
             rounds = [
-                [workloads.run(work, rival.address, arguments.seconds, 1).rate for rival in rivals]
+                [workloads.run(work, rival.addresses, arguments.seconds, 1).rate for rival in rivals]
                 for _ in range(arguments.rounds)
             ]
             plain, kept = (statistics.median(rates) for rates in zip(*rounds, strict=True))

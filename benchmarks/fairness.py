@@ -57,7 +57,7 @@ class Case:
 
 
 def by_requests(address: Address, seconds: float, ready: Callable[[], Any]) -> Outcome:
-    return Outcome(converse(address, [workloads.get(1)], WINDOW, seconds, ready).rate)
+    return Outcome(converse([(address, workloads.get(1))], WINDOW, seconds, ready).rate)
 
 
 def by_http(address: Address, seconds: float, ready: Callable[[], Any]) -> Outcome:
@@ -90,7 +90,7 @@ def polite(address: Address, case: Case, flooders: int, seconds: float) -> Outco
         if index:
             assert case.flooded is not None
             return case.how(case.flooded, seconds * (1 + WARM_UP), ready)
-        return Outcome(0.0, converse(address, [workloads.get(0)], 1, seconds, ready).latencies)
+        return Outcome(0.0, converse([(address, workloads.get(0))], 1, seconds, ready).latencies)
 
     return in_processes(job, 1 + (flooders if case.flooded else 0))
 

@@ -85,7 +85,7 @@ def request_at_connections(seconds: float, connections: int) -> float | None:
     work = workloads.Workload("", workloads.get, connections)
     with servers.ours() as server:
         workloads.prepare(server.address)
-        return 1 / workloads.run(work, server.address, seconds, processes).rate
+        return 1 / workloads.run(work, server.addresses, seconds, processes).rate
 
 
 # --- in the process: the cost of one among many ----------------------------------------------------------

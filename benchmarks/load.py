@@ -60,12 +60,12 @@ class _Talk:
 
 
 def converse(
-    address: Address, scripts: Iterable[Script], window: int, seconds: float, ready: Callable[[], Any]
+    scripts: Iterable[tuple[Address, Script]], window: int, seconds: float, ready: Callable[[], Any]
 ) -> Outcome:
-    """Follow scripts, one connection each, and measure."""
+    """Follow scripts, one connection each, to the address beside it, and measure."""
     talks = {}
     poller = select.epoll()
-    for script in scripts:
+    for address, script in scripts:
         talk = _Talk(address, script)
         fd = talk.client.socket.fileno()
         talks[fd] = talk, talk.client.socket.recv, talk.client.socket.sendall

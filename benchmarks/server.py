@@ -95,20 +95,24 @@ class Benchmark:
             print(" and ".join(f"{rival.name} {rival.version()}" for rival in rivals), flush=True)
             self._idle(rivals)
             for rival in rivals:
-                workloads.prepare(rival.address)
-                warm_up = Workload("", workloads.mixed, 50)  # a JVM compiles what runs often
-                workloads.run(warm_up, rival.address, min(4.0, 2 * self.seconds), self.processes)
+                self.warm_up(rival)
             for work in WORKLOADS:
-                self._row(work.name, rivals, self._rate(work), self.rounds)
-            self._row(f"one change told to {self.watchers:,} watchers", rivals, self._fan_out, self.rounds)
-            self._row("sessions opened and closed, 10 at a time", rivals, self._sessions, self.rounds)
+                self.row(work.name, rivals, self.rate(work), self.rounds)
+            self.row(f"one change told to {self.watchers:,} watchers", rivals, self._fan_out, self.rounds)
+            self.row("sessions opened and closed, 10 at a time", rivals, self._sessions, self.rounds)
             local = [rival for rival in rivals if rival.process is not None]
-            self._row(f"memory per znode, {self.znodes:,} of 100 bytes", local, self._per_znode, 1)
+            self.row(f"memory per znode, {self.znodes:,} of 100 bytes", local, self._per_znode, 1)
             for rival in rivals:
                 if rival.process is None:
                     workloads.clear(rival.address)
 
-    def _row(self, name: str, rivals: list[Server], measure: Measure, rounds: int) -> None:
+    def warm_up(self, rival: Server) -> None:
+        """Make a server ready for rows of the table."""
+        workloads.prepare(*rival.addresses)
+        work = Workload("", workloads.mixed, 50)  # a JVM compiles what runs often
+        workloads.run(work, rival.addresses, min(4.0, 2 * self.seconds), self.processes)
+
+    def row(self, name: str, rivals: list[Server], measure: Measure, rounds: int) -> None:
         if not self.wants(name):
             return
         found: dict[str, Figure] = {}
@@ -123,9 +127,9 @@ class Benchmark:
 
     # --- what is measured --------------------------------------------------------------------------------
 
-    def _rate(self, work: Workload) -> Measure:
+    def rate(self, work: Workload) -> Measure:
         def measure(server: Server) -> dict[str, float]:
-            found = workloads.run(work, server.address, self.seconds, self.processes)
+            found = workloads.run(work, server.addresses, self.seconds, self.processes)
             every = {"rate": found.rate, "p50": found.percentile(0.5), "p99": found.percentile(0.99)}
             return {kind: every[kind] for kind in work.shown}
 
@@ -163,7 +167,7 @@ class Benchmark:
         local = [rival for rival in rivals if rival.process is not None]
         if self.wants("memory, idle"):
             time.sleep(min(2.0, self.seconds))  # whatever a server does right after its start
-        self._row("memory, idle", local, lambda server: {"megabytes": server.memory() / 1e6}, 1)
+        self.row("memory, idle", local, lambda server: {"megabytes": server.memory() / 1e6}, 1)
 
 
 def _line(cells: list[str]) -> str:

@@ -30,6 +30,7 @@ class Server:
     """A server that runs.
 
     :ivar name: as the tables call it.
+    :ivar addresses: of all servers, if it is an ensemble; ``address`` is the first one.
     :ivar process: None if it was not started here.
     :ivar others: its other listeners by name: ``secure``, ``admin``, ``metrics``.
     """
@@ -37,6 +38,7 @@ class Server:
     def __init__(self, name: str, address: Address, process: subprocess.Popen[str] | None = None) -> None:
         self.name = name
         self.address = address
+        self.addresses = [address]
         self.process = process
         self.others: dict[str, Address] = {}
 
@@ -80,7 +82,10 @@ OURS = (sys.executable, "-m", "pyzk.server")
 
 @contextlib.contextmanager
 def ours(
-    command: Sequence[str] = OURS, stderr: IO[str] | int | None = None, **config: object
+    command: Sequence[str] = OURS,
+    stderr: IO[str] | int | None = None,
+    log_level: str = "warning",
+    **config: object,
 ) -> Iterator[Server]:
     """pyzk-server with its defaults, but for ``config`` (keys of zoo.cfg) and any number of clients.
 
@@ -91,23 +96,29 @@ def ours(
         file = folder / "zoo.cfg"
         file.write_text(_lines({"maxClientCnxns": 0, **config}))
         process = subprocess.Popen(
-            [*command, "--port", "0", "--config", str(file), "--log-level", "warning"],
+            [*command, "--port", "0", "--config", str(file), "--log-level", log_level],
             stdout=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             stderr=stderr,
             text=True,
         )
         assert process.stdout is not None
-        found = re.findall(r"(\w+) (\S+):(\d+)", process.stdout.readline())
-        addresses = {name: (host, int(port)) for name, host, port in found}
-        server = Server("pyzk-server", addresses.pop("at", ("", 0)), process)
-        server.others = addresses
+        found = dict(re.findall(r"(\w+) (\S+:\d+)", process.stdout.readline()))
+        addresses = [_address(text) for text in found.pop("at", ":0").split(",")]
+        server = Server("pyzk-server", addresses[0], process)
+        server.addresses = addresses
+        server.others = {name: _address(text) for name, text in found.items()}
         try:
-            if not found:
+            if not server.address[0]:
                 raise BenchmarkError("pyzk-server did not start")
             yield server
         finally:
             server.stop()
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 def missing_zookeeper() -> str | None:
@@ -120,13 +131,39 @@ def missing_zookeeper() -> str | None:
 
 
 @contextlib.contextmanager
-def zookeeper() -> Iterator[Server]:
-    """Debian's Apache ZooKeeper, standalone, data on a RAM disk if there is one, and no fsync."""
-    with _scratch() as folder, socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-        sock.close()
-        config = {
+def zookeeper(count: int = 1) -> Iterator[Server]:
+    """Debian's Apache ZooKeeper, data on a RAM disk if there is one, and no fsync.
+
+    :param count: how many servers; more than one are an ensemble, each in a JVM of its own.
+    """
+    with contextlib.ExitStack() as stack:
+        clients, quorum, election = (_free_ports(count) for _ in range(3))
+        config: dict[str, object] = {}
+        if count > 1:
+            ports = enumerate(zip(quorum, election, strict=True), 1)
+            config = {f"server.{number}": f"127.0.0.1:{one}:{other}" for number, (one, other) in ports}
+            config |= {"initLimit": 10, "syncLimit": 5}
+        running = [stack.enter_context(_jvm(number, port, config)) for number, port in enumerate(clients, 1)]
+        for server in running:
+            _wait_for(server)
+        running[0].addresses = [server.address for server in running]
+        yield running[0]
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:  # all at once: no port is found twice
+        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [sock.getsockname()[1] for sock in found]
+
+
+@contextlib.contextmanager
+def _jvm(number: int, port: int, config: dict[str, object]) -> Iterator[Server]:
+    """One server in a JVM; it may not serve yet.
+
+    :param config: what it has of an ensemble.
+    """
+    with _scratch() as folder:
+        common = {
             "tickTime": 2000,
             "dataDir": folder / "data",
             "clientPort": port,
@@ -137,7 +174,9 @@ def zookeeper() -> Iterator[Server]:
             "4lw.commands.whitelist": "*",
         }
         file = folder / "zoo.cfg"
-        file.write_text(_lines(config))
+        file.write_text(_lines({**common, **config}))
+        (folder / "data").mkdir()
+        (folder / "data" / "myid").write_text(str(number))
         jars = os.pathsep.join(str(_JARS / name) for name in ("zookeeper.jar", "slf4j-simple.jar"))
         options = ["-Xmx2g", "-Dzookeeper.forceSync=no", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         process = subprocess.Popen(
@@ -148,7 +187,6 @@ def zookeeper() -> Iterator[Server]:
         )
         server = Server("ZooKeeper", ("127.0.0.1", port), process)
         try:
-            _wait_for(server)
             yield server
         finally:
             server.stop()

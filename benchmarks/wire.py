@@ -70,6 +70,10 @@ def delete(path: str, xid: int = COUNTED) -> bytes:
     return request(OpCode.DELETE, records.DeleteRequest(path, -1), xid)
 
 
+def sync(path: str, xid: int = COUNTED) -> bytes:
+    return request(OpCode.SYNC, records.SyncRequest(path), xid)
+
+
 def multi_of(ops: Iterable[tuple[int, Record]], op: int = OpCode.MULTI) -> bytes:
     return request(op, encode_multi(MultiOp(*item) for item in ops))
 

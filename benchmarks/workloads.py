@@ -7,7 +7,7 @@ import random
 import select
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -35,11 +35,15 @@ def clear(address: Address) -> None:
     client.leave()
 
 
-def prepare(address: Address) -> None:
-    """Make the znodes that the workloads take for granted."""
+def prepare(address: Address, *others: Address) -> None:
+    """Make the znodes that the workloads take for granted; the other servers of an ensemble have them too."""
     client = Client(address)
     client.make(BASE, DIRECTORY, LOCK, HOT, *KEYS, *(f"{_NAMES}{number:04}" for number in range(_LISTED)))
     client.leave()
+    for other in others:
+        client = Client(other)
+        client.ask(wire.sync(BASE))
+        client.leave()
 
 
 # --- scripts: one client each ----------------------------------------------------------------------------
@@ -149,12 +153,16 @@ WORKLOADS = [
 ]
 
 
-def run(work: Workload, address: Address, seconds: float, processes: int) -> Outcome:
-    """Measure one row once."""
+def run(work: Workload, addresses: Sequence[Address], seconds: float, processes: int) -> Outcome:
+    """Measure one row once.
+
+    :param addresses: of the servers, among which the clients are shared out.
+    """
 
     def job(index: int, count: int, ready: Callable[[], Any]) -> Outcome:
-        scripts = map(work.script, share(work.clients, index, count))
-        return converse(address, scripts, work.window, seconds, ready)
+        clients = share(work.clients, index, count)
+        scripts = [(addresses[client % len(addresses)], work.script(client)) for client in clients]
+        return converse(scripts, work.window, seconds, ready)
 
     return in_processes(job, min(processes, work.clients))
 

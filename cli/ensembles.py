@@ -64,6 +64,21 @@ def _kill(add: Add) -> None:
     add("--pending", choices=["lost", "applied"], help=help)
 
 
+def _start(add: Add) -> None:
+    _server(add)
+    help = "of a further server, with a new number: it does not vote (default: it will, once it joins)"
+    add("--observer", action="store_true", default=None, help=help)
+
+
+def _reconfig(add: Add) -> None:
+    line = "N=HOST:QUORUM:ELECTION[:ROLE];PORT"
+    add("--joining", metavar=f"server.{line},...", help="servers that join, or change")
+    add("--leaving", metavar="N,...", help="the numbers of servers that leave")
+    add("--new-members", metavar=f"server.{line},...", help="all servers, instead of the other two")
+    help = "the version that the configuration must have: 0x100000002 (default: any)"
+    add("--from-config", metavar="VERSION", type=_zxid, help=help)
+
+
 def _elect(add: Add) -> None:
     add("to", metavar="SERVER", type=number, nargs="?", help="who leads next (default: another one)")
 
@@ -98,7 +113,8 @@ VERBS: Final[dict[str, Verb]] = {
     "freeze": Verb("stop a process: it reads and writes nothing", _ACT, _server),
     "thaw": Verb("end that", _ACT, _server),
     "kill": Verb("end a process: its port refuses", _ACT, _kill),
-    "start": Verb("start it again", _ACT, _server),
+    "start": Verb("start it again, or a further server", _ACT, _start),
+    "reconfig": Verb("change the members", _ACT, _reconfig),
     "roll": Verb("restart each server, the leader last", _ACT, _nothing),
     "elect": Verb("let the leader resign, and the next epoch begin", _ACT, _elect),
     "hold-proposals": Verb("let writes stay in the leader alone", _ACT, _nothing),

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from ..protocol import records as r
-from ..protocol.constants import AddWatchMode, WatcherType
+from ..protocol.constants import CONFIG_PATH, AddWatchMode, WatcherType
 from ..protocol.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -35,8 +35,6 @@ from .arguments import RULES, check_arguments, complaint
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
 """Bytes: xid, zxid and error code (wire.md section 5)."""
-CONFIG_PATH = "/zookeeper/config"
-"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 
 def server_path(prefix: str, path: str) -> str:

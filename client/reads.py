@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..protocol.constants import AddWatchMode
+from ..protocol.constants import CONFIG_PATH, AddWatchMode
 from ..protocol.errors import NoNodeError
 from ..protocol.records import ACL, ClientInfo, Stat
 from .arguments import check_arguments
 from .batch import MultiRead
 from .caller import Caller, Data
 from .operations import (
-    CONFIG_PATH,
     AddWatch,
     Exists,
     GetACL,

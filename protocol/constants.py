@@ -11,6 +11,8 @@ from typing import Final
 DEFAULT_PORT: Final = 2181
 JUTE_MAXBUFFER: Final = 0xFFFFF
 """The default limit of a frame's payload in bytes, inclusive."""
+CONFIG_PATH: Final = "/zookeeper/config"
+"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
 # Special xids (the real server interprets none of them but the reply to a ping).
 WATCH_XID: Final = -1

@@ -22,6 +22,7 @@ from .constants import Perms
 from .errors import BadArgumentsError
 from .paths import validate_path
 from .records import ACL, OPEN_ACL, Id
+from .text import session_text as session_text
 
 _PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
 
@@ -204,8 +205,3 @@ def perms_of(text: str) -> int:
     if not set(text) <= set(_PERMS):
         raise ValueError(f"{text!r} are no permissions: give letters of cdrwa")
     return sum(_PERMS[letter] for letter in set(text))
-
-
-def session_text(session: int) -> str:
-    """The id of a session, as servers print it."""
-    return f"0x{session % 2**64:x}"

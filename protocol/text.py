@@ -6,3 +6,17 @@ from __future__ import annotations
 def printable(text: str) -> str:
     """Escape what a terminal would obey or hide: control characters, marks of direction, odd blanks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def session_text(session: int) -> str:
+    """Return the id of a session, as servers print it: the ids of servers above 127 are negative numbers."""
+    return f"0x{session % 2**64:x}"
+
+
+def session_number(text: str) -> int:
+    """Return the id of a session that is written as servers, or Python, print it.
+
+    :raises ValueError: it is no number.
+    """
+    number = int(text, 0)
+    return number - 2**64 if 2**63 <= number < 2**64 else number

@@ -85,7 +85,8 @@ class Server:
         self.service.serves_http = settings.http_on_client_port
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
-        self._bound: socket.socket | None = None  # the port while nobody listens
+        self._bound: socket.socket | None = None  # the port while nobody is let in
+        self._listeners: list[socket.socket] = []  # that have a task each
         self._hub: Any = None
         if _HAS_HUB:
             if self.service.storage is None:
@@ -127,7 +128,7 @@ class Server:
 
         :raises OSError: if an address cannot be bound.
         """
-        assert self.service.address is None, "a server runs once"
+        assert self._nursery is None, "a server runs once"
         settings = self.service.settings
         with ExitStack() as sockets:
 
@@ -140,7 +141,9 @@ class Server:
             if self.service.storage is not None:
                 self.service.storage.touch_sessions(self.service.at(self.clock.now()))
                 tasks.append(self._keep_snapshots)
-            plain, self.service.address = listen(settings.host, settings.port)
+            sockets.callback(self._close_sockets)
+            if self.service.address is None:
+                self.bind()
             if settings.secure_port is not None:
                 secure, self.service.secure_address = listen(
                     settings.secure_host or settings.host, settings.secure_port
@@ -153,21 +156,19 @@ class Server:
                 metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
                 tasks.append(self._metrics_task(metrics))
             if self._hub is not None:
-                sockets.callback(self._close_hub)
-                self._let_in(plain)
                 tasks.append(self._hub.run)
-            else:
-                tasks.append(partial(self._serve_tasks, plain, self._serve_client))
             async with trio.open_nursery() as self._nursery:
+                self.open_port()
                 for task in tasks:
                     self._nursery.start_soon(task)
                 task_status.started(self)
 
-    def _close_hub(self) -> None:
-        self._hub.close()
-        if self._bound is not None:
-            self._bound.close()
-        self._hub = None  # the history can still be read, and nothing more arrives
+    def _close_sockets(self) -> None:
+        for listener in (*self._listeners, *([self._bound] if self._bound else [])):
+            hang_up(listener)
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None  # the history can still be read, and nothing more arrives
 
     def hand_over(self) -> Controls:
         """Put the server into a test's hands; its history is recorded once somebody asks for that."""
@@ -187,14 +188,58 @@ class Server:
     def open_port(self) -> None:
         """Let plain clients in again after :meth:`close_port`."""
         self.service.refusing = False
-        if self._hub is not None and self._bound is not None:
-            self._bound.listen(_backlog(self.service.settings))
-            self._let_in(self._bound)
-            self._bound = None
+        if self._bound is not None and self._nursery is not None:
+            self._listen()
 
     def _let_in(self, listener: socket.socket) -> None:
         """Let the hub serve the clients of a listening socket, which is detached."""
         self._hub.listen(Listener(fileno=listener.detach()))
+
+    def bind(self) -> None:
+        """Take the port of plain clients, which wait until :meth:`run` lets them in.
+
+        :raises OSError: if the address cannot be bound.
+        """
+        settings = self.service.settings
+        self._bound = _bind(settings.host, settings.port, _backlog(settings))
+        self.service.address = self._bound.getsockname()[:2]
+
+    def move(self, port: int) -> None:
+        """Let plain clients in at another port, on the same address; those that are connected stay.
+
+        If the port cannot be bound nobody is let in any more, as by the real server. Without epoll the old
+        port lets clients in too.
+        """
+        host, before = self.address
+        if port == before:
+            return
+        was_closed = self._bound is not None
+        if self._bound is not None:
+            self._bound.close()
+            self._bound = None
+        elif self._hub is not None:
+            self._hub.stop_listening()
+        self.service.address = host, port
+        try:
+            self._bound = _bind(host, port)
+        except OSError as error:
+            logger.error("no more clients can come: port %d cannot be bound: %s; name another", port, error)
+            return
+        self.service.address = self._bound.getsockname()[:2]
+        if not was_closed:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Let plain clients in at the port that is bound."""
+        assert self._bound is not None
+        listener, self._bound = self._bound, None
+        listener.listen(_backlog(self.service.settings))
+        if self._hub is not None:
+            self._let_in(listener)
+        else:
+            assert self._nursery is not None
+            self._listeners.append(listener)
+            self._nursery.start_soon(self._serve_tasks, listener, self._serve_client)
 
     def flush(self) -> None:
         """Send what waits on any connection, after a change that no client has caused."""

@@ -6,7 +6,7 @@ Nothing is replicated: all servers are in this process, and their data ends with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from .config.members import Member
 from .config.settings import Settings
 from .core.failures import report
 from .core.sessions import NEVER
+from .ensemble import member as ensemble
 from .ensemble.ensemble import Ensemble, Timing
 from .net.clock import Clock
 from .net.service import milliseconds
@@ -63,10 +64,10 @@ class Servers:
         self.ensemble = Ensemble(settings, members, now=now, epoch=epoch, timing=timing)
         self.servers: dict[int, Server] = {}
         for member, own in zip(self.ensemble.members.values(), _each(settings, members), strict=True):
-            server = _Member(own, clock, member.make_service)
-            server.together = self
-            member.port = self.servers[member.number] = server
+            self._make(member, own)
         self.ensemble.begin()
+        self._settings = settings
+        self._nursery: trio.Nursery | None = None
 
     @property
     def hosts(self) -> str:
@@ -78,11 +79,39 @@ class Servers:
 
         :raises OSError: if an address cannot be bound.
         """
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._nursery:
             for server in self.servers.values():
-                await nursery.start(server.run)
-            nursery.start_soon(self._keep_time)
+                await self._nursery.start(server.run)
+            if self._settings.reconfig_enabled:
+                self.ensemble.name_clients()
+            self._nursery.start_soon(self._keep_time)
             task_status.started(self)
+
+    def add(self, address: Member) -> Server:
+        """Make a further server, which listens and does not run yet.
+
+        :raises OSError: its address cannot be bound.
+        """
+        assert self._nursery is not None
+        port = address.client_port or (self._settings.port and self._settings.port + address.number - 1)
+        member = self.ensemble.add(address)
+        ports: dict[str, Any] = {**dict.fromkeys(_PORTS), "port": port}
+        settings = attrs.evolve(self._settings, **ports)
+        server = self._make(member, settings)
+        try:
+            server.bind()
+        except BaseException:
+            del self.ensemble.members[address.number], self.servers[address.number]
+            raise
+        self.ensemble.bring_in(member)
+        self._nursery.start_soon(server.run)
+        return server
+
+    def _make(self, member: ensemble.Member, settings: Settings) -> _Member:
+        server = _Member(settings, self.clock, member.make_service)
+        server.together = self
+        member.port = self.servers[member.number] = server
+        return server
 
     def hand_over(self) -> EnsembleControls:
         """Put the ensemble, and each server, into a test's hands; its history is recorded once somebody asks
@@ -119,7 +148,7 @@ class Servers:
 
     async def _keep_time(self) -> None:
         """Do what is due for the ensemble; each server keeps its own time beside that."""
-        half = max(1, self.ensemble.members[1].settings.tick_time // 2) / 1000
+        half = max(1, self._settings.tick_time // 2) / 1000
         while True:
             now = self.clock.now()
             # A sign of life makes a new deadline, at a multiple of half a tick at the earliest

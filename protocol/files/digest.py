@@ -9,6 +9,8 @@ from zlib import crc32
 VERSION: Final = 2
 """Of the digest; files of Apache ZooKeeper 3.6 and later have it."""
 _MASK: Final = 2**64 - 1
+LISTED, LIST = 128, 1024
+"""Of each zxid that is a multiple of the first, the digest is listed; so many are, the last ones."""
 RESERVED: Final = "/zookeeper/"
 """Znodes below count 0."""
 

@@ -17,11 +17,13 @@ What is wrong falls into three kinds:
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import IO, Final
 
 import attrs
 
+from .digest import LIST, LISTED
 from .image import Image, ImageNode
 from .names import Listing, Name
 from .snapshot import SnapshotReader, ZxidDigest
@@ -44,13 +46,15 @@ class Restored:
     :ivar snapshot: the name of the snapshot that was used; None if there was no file at all.
     :ivar entries: how many entries of logs were applied.
     :ivar aside: files behind a damage, which do not count.
-    :ivar digests: digests of the tree at zxids that are multiples of 128, as the word ``hash`` shows them.
+    :ivar digests: zxids that were replayed, and the digests of the tree after them, as the word ``hash``
+        lists them; the oldest first.
     """
 
     image: Image
     snapshot: str | None = None
     entries: int = 0
     aside: list[str] = attrs.field(factory=list)
+    digests: deque[tuple[int, int]] = attrs.field(factory=lambda: deque(maxlen=LIST))
 
 
 def read_image(
@@ -196,6 +200,8 @@ class Restorer:
                 if image.digest is None:
                     image.count_digest()
                 self._compare(image, ZxidDigest(zxid, entry.digest), name.text)
+                if zxid % LISTED == 0:
+                    found.digests.append((zxid, entry.digest))
         if reader.torn is not None:
             text = "the last entry is torn: it was never whole, and is left out"
             self._tell(f"{name.text}, byte {reader.torn:,}: {text}")

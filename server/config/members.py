@@ -8,16 +8,19 @@ there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 _QUORUM, _ELECTION = 2887, 3887
 """The ports that are shown for a server that is written nowhere: these, and its number added."""
-MOST = 127
-"""The greatest number of a server: it is the top byte of its session ids, which are positive here."""
+MOST = 254
+"""The most servers, and the greatest byte that a number may end in. It is the top byte of session ids, where
+255 is the mark of a TTL znode."""
+_LARGEST = 2**31 - 1
+"""The greatest number of a server: far above any that is in use."""
 _ADDRESS = re.compile(r"(\[[^\]]+\]|[^:\[\]|]+):([0-9]+):([0-9]+)\s*(?::(.*))?")
-_ROLES = {"participant": True, "observer": False}
+_ROLE = ("participant", "observer")
 
 
 class MemberError(ValueError):
@@ -48,8 +51,10 @@ class Member:
         :param text: ``host:quorum:election[:role][;[host:]port]``.
         :raises MemberError: it has another form.
         """
-        if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= MOST:
-            raise MemberError(f"server.{number}: a server is numbered from 1 to {MOST}")
+        if not re.fullmatch(r"[0-9]{1,10}", number) or int(number) > _LARGEST or int(number) % 256 > MOST:
+            raise MemberError(
+                f"server.{number}: a server is numbered from 0 to {_LARGEST}; its last byte is not 255"
+            )
         address, semicolon, client = (part.strip() for part in text.partition(";"))
         if "|" in address:
             raise MemberError("several addresses of one server are not supported: keep one")
@@ -57,13 +62,13 @@ class Member:
         if match is None or (semicolon and not re.fullmatch(r"(.*:)?[0-9]+", client)):
             raise MemberError(f"not host:quorum:election[:role][;[host:]port]: {text!r}")
         host, quorum, election, role = match.groups()
-        votes = _ROLES.get((role or "participant").strip().lower())
-        if votes is None:
+        role = (role or _ROLE[False]).strip().lower()
+        if role not in _ROLE:
             raise MemberError(f"a role is participant or observer, not {role!r}")
         if quorum == election:
             raise MemberError(f"the ports for quorum and election are both {quorum}; change one")
         client = client if ":" in client or not client else f"0.0.0.0:{client}"
-        return cls(int(number), host.strip("[]"), int(quorum), int(election), votes, client)
+        return cls(int(number), host.strip("[]"), int(quorum), int(election), role == _ROLE[False], client)
 
     @property
     def client_port(self) -> int | None:
@@ -73,8 +78,7 @@ class Member:
     @property
     def text(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        role = "participant" if self.votes else "observer"
-        line = f"server.{self.number}={host}:{self.quorum}:{self.election}:{role}"
+        line = f"server.{self.number}={host}:{self.quorum}:{self.election}:{_ROLE[not self.votes]}"
         return f"{line};{self.client}" if self.client else line
 
 
@@ -88,10 +92,15 @@ def made_up(participants: int, observers: int = 0) -> list[Member]:
             f"an ensemble has 1 to {MOST} servers, of which at least 1 votes: "
             f"not {participants} and {observers} observers"
         )
-    return [
-        Member(number, "127.0.0.1", _QUORUM + number, _ELECTION + number, number <= participants)
-        for number in range(1, participants + observers + 1)
-    ]
+    return [joiner(number, number > participants) for number in range(1, participants + observers + 1)]
+
+
+def joiner(number: int, observes: bool = False) -> Member:
+    """Return the line of a server that is written nowhere.
+
+    :raises MemberError: the number cannot be.
+    """
+    return Member.parse(str(number), f"127.0.0.1:{_QUORUM + number}:{_ELECTION + number}:{_ROLE[observes]}")
 
 
 def chosen(written: Sequence[Member], participants: int | None, observers: int) -> Sequence[Member]:
@@ -113,13 +122,55 @@ def chosen(written: Sequence[Member], participants: int | None, observers: int) 
 
 def check(members: Sequence[Member]) -> None:
     """
-    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4).
+    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
+        would give the same ids to sessions.
     """
+    bytes_of: dict[int, int] = {}
+    for number in (member.number for member in members):
+        if (other := bytes_of.setdefault(number % 256, number)) != number:
+            raise MemberError(f"servers {other} and {number} end in the same byte, and so do their sessions")
     voters = sum(member.votes for member in members)
     if voters < 2 and len(members) > voters:
         raise MemberError(f"observers need at least two servers that vote, and there are {voters}")
 
 
-def config_text(members: Iterable[Member], version: int) -> str:
-    """Return the data of ``/zookeeper/config``."""
-    return "\n".join([*sorted(member.text for member in members), f"version={version:x}"])
+@attrs.frozen
+class Configuration:
+    """Who belongs to an ensemble.
+
+    :ivar members: the servers, by their numbers.
+    :ivar version: the zxid of the change that has made it; 0 if there was none.
+    :ivar voters: the numbers of those who vote.
+    """
+
+    members: Mapping[int, Member]
+    version: int = 0
+    voters: frozenset[int] = attrs.field(init=False)
+
+    @voters.default
+    def _who_votes(self) -> frozenset[int]:
+        return frozenset(number for number, member in self.members.items() if member.votes)
+
+    @classmethod
+    def of(cls, members: Iterable[Member], version: int = 0) -> Configuration:
+        return cls({member.number: member for member in members}, version)
+
+    @property
+    def quorum(self) -> int:
+        """How many voters decide."""
+        return len(self.voters) // 2 + 1
+
+    def has_quorum(self, numbers: Iterable[int]) -> bool:
+        """Return whether these servers are enough to decide."""
+        return len(self.voters.intersection(numbers)) >= self.quorum
+
+    def keeps(self, leader: Member) -> bool:
+        """Return whether a leader may go on: it votes, and the others find it where they did."""
+        line = self.members.get(leader.number)
+        return line is not None and line.votes and (line.host, line.quorum) == (leader.host, leader.quorum)
+
+    @property
+    def text(self) -> str:
+        """The data of ``/zookeeper/config``."""
+        lines = sorted(member.text for member in self.members.values())
+        return "\n".join([*lines, f"version={self.version:x}"])

@@ -139,6 +139,8 @@ class Settings:
     tick_time: int = _number(2000, 1)  # tickTime
     min_session_timeout: int = _number(-1, 1, -1)  # minSessionTimeout; -1: two ticks
     max_session_timeout: int = _number(-1, 1, -1)  # maxSessionTimeout; -1: twenty ticks
+    local_sessions: bool = False  # localSessionsEnabled, of an ensemble
+    local_sessions_upgrading: bool = False  # localSessionsUpgradingEnabled
     expire_connected: bool = True  # no key, but --no-expiry: a debugger may have stopped the client
 
     # limits

@@ -134,6 +134,8 @@ KNOWN: Final[dict[str, Meaning]] = {
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
     "reconfigEnabled": ("reconfig_enabled", boolean),
+    "localSessionsEnabled": ("local_sessions", boolean),
+    "localSessionsUpgradingEnabled": ("local_sessions_upgrading", boolean),
     "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
     "ssl.authProvider": (None, _only("x509", "certificates are identities of the scheme x509 alone")),
     "ssl.crl": (None, _only("false", "certificates are not looked up in revocation lists")),
@@ -241,7 +243,7 @@ CHECKED: Final[dict[str, Parser]] = {
         _integer,
     ),
     **_each(
-        """syncEnabled localSessionsEnabled localSessionsUpgradingEnabled quorumListenOnAllIPs sslQuorum
+        """syncEnabled quorumListenOnAllIPs sslQuorum
         sslQuorumReloadCertFiles portUnification multiAddress.enabled multiAddress.reachabilityCheckEnabled
         quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
         jvm.pause.monitor""",
@@ -269,7 +271,7 @@ IGNORED: Final = _reasons(
             quorumCnxnTimeoutMs leaderServes peerType syncEnabled observer.* learner.* leader.* follower.*
             fastleader.* quorumListenOnAllIPs multiAddress.* quorum.auth.* quorum.cnxn.threads.size sslQuorum
             ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
-            localSessionsEnabled localSessionsUpgradingEnabled tcpKeepAlive messageTracker.* group.* weight.*
+            tcpKeepAlive messageTracker.* group.* weight.*
             forward_learner_requests_to_commit_processor_disabled""",
         "the server is standalone in any case": "server.* standaloneEnabled dynamicConfigFile",
         "only the real server's JVM and transport need tuning": """

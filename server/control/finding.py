@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...protocol.text import session_number
 from ..testing.observers import Address
 from ..testing.running import Running
 
@@ -23,7 +24,7 @@ def live_sessions(running: Running, given: str | None) -> list[int]:
         found = node.owner if node is not None else 0
     else:
         try:
-            found = int(given, 0)
+            found = session_number(given)
         except ValueError:
             return _sessions_from(running, given)
     return [found] if engine.sessions.get(found) is not None else []

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
+from ...protocol.text import session_number
 from ..testing.advisor.finding import Finding
 from ..testing.chaos import Injected
 from ..testing.contents import Node
@@ -103,7 +104,7 @@ def read_node(form: JSON) -> Node:
 
 
 def session_form(session: int) -> str:
-    return f"0x{session:016x}"
+    return f"0x{session % 2**64:016x}"
 
 
 def read_session_id(form: JSON) -> int:
@@ -111,7 +112,7 @@ def read_session_id(form: JSON) -> int:
     if type(form) is int:
         return form
     try:
-        return int(form, 0)
+        return session_number(form)
     except (TypeError, ValueError):
         raise ValueError(f"a session id is a number such as 0x100000000000001, not {form!r}") from None
 

@@ -25,11 +25,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.constants import Perms
-from ...protocol.errors import MarshallingError, ZooKeeperError
+from ...protocol.errors import MarshallingError, UnimplementedError, ZooKeeperError
 from ...protocol.jute import MALFORMED, JuteError
 from ...protocol.multi import reread_create
 from ...protocol.paths import name
-from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id
+from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id, ReconfigFields
 from ..config.settings import Settings
 from ..logger import logger
 from .acl import AccessControl, WrongEnsembleError, add_identities
@@ -479,6 +479,13 @@ class Engine:
             self.record(Refused(error.code), 0)
         else:
             self.record(self._delete(path), 0)
+
+    def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
+        """Refuse a change of the members: one server has none (semantics.md section 4.7).
+
+        :raises UnimplementedError: always.
+        """
+        raise UnimplementedError(message="a single server has nothing to reconfigure")
 
     def replace_tree(self, effect: Replace, zxid: int) -> None:
         """Make the tree a copy of another one; watches fire for what differs.

@@ -48,6 +48,7 @@ class Session:
 
 class SessionTracker:
     """
+    :ivar local: the ids of sessions that no other server of an ensemble knows of.
     :param tick: the tick in ms.
     :param first_id_ms: a clock reading in ms that session ids are made of, so that a restarted server
         does not hand out those of its predecessor.
@@ -59,6 +60,7 @@ class SessionTracker:
         self._next_id = SERVER_ID << 56 | (first_id_ms & (2**40 - 1)) << 16
         self._password_of = password_of
         self._sessions: dict[int, Session] = {}
+        self.local: set[int] = set()
         self._buckets: SortedDict[int, dict[int, Session]] = SortedDict()
 
     def __len__(self) -> int:

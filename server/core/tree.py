@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...protocol import paths
-from ...protocol.constants import INT_MAX
+from ...protocol.constants import CONFIG_PATH, INT_MAX
 from ...protocol.records import OPEN_ACL, READ_ACL
 from .differences import differences
 from .quota import ROOT as QUOTAS
@@ -39,9 +39,9 @@ from .txn import (
     SetData,
     Txn,
 )
-from .znode import Children, OwnedZnode, Znode, copy_tree, items_below
+from .znode import Children, OwnedZnode, Znode, copy_tree, is_session, items_below
 
-BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
+BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 
 _FOUND = 4096
 """Znodes that are remembered by path, so that the busiest ones need no walk."""
@@ -191,17 +191,17 @@ class DataTree:
             return [self.apply(Delete(path, paths.name(path)), zxid, time) for path in effect.paths]
         if isinstance(effect, Replace):
             before, after = self.nodes["/"], copy_tree(effect.root, effect.gone)
+            config = self.nodes[CONFIG_PATH]
             self._start(after)
+            self.configure(config.data, config.mzxid, config.mtime)  # it tells of servers, not of data
             return differences(before, after)
         if isinstance(effect, CreateSession | Refused):
             return ()
         return (self.apply(effect, zxid, time),)
 
-    def configure(self, data: bytes, time: int) -> None:
-        """Write ``/zookeeper/config``, whose version stays -1."""
-        node = self.nodes["/zookeeper/config"]
-        self.data_size += len(data) - len(node.data or b"")
-        node.data, node.mtime, node.version, node.packed = data, time, -1, None
+    def configure(self, data: bytes | None, zxid: int, time: int) -> None:
+        """Write ``/zookeeper/config``, whose version stays -1, without a transaction."""
+        self.change(SetData, (CONFIG_PATH, data, -1), self.nodes[CONFIG_PATH], zxid, time)
 
     def copy(self) -> DataTree:
         """Return an equal tree, which changes on its own from now on."""
@@ -270,7 +270,7 @@ class DataTree:
 
     def _own(self, path: str, node: Znode) -> None:
         """List an ephemeral, container or TTL znode with the others of its kind."""
-        if node.owner > 0:
+        if node.owner > 0 or is_session(node.owner):
             self.ephemerals.setdefault(node.owner, {})[path] = None
         else:
             (self.containers if node.is_container else self.ttl_nodes)[path] = None
@@ -282,12 +282,14 @@ class DataTree:
         self._count -= 1
         self.data_size -= len(path) + (len(node.data) if node.data else 0)
         owner = node.owner
-        if owner > 0:
+        if not owner:
+            return node
+        if owner > 0 or is_session(owner):
             owned = self.ephemerals[owner]
             del owned[path]
             if not owned:
                 del self.ephemerals[owner]
-        elif owner:
+        else:
             del (self.containers if node.is_container else self.ttl_nodes)[path]
         return node
 

@@ -36,6 +36,12 @@ def ttl_owner(ttl: int) -> int:
     return (_TTL_MARK | ttl) - 2**64
 
 
+def is_session(owner: int) -> bool:
+    """Return whether a stored owner is a session; else it is none, or the mark of a container or TTL znode.
+    Sessions of servers above 127 have negative ids."""
+    return owner > 0 or CONTAINER_OWNER < owner < _TTL_MARK - 2**64
+
+
 def wrap32(value: int) -> int:
     """Wrap a number around as a Java int does."""
     return (value + 2**31) % 2**32 - 2**31
@@ -101,8 +107,7 @@ class Znode:
     )
 
     owner = 0
-    """The stored ephemeralOwner, which tells the kind: 0 persistent, positive the session of an ephemeral,
-    negative a container or TTL znode."""
+    """The stored ephemeralOwner, which tells the kind: 0 persistent; else see :func:`is_session`."""
 
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int) -> None:
         self.data = data
@@ -128,7 +133,7 @@ class Znode:
     @property
     def ephemeral_owner(self) -> int:
         """The owning session's id; 0 for all other kinds, containers and TTL znodes included."""
-        return self.owner if self.owner > 0 else 0
+        return self.owner if is_session(self.owner) else 0
 
     @property
     def is_container(self) -> bool:
@@ -137,14 +142,14 @@ class Znode:
     @property
     def ttl(self) -> int | None:
         """The TTL in ms, or None if this is no TTL znode."""
-        return self.owner & MAX_TTL if CONTAINER_OWNER < self.owner < 0 else None
+        return self.owner & MAX_TTL if _TTL_MARK - 2**64 <= self.owner < 0 else None
 
     def packed_stat(self) -> bytes:
         """Return the 68 bytes of :class:`~pyzk.protocol.records.Stat`, which are kept until the next
         change."""
         stat = self.packed
         if stat is None:
-            children, data = self.children, self.data
+            children, data, owner = self.children, self.data, self.owner
             if children is None:
                 cversion, count, pzxid = 0, 0, self.czxid
             else:
@@ -159,7 +164,7 @@ class Znode:
                 self.version,
                 cversion,
                 self.aversion,
-                self.owner if self.owner > 0 else 0,
+                owner if owner >= 0 or is_session(owner) else 0,
                 len(data) if data else 0,
                 count,
                 pzxid,

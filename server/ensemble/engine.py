@@ -23,15 +23,17 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from ...protocol.operations import WRITES, OpCode
+from ...protocol.errors import NotReadOnlyError
+from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ..config.settings import Settings
 from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
-from ..core.sessions import NEVER, Session, SessionTracker
+from ..core.sessions import NEVER, Session
 from ..core.txn import CloseSession, CreateSession
 from ..net.gate import Withheld
 from .errors import EnsembleError
 from .log import Proposal, Result
+from .sessions import MemberSessions, place_of_ephemeral
 
 if TYPE_CHECKING:
     from .member import Member
@@ -49,6 +51,8 @@ class Waiting:
     :ivar may_be_answered: the log, or the leader, has answered it.
     :ivar result: its reply; None if that is made when its turn comes, as for a read or a sync.
     :ivar is_from_elsewhere: its session has moved to another server.
+    :ivar is_local: its session is known to its server alone.
+    :ivar owns_at: where it asks for an ephemeral znode that its session may not own; None if it does not.
     """
 
     member: Member
@@ -58,10 +62,12 @@ class Waiting:
     may_be_answered: bool = False
     result: Result | None = None
     is_from_elsewhere: bool = False
+    is_local: bool = False
+    owns_at: int | None = None
 
     @property
     def is_forwarded(self) -> bool:
-        return self.op in _FORWARDED
+        return self.op in _FORWARDED and not (self.is_local and self.op == CLOSE_SESSION)
 
     def applied(self, proposal: Proposal) -> None:
         if proposal.is_swallowed:
@@ -79,22 +85,14 @@ class Waiting:
         self.member.engine.answered(self)
 
 
-class MemberSessions(SessionTracker):
-    """The sessions that a server knows from the log. Their clocks are the leader's: a sign of life is
-    reported."""
+@attrs.frozen
+class Nobody:
+    """Asks for a transaction, and need not hear of it."""
 
-    def __init__(self, member: Member, tick: int) -> None:
-        super().__init__(tick, 0, bytes)
-        self._member = member
+    member: Member
 
-    def learn(self, session_id: int, timeout: int) -> Session:
-        """Enter a session that the log has brought."""
-        session = Session(session_id, timeout, self._member.ensemble.password_of(session_id))
-        self._sessions[session_id] = session
-        return session
-
-    def touch(self, session: Session, now: int) -> None:
-        self._member.heard_of(session, now)
+    def applied(self, proposal: Proposal) -> None:
+        """Do nothing."""
 
 
 class MemberEngine(Engine):
@@ -120,9 +118,10 @@ class MemberEngine(Engine):
         self.waiting: dict[int, deque[Waiting]] = {}
         self.outstanding = 0
         self._forwarding: Waiting | None = None  # its turn at the connection is not over yet
+        self.reaper.next_check = NEVER  # containers are deleted by the leader alone
 
     def _next_due(self) -> int:
-        return NEVER  # sessions expire, and containers are deleted, by the leader alone
+        return self.tracker.next_deadline()  # of local sessions: all others expire by the leader
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -140,7 +139,17 @@ class MemberEngine(Engine):
         queue = self.waiting.get(session_id)
         if op not in _FORWARDED and queue is None:
             return super().handle(client, op, frame, now)
+        if member.leader is None and op != CLOSE_SESSION:
+            return self.zxid, NotReadOnlyError.code, b""
         request = Waiting(member, connection, op, frame)
+        if session_id in self.tracker.local:
+            if op == CLOSE_SESSION and queue is None:
+                return self._close_local(connection)
+            if queue is not None and queue[-1].op == CLOSE_SESSION:
+                raise Withheld  # the session is over once what it waits for has come
+            request.is_local = True
+            if (place := place_of_ephemeral(op, frame)) is not None:
+                self._be_global(request, place)
         if queue is None:
             queue = self.waiting[session_id] = deque()
         queue.append(request)
@@ -151,7 +160,7 @@ class MemberEngine(Engine):
                 member.forward(lambda leader: leader.request(request))
             finally:
                 self._forwarding = None
-            if request.may_be_answered and queue[0] is request:  # applied at once: the usual case
+            if request.may_be_answered and queue and queue[0] is request:  # applied at once: the usual case
                 self._take(session_id, queue)
                 return request.result or self._read(request)
         raise Withheld
@@ -193,6 +202,8 @@ class MemberEngine(Engine):
     def _read(self, request: Waiting) -> Result:
         """Answer a read or a sync whose turn has come, or a write that cannot be decoded."""
         connection, op = request.connection, request.op
+        if op == CLOSE_SESSION:
+            return self._close_local(connection)
         try:
             return super().handle(connection, op, request.frame, self.member.ensemble.now)
         except Unfinished as unfinished:
@@ -205,6 +216,8 @@ class MemberEngine(Engine):
 
     def drop_requests(self) -> None:
         """Forget all that waits: its clients are gone."""
+        for queue in self.waiting.values():
+            queue.clear()
         self.waiting.clear()
         self.outstanding = 0
 
@@ -259,6 +272,33 @@ class MemberEngine(Engine):
         """End a session at the leader. Does nothing if nobody leads, or if it is over there already."""
         with suppress(EnsembleError, LookupError):
             self.member.ensemble.expire(session.id, now)
+
+    def expire_local(self, session_id: int) -> None:
+        """End a local session."""
+        self.stats.sessions_expired += 1
+        self._close_session(session_id, None, expired=True)
+
+    def _close_local(self, connection: MemberConnection) -> Result:
+        """Close a local session for its client: no transaction."""
+        session = self.tracker.get(connection.session_id)
+        if session is not None:
+            self.tracker.remove(session)
+            client = self._served.pop(session.id, connection)
+            if client is not connection:
+                client.abort(f"its session 0x{session.id:x} was closed elsewhere")
+                self.disconnected(client)
+        return self.zxid, 0, b""
+
+    def _be_global(self, request: Waiting, place: int) -> None:
+        """Let the session of a request own an ephemeral znode from now on, if that is allowed."""
+        if not self.settings.local_sessions_upgrading:
+            request.owns_at = place
+            return
+        session = self.tracker.move(request.connection.session_id)
+        request.is_local = False
+        self.member.forward(
+            lambda leader: leader.open_session(session.id, session.timeout, Nobody(self.member))
+        )
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         self.member.forward(lambda leader: leader.refuse(code, session_id))

@@ -24,25 +24,40 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.errors import SessionMovedError
-from ...protocol.operations import CLOSE_SESSION, WRITES
+import attrs
+
+from ...protocol.constants import CONFIG_PATH, Perms
+from ...protocol.errors import (
+    EphemeralOnLocalSessionError,
+    NewConfigNoQuorumError,
+    ReconfigInProgressError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from ...protocol.multi import MultiOp, decode_multi, decode_results, encode_multi
+from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ...protocol.records import CheckVersionRequest, GetDataResponse, ReconfigFields
+from ..config.members import Configuration
 from ..core.engine import NO_REQUEST, Client, Engine
+from ..core.operations.multi import failure
 from ..core.sessions import Session
-from ..core.txn import Change, CreateSession, Replace, Txn
+from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
+from .reconfig import changed
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
+    from .course import Course
     from .member import Member
 
 T = TypeVar("T")
+_MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 
 
 class _Served(dict[int, Client]):
     """Which sessions are connected, at any server."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: Course) -> None:
         super().__init__()
         self._ensemble = ensemble
 
@@ -57,13 +72,15 @@ class Leader(Engine):
     :ivar followers: all servers that follow, itself included, by number.
     :ivar owners: by session, the server at which it was attached last.
     :ivar outstanding: entries that are proposed and not committed, the oldest first.
+    :ivar committed: how many entries of the log are committed, as far as it knows: an old leader does not
+        know what the next one commits.
     :ivar began: when it began to lead, in ms.
     :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
         before the first.
     :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
     """
 
-    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
+    def __init__(self, ensemble: Course, member: Member, number: int, now: int) -> None:
         engine = member.engine
         super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
         self.ensemble = ensemble
@@ -76,13 +93,15 @@ class Leader(Engine):
         self.followers: dict[int, Member] = {member.number: member}
         self.owners: dict[int, Member] = {}
         self.outstanding: deque[Proposal] = deque()
+        self.committed = ensemble.log.committed
         self.next_check: int | None = None
         self.began = now
         self.proposal_sizes = (-1, -1, -1)
         self.on_txn = self._take_txn
         self._txn: Txn | None = None  # made just now
         self._changes: list[Iterable[Change]] = []  # what it has changed
-        for session in engine.sessions:
+        self._config: Configuration | None = None  # which members it has made
+        for session in engine.tracker.known_to_all():
             self.sessions.add(Session(session.id, session.timeout, session.password), now)
 
     def __repr__(self) -> str:
@@ -93,31 +112,38 @@ class Leader(Engine):
     def _prepare_in(self, tree: object) -> None:
         self.tree = self.reaper.tree = tree  # type: ignore[assignment]
 
-    def _arrange_tree(self) -> bool:
+    def _arrange_tree(self, may_be_own: bool) -> bool:
         """Choose the tree in which the next write is prepared; True if that is the server's own."""
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
-            if self.ensemble.holding is None and member.stands_at is None and self._has_quorum():
+            if (
+                may_be_own
+                and self.ensemble.holding is None
+                and member.stands_at is None
+                and self._has_quorum()
+            ):
                 return True
         if self.tree is own:
             self._prepare_in(own.copy())
         return False
 
-    def _prepare(self, act: Callable[[], T], asker: Asker | None = None) -> T:
+    def _prepare(self, act: Callable[[], T], asker: Asker | None = None, op: int | None = None) -> T:
         """Make one transaction, and propose it.
 
         :param act: returns its result.
+        :param op: what is asked for: a change of the members may need more servers than follow now.
         """
-        in_place = self._arrange_tree()
+        in_place = self._arrange_tree(op != _RECONFIG)
         self.epoch_offset = self.member.engine.epoch_offset
         self._set_time(self.ensemble.now)
         result = act()
         txn, self._txn = self._txn, None
         changes, self._changes = self._changes, []
+        config, self._config = self._config, None
         if txn is not None:
             reply = result if isinstance(result, tuple) else (txn.zxid, 0, b"")
-            proposal = Proposal(txn, reply, asker)
+            proposal = Proposal(txn, reply, asker, config=config)
             if isinstance(asker, Waiting):
                 proposal.is_swallowed = asker.is_from_elsewhere
                 self._count(len(asker.frame))
@@ -148,7 +174,7 @@ class Leader(Engine):
         if op == SYNC:
             self._sync(request)
             return
-        if self.sessions.get(session_id) is None:  # the end of it is on its way
+        if self.sessions.get(session_id) is None and not request.is_local:  # the end of it is on its way
             self._send_behind(member, request.drop)
             return
         request.is_from_elsewhere = op != CLOSE_SESSION and not self.is_owner(member, session_id)
@@ -157,17 +183,61 @@ class Leader(Engine):
         if request.is_from_elsewhere:
             self._prepare(lambda: super(Leader, self).refuse(SessionMovedError.code, session_id), request)
             return
+        if request.owns_at is not None:
+            self._prepare(lambda: self._refuse_ephemeral(request, request.owns_at or 0), request)
+            return
         now = self.ensemble.now
-        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request)
+        self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request, op)
         if self.zxid == before:  # it cannot be decoded: refused without a transaction
             self._send(member, request.answer)
+
+    def _refuse_ephemeral(self, request: Waiting, place: int) -> Result:
+        """Refuse what would make a local session own a znode (ensemble.md 8.2).
+
+        :param place: of that part of a multi. One before it may fail first.
+        """
+        session_id, code = request.connection.session_id, EphemeralOnLocalSessionError.code
+        if request.op != _MULTI:
+            return super().refuse(code, session_id), code, b""
+        if request.member is not self.member:
+            code = SessionExpiredError.code
+        parts = decode_multi(request.frame, 8)
+        never = MultiOp(OpCode.CHECK, CheckVersionRequest("", -1))
+        frame = bytes(8) + encode_multi([*parts[:place], never])
+        zxid, _, body = super().handle(request.connection, _MULTI, frame, self.ensemble.now)
+        failed, found = next((i, r.err) for i, r in enumerate(decode_results(body)) if r.err)
+        code = code if failed == place else found
+        self._txn = attrs.evolve(self._txn, effect=Refused(code)) if self._txn is not None else None
+        return zxid, 0, failure(len(parts), failed, code)
+
+    def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
+        """Change the members (ensemble.md section 10).
+
+        :raises ZooKeeperError: that cannot be, or the client may not do it.
+        """
+        if any(proposal.config is not None for proposal in self.outstanding):
+            raise ReconfigInProgressError(CONFIG_PATH)
+        config = changed(self.ensemble.config, request, self.zxid)
+        if not config.has_quorum(self.followers):
+            raise NewConfigNoQuorumError(
+                CONFIG_PATH,
+                f"{config.quorum} of servers {sorted(config.voters)} must follow the leader first",
+            )
+        node = self.tree.nodes[CONFIG_PATH]
+        self.access.check(node.acl, Perms.WRITE, client.identities, CONFIG_PATH)
+        effect = SetData(CONFIG_PATH, config.text.encode(), -1)
+        self.tree.change(SetData, effect, node, self.zxid, self.time)
+        self.fire(((effect, node, node),))
+        self.record(effect, client.session_id)
+        self._config = config
+        return GetDataResponse(effect.data, node.stat()).encode()
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
         """Process a request of nobody's connection: a test loads a tree."""
         self.ensemble.now = now
         if op not in WRITES:
             return super().handle(client, op, frame, now)
-        return self._prepare(lambda: super(Leader, self).handle(client, op, frame, now))
+        return self._prepare(lambda: super(Leader, self).handle(client, op, frame, now), op=op)
 
     def _sync(self, request: Waiting) -> None:
         member = request.member
@@ -255,7 +325,7 @@ class Leader(Engine):
         """Send what was proposed to whom it reaches now, and commit what a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
-            member.logged = self.ensemble.log.committed
+            member.logged = self.committed
         if self.ensemble.holding == "proposals":
             reached = [self.member]
         for proposal in self.outstanding:
@@ -271,14 +341,21 @@ class Leader(Engine):
             member.votes and member.answers and (proposal is None or number in proposal.holders)
             for number, member in self.followers.items()
         )
+        if proposal is not None and proposal.config is not None:  # it needs a quorum of each
+            answering = (number for number, member in self.followers.items() if member.answers)
+            if not proposal.config.has_quorum(proposal.holders.intersection(answering)):
+                return False
         return acks >= self.ensemble.quorum
 
     def _commit(self, proposal: Proposal) -> None:
         self.ensemble.enter(proposal)
-        for member in self.followers.values():
+        self.committed = self.ensemble.log.committed
+        for member in list(self.followers.values()):
             if not member.is_cut_off:
-                member.logged = self.ensemble.log.committed
+                member.logged = self.committed
             member.receive(proposal)
         for act in proposal.then:
             act()
+        if proposal.config is not None:
+            self.ensemble.has_changed(self)
         self.ensemble.flush()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
+from ..config.members import Configuration
 from ..core.txn import Change, Txn
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Proposal:
         closes (ensemble.md section 2.2).
     :ivar holders: the numbers of the servers whose log has it, or will have it once they read what was sent.
     :ivar then: what the leader does when it is committed.
+    :ivar config: the configuration that it makes, if it changes the members.
     """
 
     txn: Txn
@@ -54,6 +56,7 @@ class Proposal:
     is_swallowed: bool = False
     holders: set[int] = attrs.field(factory=set)
     then: list[Callable[[], object]] = attrs.field(factory=list)
+    config: Configuration | None = None
 
     @property
     def zxid(self) -> int:

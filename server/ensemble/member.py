@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...protocol.records import ConnectRequest
+from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings
 from ..core.sessions import Session
@@ -22,7 +24,7 @@ from .log import Proposal
 from .serving import MemberService
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
+    from .course import Course
 
 
 _READ_ONLY = 2000
@@ -41,12 +43,17 @@ class Port(Protocol):
     def close_port(self) -> object:
         """Refuse all connections from now on."""
 
+    def move(self, port: int) -> object:
+        """Let clients in at another port; those that are connected stay."""
+
 
 class Member:
     """
-    :param address: its line in the configuration.
     :ivar number: the server's id.
-    :ivar votes: False for an observer.
+    :ivar address: its line in the configuration that it knows; or its own, if it is not there.
+    :ivar config: the configuration that it knows: all that its log says so far.
+    :ivar observes: it is an observer. A server that is no member (any more) is a follower without a vote.
+    :ivar votes: whether it counts, by the last change of the members that is committed anywhere.
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
@@ -67,12 +74,14 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Ensemble, address: Address, settings: Settings) -> None:
+    def __init__(self, ensemble: Course, address: Address, settings: Settings) -> None:
         self.ensemble = ensemble
         self.number = address.number
-        self.votes = address.votes
+        self.votes = False
+        self.observes = not address.votes
         self.settings = settings
         self.address = address
+        self.config = ensemble.config
         self.port: Port | None = None
         self.up = True
         self.frozen = False
@@ -99,7 +108,8 @@ class Member:
         self.service = MemberService(self, settings, **arguments)
         self.engine = self.service.engine
         first = self.engine.time & (2**40 - 1)
-        self._next_session_id = self.number << 56 | first << 16
+        top = self.number % 256
+        self._next_session_id = (top if top < 128 else top - 256) << 56 | first << 16
         return self.service
 
     # --- its role ----------------------------------------------------------------------------------------
@@ -116,7 +126,7 @@ class Member:
             return "down"
         if self.leader is None:
             return "read-only" if self.is_read_only else "looking"
-        return "leader" if self.leads else "follower" if self.votes else "observer"
+        return "leader" if self.leads else "observer" if self.observes else "follower"
 
     @property
     def serves(self) -> bool:
@@ -132,11 +142,16 @@ class Member:
     def client_address(self) -> str:
         """Host and port for clients."""
         host, port = self.service.address or (self.settings.host, self.settings.port)
-        return f"{host}:{port}"
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def owns(self, session_id: int) -> bool:
         """Return whether the session was attached here last, as far as the leader knows."""
         return self.leader is not None and self.leader.is_owner(self, session_id)
+
+    def timeout_for(self, request: ConnectRequest) -> int:
+        """Return the timeout in ms that a client gets here."""
+        least, most = self.settings.session_timeout_range
+        return min(max(request.timeOut, least), most)
 
     def new_session_id(self) -> int:
         """Return an id whose top byte is this server's, and that nobody else gets."""
@@ -170,8 +185,9 @@ class Member:
 
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
-        self.stream.append(message)
-        self._take()
+        if self.leader is not None:
+            self.stream.append(message)
+            self._take()
 
     def go_on(self) -> None:
         """Take and send what waits on the link, as far as nothing holds it up."""
@@ -194,7 +210,31 @@ class Member:
 
     def apply(self, proposal: Proposal) -> None:
         self.position += 1
+        config, leader = proposal.config, self.leader
+        if config is None:
+            self.engine.apply(proposal)
+            return
+        begins_anew = leader is not None and not (
+            config.keeps(leader.member.address) and self._is_observer_in(config) is self.observes
+        )
+        if begins_anew and proposal.asker is not None and proposal.asker.member is self:
+            proposal.asker = None
         self.engine.apply(proposal)
+        self.configure(config)
+        if begins_anew and self.leader is leader:
+            self.leave("the members have changed, and its role or its leader with them", are_told=True)
+
+    def _is_observer_in(self, config: Configuration) -> bool:
+        return self.number in config.members and self.number not in config.voters
+
+    def configure(self, config: Configuration) -> None:
+        """Take the part that a configuration gives to this server."""
+        self.config = config
+        self.observes = self._is_observer_in(config)
+        if (line := config.members.get(self.number)) is not None:
+            self.address = line
+            if self.port is not None and line.client_port:
+                self.port.move(line.client_port)
 
     def copy(self, other: Member) -> None:
         """Take the state of another server."""
@@ -202,9 +242,10 @@ class Member:
         self.engine.tree = other.engine.tree.copy()
         for session in list(tracker):
             tracker.remove(session)
-        for session in other.engine.tracker:
+        for session in other.engine.tracker.known_to_all():
             tracker.learn(session.id, session.timeout)
         self.engine.zxid, self.position = other.engine.zxid, other.position
+        self.configure(other.config)
 
     # --- signs of life -----------------------------------------------------------------------------------
 
@@ -235,7 +276,7 @@ class Member:
     def follow(self, leader: Leader) -> None:
         """Serve behind this leader, brought up to what it has committed."""
         self._end_read_only()
-        self.ensemble.bring_up(self)
+        self.ensemble.bring_up(self, leader.committed)
         self.leader, self.epoch = leader, leader.number
         leader.followers[self.number] = self
         leader.go_on()
@@ -247,8 +288,11 @@ class Member:
         self.engine.zxid = leader.number << 32
         self.ensemble.tell(self, f"is LEADER of epoch 0x{leader.number:x}")
 
-    def leave(self, reason: str) -> None:
-        """Stop serving: every client connection is closed without a word, and what was under way is lost."""
+    def leave(self, reason: str, *, are_told: bool = False) -> None:
+        """Stop serving: every client connection is closed, and what was under way is lost.
+
+        :param are_told: what was already sent on the connections arrives.
+        """
         leader, self.leader = self.leader, None
         if leader is not None:
             leader.followers.pop(self.number, None)
@@ -260,8 +304,9 @@ class Member:
         self.silent_since = None
         self.is_given_up = False
         self.look()
-        self.close_connections(reason)
+        self.close_connections(reason, are_told=are_told)
         self.engine.drop_requests()
+        self.engine.tracker.forget_own()
 
     def look(self) -> None:
         """Begin to look for a leader."""
@@ -285,11 +330,19 @@ class Member:
         if self.is_read_only:
             self.is_read_only = False
             self.close_connections("the read-only server has found a leader")
+            self.engine.tracker.forget_own()
 
-    def close_connections(self, reason: str, session_id: int | None = None) -> None:
-        """Close all connections without a word, or those of one session."""
+    def close_connections(
+        self, reason: str, session_id: int | None = None, *, are_told: bool = False
+    ) -> None:
+        """Close all connections without a word, or those of one session.
+
+        :param are_told: what was already sent on them arrives.
+        """
         for connection in list(self.service.connections):
-            if session_id in (None, connection.session_id):
+            if are_told:
+                connection.finish(reason)
+            elif session_id in (None, connection.session_id):
                 connection.abort(reason)
         self.has_output = True
 

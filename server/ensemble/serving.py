@@ -21,6 +21,7 @@ from ...protocol.errors import NotReadOnlyError
 from ...protocol.records import ConnectRequest
 from ..config.settings import Settings
 from ..core.sessions import Session
+from ..logger import logger
 from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
@@ -63,14 +64,18 @@ class MemberConnection(Connection):
             self.proceed(now)
             self.wake()
 
+    def finish(self, reason: str) -> None:
+        """Close once what waits has been sent."""
+        logger.info("%s: closed, %s", self, reason)
+        self._close(reason)
+
     # --- the handshake -----------------------------------------------------------------------------------
 
     def _attach(self, request: ConnectRequest, read_only: bytes, now: float) -> bool:
         if self.member.leader is None:
             if self.member.is_read_only and read_only > b"\0":
-                self._refuse_read_only(request)
-            else:
-                self._close("this server has no leader")
+                return self._attach_read_only(request)
+            self._close("this server has no leader")
             return False
         if self._is_moved_away(request.sessionId):
             return False
@@ -86,10 +91,12 @@ class MemberConnection(Connection):
             self._close(f"the test moves its session to server {target.number}")
         return target is not None
 
-    def _refuse_read_only(self, request: ConnectRequest) -> None:
-        """Answer as a read-only server whose sessions are global, as they are by default: it can serve nobody
-        (ensemble.md 7.2)."""
+    def _attach_read_only(self, request: ConnectRequest) -> bool:
+        """Answer as a read-only server (ensemble.md 7.2). It has no sessions but local ones: where these are
+        off, as they are by default, it can serve nobody."""
         session_id = request.sessionId
+        if attach_locally(self, request, b"\1"):
+            return self.session is not None
         if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
             self._is_attaching = True
             self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
@@ -97,6 +104,7 @@ class MemberConnection(Connection):
             self._close("this server is read-only, and the session is one of the ensemble")
         else:
             self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)
+        return False
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
         """Answer the ConnectRequest: the log has come as far as it must."""
@@ -106,7 +114,7 @@ class MemberConnection(Connection):
         if session is not None:
             self.member.ensemble.moves.end(session.id)
             self.engine.bind(self, session)
-            self.member.heard_of(session, self.member.ensemble.now)
+            self.engine.tracker.touch(session, self.member.ensemble.now)
         self._welcome(session, request, flag, self.member.ensemble.now / 1000)
         self.more = not self.input.empty
         self.wake()
@@ -156,6 +164,27 @@ class MemberConnection(Connection):
         return super().outstanding + sum(request.connection is self for request in waiting)
 
 
+def attach_locally(connection: MemberConnection, request: ConnectRequest, flag: bytes) -> bool:
+    """Attach a client to a new local session, or to one of this server; False if that is not what it needs.
+
+    Nobody else is asked.
+    """
+    member, tracker = connection.member, connection.engine.tracker
+    timeout = member.timeout_for(request)
+    if request.sessionId == 0:
+        if not member.settings.local_sessions:
+            return False
+        session = tracker.open_local(member.new_session_id(), timeout, member.ensemble.now)
+    else:
+        known = tracker.get(request.sessionId) if request.sessionId in tracker.local else None
+        if known is None or not known.check_password(request.passwd):
+            return False
+        session = known
+        session.timeout = timeout
+    connection.attached(session, request, flag)
+    return True
+
+
 @attrs.define(eq=False)
 class _Attachment:
     """A ConnectRequest on its way to the leader and back."""
@@ -167,9 +196,10 @@ class _Attachment:
 
     def begin(self) -> None:
         request, member = self.request, self.member
-        least, most = member.settings.session_timeout_range
-        timeout = min(max(request.timeOut, least), most)
+        timeout = member.timeout_for(request)
         session_id = request.sessionId
+        if attach_locally(self.connection, request, self.flag):
+            return
         if session_id == 0:
             new = member.new_session_id()
             member.forward(lambda leader: leader.open_session(new, timeout, self))

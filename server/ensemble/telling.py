@@ -8,8 +8,10 @@ such ports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.text import session_text
 from ..monitoring import words
 
 if TYPE_CHECKING:
@@ -42,20 +44,20 @@ def totals(member: Member) -> Iterator[str]:
 def figures(member: Member) -> Iterator[tuple[str, int]]:
     """Yield the gauges of an ensemble."""
     ensemble, leader = member.ensemble, member.own_leader
-    yield "quorum_size", sum(each.votes for each in ensemble.members.values())
+    yield "quorum_size", len(member.config.voters)
     if leader is not None:
         others = [each for each in leader.followers.values() if each is not member]
         yield "learners", len(others)
-        yield "synced_followers", sum(each.votes for each in others)
-        yield "synced_non_voting_followers", 0
-        yield "synced_observers", sum(not each.votes for each in others)
+        yield "synced_followers", sum(not each.observes for each in others)
+        yield "synced_non_voting_followers", sum(not (each.votes or each.observes) for each in others)
+        yield "synced_observers", sum(each.observes for each in others)
         yield "pending_syncs", sum(len(proposal.then) for proposal in leader.outstanding)
         yield "leader_uptime", ensemble.now - leader.began
         last, least, most = leader.proposal_sizes
         yield "last_proposal_size", last
         yield "min_proposal_size", least
         yield "max_proposal_size", most
-    elif member.leader is not None and not member.votes:
+    elif member.leader is not None and member.observes:
         yield "observer_master_id", member.leader.member.number
 
 
@@ -76,10 +78,10 @@ def _conf(service: Any, asker: Connection, now: float) -> str:
             "electionAlg=3",
             f"electionPort={line.election}",
             f"quorumPort={line.quorum}",
-            f"peerType={int(not member.votes)}\n",
+            f"peerType={int(member.observes)}\n",
         )
     )
-    return text if member.is_read_only else f"{text}membership: \n{member.ensemble.config_text}"
+    return text if member.is_read_only else f"{text}membership: \n{member.config.text}"
 
 
 def _mntr(service: Any, asker: Connection, now: float) -> Iterator[str]:
@@ -95,15 +97,20 @@ def _dump(service: Any, asker: Connection, now: float) -> Iterator[str]:
     member = _member(service)
     leader = member.own_leader
     if leader is not None:
-        return words.dump(service, now, words.session_sets(service, leader.sessions, now))
-    return words.dump(service, now, _global_sessions(member))
+        known = words.session_sets(service, leader.sessions, now)
+    else:
+        known = _global_sessions(member)
+    if member.settings.local_sessions:
+        local = words.session_sets(service, member.engine.tracker, now)
+        known = chain(("Local ",), local, ("Global ",) if leader is not None else (), known)
+    return words.dump(service, now, known)
 
 
 def _global_sessions(member: Member) -> Iterator[str]:
-    sessions = member.engine.sessions
+    sessions = list(member.engine.tracker.known_to_all())
     yield f"Global Sessions({len(sessions)}):\n"
-    for session in list(sessions):
-        yield f"0x{session.id:x}\t{session.timeout}ms\n"
+    for session in sessions:
+        yield f"{session_text(session.id)}\t{session.timeout}ms\n"
 
 
 WORDS: Mapping[str, Callable[..., str | Iterator[str]]] = {
@@ -135,7 +142,7 @@ def _zabstate(ask: Ask) -> dict[str, Any]:
         "quorum_address": {line.host: line.quorum},
         "election_address": {line.host: line.election},
         "client_address": member.client_address,
-        "voting": member.votes,
+        "voting": member.number in member.config.voters,
         "last_zxid": f"0x{zxid:x}",
         "zab_epoch": zxid >> 32,
         "zab_counter": zxid & 0xFFFFFFFF,
@@ -144,24 +151,25 @@ def _zabstate(ask: Ask) -> dict[str, Any]:
 
 
 def _voting_view(ask: Ask) -> dict[str, Any]:
-    members = _member(ask.service).ensemble.members.values()
+    member = _member(ask.service)
+    servers = member.ensemble.members
     return {
         "current_config": {
-            str(each.number): {
-                "server_addresses": [f"{each.address.host}:{each.address.quorum}"],
-                "election_addresses": [f"{each.address.host}:{each.address.election}"],
-                "client_address": each.address.client or each.client_address,
+            str(number): {
+                "server_addresses": [f"{line.host}:{line.quorum}"],
+                "election_addresses": [f"{line.host}:{line.election}"],
+                "client_address": line.client or servers[number].client_address,
                 "learner_type": "PARTICIPANT",
             }
-            for each in members
-            if each.votes
+            for number, line in member.config.members.items()
+            if line.votes
         }
     }
 
 
 def _observers(ask: Ask) -> dict[str, Any]:
     leader = _member(ask.service).own_leader
-    observers = [] if leader is None else [each for each in leader.followers.values() if not each.votes]
+    observers = [] if leader is None else [each for each in leader.followers.values() if each.observes]
     return {
         "synced_observers": len(observers),
         "observers": [

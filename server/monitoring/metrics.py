@@ -147,8 +147,8 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     yield "watch_count", engine.watches.count()
     yield "ephemerals_count", engine.tree.ephemeral_count()
     yield "approximate_data_size", engine.tree.data_size
-    yield "global_sessions", len(engine.sessions)
-    yield "local_sessions", 0
+    yield "global_sessions", len(engine.sessions) - len(engine.sessions.local)
+    yield "local_sessions", len(engine.sessions.local)
     used, most = _file_descriptors()
     yield "open_file_descriptor_count", used
     yield "max_file_descriptor_count", most

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...protocol.constants import TELNET_CLOSE
 from ...protocol.operations import OpCode
-from ...protocol.text import printable
+from ...protocol.text import printable, session_text
 from ...protocol.version import __version__
 from ..config.settings import Settings
 from .metrics import java_double, metrics
@@ -145,7 +145,7 @@ def _details(connection: Connection) -> str:
     figures, latency = connection.figures, connection.figures.latency
     last_xid = "" if figures.last_xid is None else f"lcxid=0x{figures.last_xid:x},"
     return (
-        f",sid=0x{session.id:x},lop={operation_name(figures.last_op)},"
+        f",sid={session_text(session.id)},lop={operation_name(figures.last_op)},"
         f"est={int(figures.established * 1000)},to={session.timeout},{last_xid}"
         f"lzxid=0x{figures.last_zxid % 2**64:x},lresp={int(figures.last_response * 1000)},"
         f"llat={figures.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
@@ -273,11 +273,11 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
 def session_sets(service: Service, sessions: SessionTracker, now: float) -> Iterator[str]:
     """Yield the sessions by the time at which they expire."""
     buckets = list(sessions.by_deadline())
-    yield f"Session Sets ({len(buckets)})/({len(sessions)}):\n"
+    yield f"Session Sets ({len(buckets)})/({sum(len(found) for _, found in buckets)}):\n"
     for deadline, found in buckets:
         yield f"{len(found)} expire at {_date(service, deadline / 1000)}:\n"
         for session in found:
-            yield f"\t0x{session.id:x}\n"
+            yield f"\t{session_text(session.id)}\n"
 
 
 def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]:
@@ -290,7 +290,7 @@ def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]
     owners = engine.tree.ephemerals
     yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(owners)}):\n"
     for owner in list(owners):
-        yield f"0x{owner:x}:\n"
+        yield f"{session_text(owner)}:\n"
         for path in list(owners.get(owner, ())):
             yield f"\t{printable(path)}\n"
     sets: dict[float, list[Connection]] = {}
@@ -301,7 +301,7 @@ def dump(service: Service, now: float, sessions: Iterable[str]) -> Iterator[str]
     for end, connections in sorted(sets.items()):
         yield f"{len(connections)} expire at {_date(service, end)}:\n"
         for c in connections:
-            yield f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: 0x{c.session_id:x}\n"
+            yield f"\tip: /{c.peer[0]}:{c.peer[1]} sessionId: {session_text(c.session_id)}\n"
 
 
 def _wchs(service: Service, asker: Connection, now: float) -> Iterator[str]:
@@ -314,7 +314,7 @@ def _wchs(service: Service, asker: Connection, now: float) -> Iterator[str]:
 def _wchc(service: Service, asker: Connection, now: float) -> Iterator[str]:
     watches = service.engine.watches
     for watcher in list(watches.watchers):
-        head = f"0x{watcher.session_id:x}\n"
+        head = f"{session_text(watcher.session_id)}\n"
         for path in watches.paths_of(watcher):
             if watches.sees_data(path, watcher):
                 yield f"{head}\t{printable(path)}\n"
@@ -328,7 +328,7 @@ def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
     for path, watchers in service.engine.watches.data_by_path():
         yield f"{printable(path)}\n" if watchers else ""
         for watcher in watchers:
-            yield f"\t0x{watcher.session_id:x}\n"
+            yield f"\t{session_text(watcher.session_id)}\n"
     yield "\n"
 
 

@@ -373,6 +373,8 @@ class Connection:
         self.frames = []
         if request.lastZxidSeen > self.engine.zxid:
             # wire.md section 4.2, step 4: without a word, and before the session is looked at
+            if gate is not None:
+                gate.refused(self, request.sessionId, request.lastZxidSeen)
             self.refuse(
                 f"it has seen zxid 0x{request.lastZxidSeen:x}, this server is at 0x{self.engine.zxid:x}: "
                 "it belongs to another server"

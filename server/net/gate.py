@@ -46,8 +46,11 @@ class Gate:
     def attached(self, connection: Connection, resumed: bool) -> None:
         """Note that a connection has its session: a new one, or one ``resumed``."""
 
-    def refused(self, connection: Connection, session_id: int) -> None:
-        """Note that a client was refused the session that it asked for."""
+    def refused(self, connection: Connection, session_id: int, seen: int = 0) -> None:
+        """Note that a client was refused the session that it asked for.
+
+        :param seen: the zxid that it has seen, if it is ahead of this server: then it is told nothing.
+        """
 
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
         """Requests are about to be handled; this comes before they count as a sign of life.

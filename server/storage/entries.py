@@ -39,7 +39,7 @@ from ..core.txn import (
     SetACL,
     SetData,
 )
-from ..core.znode import CONTAINER_OWNER, MAX_TTL
+from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
 
 _HEADER: Final = struct.Struct(">q4sqqi").pack
 """Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
@@ -185,8 +185,8 @@ def _record(kind: type[Effect], fields: Any, number: int) -> tuple[int, bytes]:
         return _SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
     if kind is Create:
         path, _, data, acl, owner = fields
-        if owner >= 0:  # the session of the header owns an ephemeral
-            return _CREATE, CreateTxn(path, data, acl, owner > 0, number).encode()
+        if not owner or is_session(owner):  # the session of the header owns an ephemeral
+            return _CREATE, CreateTxn(path, data, acl, owner != 0, number).encode()
         if owner == CONTAINER_OWNER:
             return _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
         return _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()

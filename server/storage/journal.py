@@ -15,7 +15,7 @@ from collections import deque
 from typing import Final
 from zlib import adler32
 
-from ...protocol.files.digest import VERSION, signed
+from ...protocol.files.digest import LIST, LISTED, VERSION, signed
 from ...protocol.files.txnlog import FILE_HEADER
 from ..core.engine import NO_REQUEST
 from ..core.txn import Refused
@@ -27,8 +27,6 @@ FRAME: Final = struct.Struct(">sqi").pack
 _DIGEST: Final = struct.Struct(">iq").pack
 END: Final = b"B"
 _ZXID: Final = struct.Struct(">12xq").unpack_from
-_LISTED, _LIST = 128, 1024
-"""Of each zxid that is a multiple of the first, the digest is listed; so many are."""
 _SYSTEM_ERROR: Final = -1
 
 
@@ -52,7 +50,7 @@ class Journal:
         self._fd: int | None = None
         self.waiting: list[bytes] = []
         self.last = last
-        self.digests: deque[tuple[int, int]] = deque(maxlen=_LIST)
+        self.digests: deque[tuple[int, int]] = deque(maxlen=LIST)
         self.count = 0
         self.size = 0
 
@@ -63,7 +61,7 @@ class Journal:
     def add_digested(self, entry: bytes, zxid: int, digest: int) -> None:
         """Let an entry wait, with the digest of the tree after it."""
         self.add(entry + _DIGEST(VERSION, signed(digest)))
-        if zxid % _LISTED == 0:
+        if zxid % LISTED == 0:
             self.digests.append((zxid, digest))
 
     def write(self, zxid: int, time: int) -> None:

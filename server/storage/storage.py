@@ -116,7 +116,10 @@ class Storage:
             engine.zxid = self._engine.zxid
             self._engine.write_journal()
             self._engine.journal.close()
-        engine.log_to(Journal(self.directory, engine.zxid))
+        journal = Journal(self.directory, engine.zxid)
+        if restored is not None and settings.tree_digest:
+            journal.digests.extend(restored.digests)
+        engine.log_to(journal)
         engine.on_replace = self._tree_replaced
         engine.on_large = self._changed_much
         self._engine = engine

@@ -156,7 +156,7 @@ def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
 
 
 def kind_of(node: Znode) -> NodeKind:
-    if node.owner > 0:
+    if node.ephemeral_owner:
         return "ephemeral"
     return "persistent" if not node.owner else "container" if node.is_container else "ttl"
 
@@ -255,7 +255,7 @@ def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
 
 
 @attrs.define(eq=False)
-class _Loader:
+class Loader:
     """A connection for loading, so that all that is loaded passes the checks of requests; it is super."""
 
     session_id: int
@@ -343,7 +343,7 @@ def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: i
     :raises ZooKeeperError: the error that a client would get; then nothing has happened.
     """
     frame = bytes(8) + encode_multi(operations.values())
-    _, err, body = engine.handle(_Loader(owner), OpCode.MULTI, frame, now)
+    _, err, body = engine.handle(Loader(owner), OpCode.MULTI, frame, now)
     if err:
         raise error_for(err)
     results = decode_results(body)

@@ -55,8 +55,7 @@ class LocalEnsemble(EnsembleControls):
     def __init__(self, running: RunningEnsemble) -> None:
         super().__init__()
         self._running = running
-        for number, server in running.servers.servers.items():
-            server.controls = self[number]
+        running.hand_over(self.__getitem__)
 
     def __repr__(self) -> str:
         return f"<LocalEnsemble {self.hosts}>"
@@ -162,13 +161,15 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
-    def start(self, server: int | None = None) -> Any:
-        """Start the ensemble, and return it; or, with a number, a server that was killed.
+    def start(self, server: int | None = None, *, observer: bool = False) -> Any:
+        """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
 
         :raises RuntimeError: if it runs.
         :raises OSError: if an address cannot be bound.
         """
-        return InThread.start(self) if server is None else EnsembleControls.start(self, server)
+        if server is None:
+            return InThread.start(self)
+        return EnsembleControls.start(self, server, observer=observer)
 
     def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalEnsemble]:
         return self._launch.open(ended)

@@ -90,9 +90,9 @@ class MessageGate(HoldingGate):
         for observer in self.observers:
             observer.happened()
 
-    def refused(self, connection: Connection, session_id: int) -> None:
+    def refused(self, connection: Connection, session_id: int, seen: int = 0) -> None:
         if self.recorder is not None:
-            self.recorder.refused(connection, session_id)
+            self.recorder.refused(connection, session_id, seen)
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None

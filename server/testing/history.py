@@ -73,7 +73,8 @@ class Entry:
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
-    :ivar zxid: of the reply, event or change; 0 where there is none.
+    :ivar zxid: of the reply, event or change, or the last that a client has seen which is refused for it; 0
+        where there is none.
     :ivar xid: the client's number of the request.
     :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
     :ivar path: the znode concerned, if it is one.
@@ -256,9 +257,14 @@ class Recorder(History):
         text = f"{how}, timeout {timeout:g} s, from {peer}"
         self._add("connection", connection.session_id, self._client(connection), text, "attached")
 
-    def refused(self, connection: Connection, session_id: int) -> None:
+    def refused(self, connection: Connection, session_id: int, seen: int) -> None:
         client = self._clients.pop(connection, _NOBODY)  # its end, which follows at once, is no news then
-        self._add("connection", session_id, client, "told that its session is gone", "refused")
+        if not seen:
+            self._add("connection", session_id, client, "told that its session is gone", "refused")
+            return
+        text = "closed without a word: it has seen more than this server"
+        entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
+        self.append(("connection", self._now(), session_id, client, entry))
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from ..config.members import Member as Address
 from ..ensemble.member import Member
 from ..serve import Server
 from ..together import Servers
@@ -15,6 +16,7 @@ from .running import Running
 
 if TYPE_CHECKING:
     from .advisor.finding import Finding
+    from .controls.server import Controls
 
 
 class _Part(Running):
@@ -66,9 +68,32 @@ class RunningEnsemble:
         self.names = SessionNames()
         self.history = EnsembleHistory(servers.ensemble.epoch << 32)
         self.parts: dict[int, _Part] = {}
+        self._recording = record, history_limit
+        self._controls_of: Callable[[int], Controls] | None = None
         for number, server in servers.servers.items():
-            self.parts[number] = _Part(self, number, server, record, history_limit)
+            self._take(number, server)
         servers.ensemble.on_change = self._note_role
+
+    def _take(self, number: int, server: Server) -> None:
+        self.parts[number] = _Part(self, number, server, *self._recording)
+        if self._controls_of is not None:
+            server.controls = self._controls_of(number)
+
+    def hand_over(self, controls_of: Callable[[int], Controls]) -> None:
+        """Let a test control the servers.
+
+        :param controls_of: gives the controls of one.
+        """
+        self._controls_of = controls_of
+        for number, server in self.servers.servers.items():
+            server.controls = controls_of(number)
+
+    def add(self, address: Address) -> None:
+        """Make a further server, which does not run yet.
+
+        :raises OSError: its address cannot be bound.
+        """
+        self._take(address.number, self.servers.add(address))
 
     def _note_role(self, member: Member, text: str) -> None:
         self.parts[member.number].enter(text, kind="role")

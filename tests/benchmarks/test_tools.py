@@ -92,6 +92,22 @@ def test_the_comparison_with_a_server_that_runs_elsewhere(tmp_path: Path) -> Non
         assert row["ratio"] is not None
 
 
+def test_the_figures_of_an_ensemble(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    printed = run(
+        "ensemble",
+        *("--alone", "--rounds", "1", "--seconds", "0.03", "--znodes", "20000", "--json", str(file)),
+    )
+    assert "Nothing is replicated" in printed
+    rows = load(file)["rows"]
+    assert [row["name"].partition(",")[0] for row in rows] == [
+        *("get", "set", "mixed (90 % get", "create + delete"),
+        *("three servers up", "start of the command to first session", "tree of 20"),
+    ]
+    assert [row["kept"] for row in rows[:4]] == [None] * 4, "there is nothing beside them"
+    assert all(row["three"] > 0 and row["judged"] for row in rows[4:])
+
+
 def test_every_curve_of_growth(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     run("growth", "--largest", "100", "--json", str(file), "--seconds", "0.05", status=(0, 1))

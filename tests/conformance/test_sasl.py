@@ -21,9 +21,9 @@ from ..support.needs import need
 from ..support.sasl import CLOSED, IN, JAAS, OUT, PASSWORDS, TOKENS, USERS, Answer, Make, nonce_of
 from ..support.threads import WAIT
 from ..support.wire import ClosedError, Reply, WireClient
+from ..support.zkcli import ZKCLI, zkcli
 from .conftest import KINDS, running
 from .servers import CONFIG, Server
-from .zkcli import ZKCLI, zkcli
 
 PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 NULL = b"\xff\xff\xff\xff"

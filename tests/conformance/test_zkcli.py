@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from ..support.needs import need
+from ..support.zkcli import ZKCLI, zkcli
 from .conftest import running
 from .servers import CONFIG, Server
-from .zkcli import ZKCLI, zkcli
 
 SCRIPT = """
 ls /

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
@@ -51,15 +51,17 @@ class Pretended:
     """Three servers, on a clock that runs; see :class:`..support.real.Ensemble`.
 
     :param addresses: the configuration names the addresses for clients.
+    :param settings: of each server.
     """
 
-    def __init__(self, *, addresses: bool = False) -> None:
+    def __init__(self, *, addresses: bool = False, **settings: Any) -> None:
         self._addresses = addresses
+        self._settings = {"tick_time": TICK, "max_session_timeout": 60_000, "extended_types": True} | settings
         self._ensemble = self._new()
         self.nodes: list[Server] = []
 
     def _new(self) -> EmbeddedEnsemble:
-        made = EmbeddedEnsemble(3, tick_time=TICK, max_session_timeout=60_000, extended_types=True)
+        made = EmbeddedEnsemble(3, **self._settings)
         if self._addresses:
             members = [
                 Member.parse(str(number), f"{HOST}:{2887 + number}:{3887 + number};{HOST}:{port}")

@@ -1,4 +1,4 @@
-"""Read-only servers of a real ensemble, which has lost its quorum (ensemble.md section 7)."""
+"""Read-only servers of ensembles without a quorum, a pretended and a real one (ensemble.md section 7)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyzk.client import Missed, NotReadOnlyError, SessionState, WatchEvent, ZooK
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import Ensemble
+from .pretended import Pretended
 
 SESSION_TIMEOUT = 30.0
 """Seconds: the ephemeral znode shall outlive the time without a quorum."""
@@ -19,8 +20,13 @@ PATIENCE = 60.0
 """Seconds: a machine under load starts servers slowly."""
 
 
-@pytest.fixture
-def read_only_ensemble() -> Iterator[Ensemble]:
+@pytest.fixture(params=["pretended", "real"])
+def read_only_ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble | Pretended]:
+    if request.param == "pretended":
+        settings = {"read_only_mode": True, "local_sessions": True, "local_sessions_upgrading": True}
+        with Pretended(**settings) as pretended:
+            yield pretended
+        return
     need(jvm.missing())
     with Ensemble(3, read_only=True) as ensemble:
         yield ensemble
@@ -32,10 +38,11 @@ async def until(zk: ZooKeeper, state: SessionState) -> None:
             await zk.session.wait_change()
 
 
-async def test_a_session_outlives_the_loss_of_the_quorum(read_only_ensemble: Ensemble) -> None:
+async def test_a_session_outlives_the_loss_of_the_quorum(read_only_ensemble: Ensemble | Pretended) -> None:
     ensemble = read_only_ensemble
-    survivor = next(node for node in ensemble.nodes if node.mode() == "follower")
-    others = [node for node in ensemble.nodes if node is not survivor]
+    leader = ensemble.leader()
+    survivor = next(node for node in ensemble.nodes if node.number != leader.number)
+    others = [node for node in ensemble.nodes if node.number != survivor.number]
     async with connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT, read_only=True) as zk:
         assert zk.session.state is SessionState.CONNECTED
         await zk.create("/mine", b"data", ephemeral=True)  # makes the session one of the whole ensemble
@@ -63,7 +70,7 @@ async def test_a_session_outlives_the_loss_of_the_quorum(read_only_ensemble: Ens
     assert zk.session.state is SessionState.CLOSED
 
 
-async def test_a_client_begins_without_a_quorum(read_only_ensemble: Ensemble) -> None:
+async def test_a_client_begins_without_a_quorum(read_only_ensemble: Ensemble | Pretended) -> None:
     ensemble = read_only_ensemble
     async with connect(ensemble.hosts, session_timeout=SESSION_TIMEOUT) as zk:
         await zk.create("/before", b"data")

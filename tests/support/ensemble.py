@@ -8,12 +8,12 @@ world.pass_time(5.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyzk.protocol import records as r
 from pyzk.protocol.jute import Record
-from pyzk.server.config.members import made_up
+from pyzk.server.config.members import joiner, made_up
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.txn import Txn
@@ -28,19 +28,25 @@ from .world import EPOCH, START, Peer
 
 class EnsembleWorld:
     """
+    :param numbers: those of the servers; they all vote.
     :ivar now: the monotonic time in seconds.
     :ivar txns: by server, what it has applied.
     """
 
     def __init__(
-        self, participants: int = 3, observers: int = 0, *, timing: Timing | None = None, **settings: Any
+        self,
+        participants: int = 3,
+        observers: int = 0,
+        *,
+        timing: Timing | None = None,
+        numbers: Sequence[int] = (),
+        **settings: Any,
     ) -> None:
         self.now = START
         given = Settings(**{"initial_zxid": 1 << 32, "tick_time": 500, **settings})
         at, epoch = int(START * 1000), int(EPOCH * 1000)
-        self.ensemble = Ensemble(
-            given, made_up(participants, observers), now=at, epoch=epoch, timing=timing, secret=b"s"
-        )
+        members = [joiner(number) for number in numbers] or made_up(participants, observers)
+        self.ensemble = Ensemble(given, members, now=at, epoch=epoch, timing=timing, secret=b"s")
         self.servers = {
             number: MemberWorld(self, member, given) for number, member in self.ensemble.members.items()
         }

@@ -5,6 +5,7 @@ trouble. All that happens is held against the rules of :mod:`.ensemble_rules`.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import CLOSE_SESSION
@@ -121,11 +122,18 @@ class Run:
     """
 
     def __init__(
-        self, seed: int, *, participants: int = 3, observers: int = 1, clients: int = 4, rate: float = 1.0
+        self,
+        seed: int,
+        *,
+        participants: int = 3,
+        observers: int = 1,
+        clients: int = 4,
+        rate: float = 1.0,
+        **settings: Any,
     ) -> None:
         self.random = random.Random(seed)
         with recorded() as recordings:
-            self.world = EnsembleWorld(participants, observers)
+            self.world = EnsembleWorld(participants, observers, **settings)
         self.recording: Recording = recordings[0]
         self.operations = 0
         self.clients = [Client(self) for _ in range(clients)]
@@ -151,7 +159,8 @@ class Run:
             client.take()
         first, *others = (contents(server.service.engine.tree) for server in world.servers.values())
         assert all(other == first for other in others), "rule 1: the trees differ"
-        tables = [{s.id for s in server.service.engine.sessions} for server in world.servers.values()]
+        members = world.ensemble.members.values()
+        tables = [{s.id for s in member.engine.tracker.known_to_all()} for member in members]
         tables.append({s.id for s in world.ensemble.leader().sessions})
         assert all(table == tables[0] for table in tables), "the tables of sessions differ"
         assert not any(server.service.engine.waiting for server in world.servers.values()), (

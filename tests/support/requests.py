@@ -116,6 +116,16 @@ class Requests(Generic[Answer]):
     def who_am_i(self) -> Answer:
         return self.request(OpCode.WHO_AM_I)
 
+    def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        from_config: int = -1,
+    ) -> Answer:
+        request = r.ReconfigRequest(joining, leaving, new_members, from_config)
+        return self.request(OpCode.RECONFIG, request)
+
     def close_session(self) -> Answer:
         return self.request(OpCode.CLOSE_SESSION)
 

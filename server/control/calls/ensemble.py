@@ -118,7 +118,19 @@ VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
             ),
         },
     ),
-    "start": ("Start a process that was killed.", {"server": _SERVER}),
+    "start": (
+        "Start a process that was killed; or a further server, with a new number.",
+        {"server": _SERVER, "observer": Field("boolean", "whether a further server is an observer")},
+    ),
+    "reconfig": (
+        "Change the members, as a client that may do everything would.",
+        {
+            "joining": Field("string", "lines of servers that join or change, separated by commas"),
+            "leaving": Field("string", "numbers of servers, separated by commas"),
+            "new_members": Field("string", "the lines of all servers, instead of the other two"),
+            "from_config": Field("integer", "the version that the configuration must have; any if left out"),
+        },
+    ),
     "elect": (
         "Let the leader resign, and the next epoch begin at once.",
         {"to": Field("integer", "the number of the next leader")},

@@ -114,7 +114,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
         if engine.on_refusal is not None:
             engine.on_refusal(error)
         engine.record(Refused(error.code), client.session_id, frame)
-        return _failure(len(requests), len(results) // 2, error.code)
+        return failure(len(requests), len(results) // 2, error.code)
     tree.commit()
     if changes or engine.is_recorded:
         engine.written_together(client, frame, changes)
@@ -150,7 +150,7 @@ def _carry_out(
     return changes
 
 
-def _failure(total: int, failed: int, code: int) -> bytes:
+def failure(total: int, failed: int, code: int) -> bytes:
     """Encode the results of a transaction that failed: 0 before the operation that failed, its own code at
     it, -2 after it."""
     return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR

@@ -4,14 +4,14 @@
   life of its session, which the connection has noted before these functions run.
 * ``close_session`` takes a zxid and deletes the session's ephemerals under it. The connection closes after
   the reply.
-* ``reconfig`` is refused, and takes a zxid all the same.
+* ``reconfig`` is the affair of an ensemble: a single server refuses it, and it takes a zxid all the same.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....protocol.errors import ReconfigDisabledError, UnimplementedError
+from ....protocol.errors import ReconfigDisabledError
 from ....protocol.records import (
     ClientInfo,
     ReconfigFields,
@@ -47,11 +47,12 @@ def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
-    """Refuse any reconfig: one server has no members to change (semantics.md section 4.7).
+    """Change the members of an ensemble (ensemble.md section 10).
 
-    :raises ReconfigDisabledError: always, but for
-    :raises UnimplementedError: if ``reconfigEnabled`` is set.
+    :raises ReconfigDisabledError: unless ``reconfigEnabled`` is set.
     """
-    if engine.settings.reconfig_enabled:
-        raise UnimplementedError(message="a single server has nothing to reconfigure")
-    raise ReconfigDisabledError(message="reconfigEnabled is false")
+    if not engine.settings.reconfig_enabled:
+        raise ReconfigDisabledError(
+            message="reconfigEnabled is false; set reconfigEnabled=true (reconfig_enabled=True)"
+        )
+    return engine.reconfigure(client, request)

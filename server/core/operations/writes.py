@@ -56,7 +56,7 @@ from ....protocol.records import (
 from ...logger import logger
 from ..tree import BUILT_IN, DataTree
 from ..txn import Check, Create, Delete, Resolved, SetACL, SetData
-from ..znode import CONTAINER_OWNER, MAX_TTL, ttl_owner, wrap32
+from ..znode import CONTAINER_OWNER, MAX_TTL, is_session, ttl_owner, wrap32
 
 if TYPE_CHECKING:
     from ..engine import Client, Engine
@@ -110,7 +110,7 @@ def create(engine: Engine, client: Client, request: CreateFields, owner: int | N
         validate_name(name, path)
     if children and name in children:
         raise NodeExistsError(path)
-    if parent.owner > 0:
+    if parent.owner and is_session(parent.owner):
         raise NoChildrenForEphemeralsError(path)
     if tree.quotas.prefixes:
         tree.quotas.check(path, 1, len(data or b""), engine.settings.enforce_quota)
@@ -235,7 +235,7 @@ def check_reaping(tree: DataTree, path: str) -> None:
         raise NoNodeError(path)
     if node.children:
         raise NotEmptyError(path)
-    if node.owner >= 0:
+    if not node.owner or is_session(node.owner):
         raise BadVersionError(path, "neither a container nor a TTL znode")
 
 

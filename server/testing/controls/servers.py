@@ -8,9 +8,14 @@ from typing import Self
 
 import attrs
 
+from ....protocol.errors import ZooKeeperError
+from ....protocol.operations import OpCode
+from ....protocol.records import GetDataResponse, ReconfigRequest
+from ...config.members import joiner
 from ...ensemble.ensemble import Ensemble, Pending
 from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, calm
+from ..contents import Loader
 from ..history import EntryKind
 from ..running_ensemble import RunningEnsemble
 from .base import Base, control
@@ -148,13 +153,21 @@ class ServersControls(Base):
         self._ensemble.kill(member, pending)
 
     @control
-    def start(self, server: int) -> None:
+    def start(self, server: int, *, observer: bool = False) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
 
         It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
 
+        Or start a further server, with a new number. Its address is that of its line in the configuration.
+        Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
+
+        :param observer: whether a further server without a line is an observer.
         :raises EnsembleError: if it runs.
+        :raises ValueError: for a number that no server can have.
+        :raises OSError: if the address of a further server cannot be bound.
         """
+        if server not in self.running.parts:
+            self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
         member = self._member(server)
         self._enter(f"start server {server}")
         self._start(member)
@@ -162,6 +175,40 @@ class ServersControls(Base):
     def _start(self, member: Member) -> None:
         self.running.parts[member.number].gate.resume()
         self._ensemble.start(member)
+
+    @control
+    def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> str:
+        """Change the members through the leader, as a client that may do everything would.
+
+        It needs ``reconfig_enabled=True``. The leader may resign by it.
+
+        :param joining: lines as ``server.4=host:2888:3888:participant;2181``, separated by commas: of servers
+            that join, or change. Of the address for clients the port counts.
+        :param leaving: numbers of servers, separated by commas.
+        :param new_members: the lines of all servers, instead of the other two.
+        :param from_config: the version that the configuration must have; -1: any.
+        :returns: the new configuration.
+        :raises ZooKeeperError: what a client would have been answered.
+        :raises EnsembleError: if nobody leads.
+        """
+        parts = {"joining": joining, "leaving": leaving, "new_members": new_members}
+        self._enter(" ".join(["reconfig", *(f"{name}={text}" for name, text in parts.items() if text)]))
+        request = ReconfigRequest(joining, leaving, new_members, from_config)
+        refused: list[ZooKeeperError] = []
+        leader = self._ensemble.leader()
+        leader.on_refusal = refused.append
+        frame = bytes(8) + request.encode()
+        _, _, body = leader.handle(Loader(0), OpCode.RECONFIG, frame, self._ensemble.now)
+        if refused:
+            raise refused[0]
+        return (GetDataResponse.decode(body).data or b"").decode()
 
     @control
     def elect(self, to: int | None = None) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from typing import Any
 
 from pyzk.protocol.errors import error_for
 from pyzk.protocol.jute import Record
-from pyzk.protocol.records import Stat
+from pyzk.protocol.records import GetDataResponse, Stat
 
+_LINE = re.compile(r"server\.(\d+)=[^;]*:(participant|observer)(;.*)?")
 _ZXIDS = ("czxid", "mzxid", "pzxid")
 
 
@@ -31,6 +33,8 @@ class Masks:
         leader, and so on. Epochs may rise by more than one (ensemble.md 3.12)."""
         if zxid <= 0:
             return str(zxid)
+        if zxid < self._base:
+            return "earlier"
         epoch, counter = zxid >> 32, zxid & 0xFFFFFFFF
         if epoch == self._epochs[0]:
             return f"{zxid - self._base:+d}"
@@ -41,19 +45,29 @@ class Masks:
     def session(self, session_id: int) -> str:
         """A letter, and the role of the server that has given the id: its top byte (ensemble.md 1.2)."""
         if session_id not in self._sessions:
-            given_by = self._roles.get(session_id >> 56, "?")
+            given_by = self._roles.get(session_id >> 56 & 0xFF, "?")
             self._sessions[session_id] = f"{next(self._letters)} of {given_by}"
         return self._sessions[session_id]
+
+    def config(self, text: str) -> str:
+        """The members by their roles at the start, without their addresses."""
+        *lines, version = text.splitlines()
+        found = [_LINE.fullmatch(line) for line in lines]
+        members = [f"{self._roles.get(int(m[1]), m[1])} {m[2]} {bool(m[3])}" for m in found if m]
+        return f"[{', '.join(sorted(members))}] of {self.zxid(int(version.removeprefix('version='), 16))}"
 
     def show(self, value: Any) -> str:
         """A value of a reply in words."""
         if isinstance(value, Stat):
             shown = [f"{name[0]}{self.zxid(getattr(value, name))}" for name in _ZXIDS]
             shown += [f"v{value.version}.{value.cversion}.{value.aversion}"]
-            shown += [f"{value.dataLength} bytes, {value.numChildren} children"]
+            size = "N" if value.version == -1 else value.dataLength  # the configuration holds ports
+            shown += [f"{size} bytes, {value.numChildren} children"]
             if value.ephemeralOwner:
                 shown.append(f"owner {self.session(value.ephemeralOwner)}")
             return f"<{' '.join(shown)}>"
+        if isinstance(value, GetDataResponse) and (value.data or b"").startswith(b"server."):
+            return f"{self.config((value.data or b'').decode())}, {self.show(value.stat)}"
         if isinstance(value, Record):
             return ", ".join(self.show(each) for _, each in value._values())
         if isinstance(value, list | tuple):

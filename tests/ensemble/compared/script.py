@@ -13,6 +13,8 @@ Script = Callable[[Side], None]
 S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
+MEMBERS: list[Script] = []
+LOCAL: list[Script] = []
 READ_ONLY: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
@@ -23,6 +25,18 @@ EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL
 def quick(script: S) -> S:
     """It takes a second or two on a real ensemble."""
     QUICK.append(script)
+    return script
+
+
+def members(script: S) -> S:
+    """It changes the members, and runs on an ensemble where that is allowed."""
+    MEMBERS.append(script)
+    return script
+
+
+def local(script: S) -> S:
+    """It runs on an ensemble whose sessions are local first."""
+    LOCAL.append(script)
     return script
 
 

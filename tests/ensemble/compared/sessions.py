@@ -142,19 +142,18 @@ def words(e: Side) -> None:
         for key in ("server_state", "peer_state", "learners", "synced_followers", "synced_observers"):
             value = re.search(rf"^zk_{key}\t(.*)$", e.word(role, "mntr"), re.M)
             e.note(f"{role} {key}: {value and value[1]}")
-        e.note(f"{role} dump: {_masked(e, e.word(role, 'dump'))}")
+        e.note(f"{role} dump: {masked(e, e.word(role, 'dump'))}")
         conf = e.word(role, "conf").split("membership: ")
         e.note(f"{role} conf: {re.sub(r'[0-9]+', 'N', conf[-1])!r}")
         keys = [line.partition("=")[0] for line in conf[0].splitlines()]
         e.note(f"{role} conf: {keys}")
     e.client("B", "O").exists("/zookeeper/config")
-    e.note(re.sub(r"\d+ bytes", "N bytes", e.lines.pop()))  # it holds ports
 
 
-def _masked(e: Side, text: str) -> str:
+def masked(e: Side, text: str) -> str:
     def named(found: re.Match[str]) -> str:
         return e.masks.session(int(found[0], 16))
 
     text = re.sub(r"0x[0-9a-f]{6,}", named, text.partition("Connections dump")[0])
     # the real one also shows the times of buckets that are empty by now
-    return re.sub(r"^(Session Sets) \(\d+\)|^\d+ expire at .*\n", r"\1", text, flags=re.M)
+    return re.sub(r"^((?:\w+ )?Session Sets) \(\d+\)|^\d+ expire at .*\n", r"\1", text, flags=re.M)

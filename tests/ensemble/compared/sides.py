@@ -14,8 +14,9 @@ from pyzk.server.testing.ensemble import EmbeddedEnsemble, Timing
 
 from ...support.links import HOST, Link
 from ...support.real import Ensemble, Node
+from ...support.requests import digest_id
 from ...support.waiting import wait_until
-from ...support.wire import Handshake, WireClient
+from ...support.wire import ClosedError, Handshake, WireClient
 from .masks import Masks
 from .speaker import PATIENCE, Speaker
 
@@ -29,6 +30,9 @@ MOMENT = 0.15
 STEP = 0.05
 """Seconds of virtual time between two looks at a connection."""
 ROLES = ("L", "F", "G", "O")
+SUPER = "super:secret"
+SUPER_DIGEST = digest_id(SUPER)
+_LINE = re.compile(r"server\.(\d+)=.*")
 
 
 def ask(address: tuple[str, int], word: str) -> str:
@@ -54,11 +58,55 @@ class Side(ABC):
         self._speakers: list[Speaker] = []
         with WireClient(self.address("L")) as first:  # epochs begin with a transaction everywhere
             first.connect()
+            config = first.get("/zookeeper/config").record.data.decode()
             first.create("/begins")
             self.spread(first.delete("/begins").zxid)
             self.spread(first.close_session().zxid)
         base = self.zxid("L")
         self.masks = Masks(base, {number: role for role, number in numbers.items()})
+
+        found = [_LINE.fullmatch(line) for line in config.splitlines()]
+        self._lines = {int(match[1]): match[0] for match in found if match}
+
+    # --- the members -------------------------------------------------------------------------------------
+
+    def line(self, role: str, *, votes: bool | None = None, port: int | None = None) -> str:
+        """The line of a server at the start, or what shall become of it."""
+        line = self._lines[self.numbers[role]]
+        if votes is not None:
+            line = re.sub(":(participant|observer)", ":participant" if votes else ":observer", line)
+        return line if port is None else re.sub(r"\d+$", str(port), line)
+
+    def number(self, role: str) -> str:
+        return str(self.numbers[role])
+
+    def bring_back(self) -> None:
+        """Make the members those of the start, for the next script, and let all serve."""
+        lines = "\n".join(self._lines.values())
+
+        def is_done() -> bool:
+            try:
+                with WireClient(self.address(self.leader())) as client:
+                    client.connect()
+                    client.auth("digest", SUPER)
+                    return client.reconfig(new_members=lines).err == 0
+            except (ClosedError, OSError):  # its leader has left meanwhile
+                return False
+
+        wait_until(is_done, 30)
+        wait_until(self._all_serve, 30)
+
+    def _all_serve(self) -> bool:
+        """Whether each server lets a client in; after a change of its part a request may be lost there."""
+        try:
+            modes = [self.mode(role) for role in ROLES]
+            for role in ROLES:
+                with WireClient(self.address(role), timeout=2) as client:
+                    client.connect()
+                    client.close_session()
+        except (ClosedError, OSError):
+            return False
+        return modes.count("leader") == 1
 
     # --- clients -----------------------------------------------------------------------------------------
 
@@ -70,11 +118,17 @@ class Side(ABC):
             self.spread(self.zxid(role))
         return speaker
 
-    def asking(self, name: str, role: str, like: Speaker | None = None, **handshake: Any) -> Speaker:
+    def at_leader(self, name: str, like: Speaker) -> Speaker:
+        """A client with the session of another, at the leader, whoever that is."""
+        return self.client(name, self.leader(), like, last_zxid=0, shown="the leader")
+
+    def asking(
+        self, name: str, role: str, like: Speaker | None = None, *, shown: str = "", **handshake: Any
+    ) -> Speaker:
         """A client that has asked for a session and not heard yet."""
         speaker = Speaker(self, name, role)
         self._speakers.append(speaker)
-        speaker.note(f"-> connects to {role}")
+        speaker.note(f"-> connects to {shown or role}")
         speaker.attach(like, **handshake)
         return speaker
 
@@ -126,6 +180,11 @@ class Side(ABC):
     def leader(self) -> str:
         """The role that the leader of the latest epoch had at the start, once there is one, and all servers
         that reach it follow it."""
+
+    def figures(self, role: str) -> list[str]:
+        """How many servers vote, as a server knows it, and how many follow a leader."""
+        found = re.findall(r"^zk_((?:quorum_size|learners|synced_\w+)\t\d+)$", self.word(role, "mntr"), re.M)
+        return sorted(found)
 
     def note_leader(self) -> str:
         role = self.leader()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyzk.protocol.jute import Record
 from pyzk.protocol.operations import WRITES, OpCode
-from pyzk.protocol.records import ReplyHeader
+from pyzk.protocol.records import ReconfigRequest, ReplyHeader
 
 from ...support.requests import RESPONSES, Requests
 from ...support.wire import ClosedError, Event, Handshake, Reply, WireClient
@@ -63,6 +63,14 @@ class Speaker(WireClient):
             self._ended()
             return False
         return True
+
+    def change_config(self, from_config: int = -1) -> int:
+        """Make a new version of the configuration, without a change in it; returns the version."""
+        self.note("-> reconfig")
+        reply = WireClient.request(self, OpCode.RECONFIG, ReconfigRequest(None, None, None, from_config))
+        self.note(f"<- {self._describe(reply)}")
+        self.side.spread(reply.zxid)
+        return reply.zxid
 
     # --- what arrives ------------------------------------------------------------------------------------
 

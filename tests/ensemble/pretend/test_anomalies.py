@@ -70,6 +70,8 @@ def test_a_client_from_the_future_is_refused(ensemble: EmbeddedEnsemble, at: Cli
     a.drop()
     assert at.is_refused(1, a)
     assert at.is_refused(1, a)
+    told = [entry for entry in ensemble.history(session=a.session_id) if entry.facts.step == "ahead"]
+    assert [(entry.server, entry.zxid) for entry in told] == [(1, a.seen)] * 2
     ensemble.release(1)
     assert at(1, a).session_id == a.session_id
 
@@ -377,6 +379,24 @@ def test_events_are_out_of_step_between_servers(ensemble: EmbeddedEnsemble, at: 
     assert a.data("/x") == b"0"
     ensemble.release(1)
     assert [event.type for event in a.take_events()] == [EventType.CHANGED]
+
+
+def test_the_members_change() -> None:
+    """14.21"""
+    with EmbeddedEnsemble(3, observers=1, clock="frozen", reconfig_enabled=True, skip_acl=True) as ensemble:
+        at = Clients(ensemble)
+        a, b = at(3), at(4)
+        b.get("/zookeeper/config", watch=True)
+        assert a.reconfig(leaving="4").err == OK
+        assert b.wait_event().type == EventType.CHANGED
+        assert b.was_closed
+        assert at(4, b).create("/x").err == OK
+        a.later.reconfig(leaving="3")
+        assert a.was_closed, "without a reply, and yet it is done"
+        ensemble.advance(0.2)
+        assert b"server.3" not in at(3, a).data("/zookeeper/config")
+        assert (ensemble.leader(), ensemble.role(3)) == (2, "follower")
+        at.close()
 
 
 def test_half_a_handshake(ensemble: EmbeddedEnsemble, at: Clients) -> None:

@@ -38,6 +38,17 @@ def test_what_happens_at_all_servers_is_told_once(ensemble: EmbeddedEnsemble, at
         assert [(entry.server, entry.text) for entry in ensemble.history(kind=kind)] == told
 
 
+def test_a_client_from_the_future_is_named(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(3)
+    ensemble.lag(1)
+    a.create("/x")
+    assert at.is_refused(1, a)
+    (entry,) = [each for each in ensemble.history(kind="connection") if each.facts.step == "ahead"]
+    assert (entry.server, entry.session, entry.zxid) == (1, a.session_id, a.seen)
+    shown = "0:2 | [1] closed without a word: it has seen more than this server"
+    assert shown in ensemble.format_timeline(width=200)
+
+
 def test_a_late_end_of_a_session_is_told_again(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     a = at(2)
     ensemble.lag(1)

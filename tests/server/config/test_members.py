@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.config.members import Member, MemberError, config_text, made_up
+from pyzk.server.config.members import Configuration, Member, MemberError, made_up
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.zoocfg import interpret
 
@@ -46,9 +46,9 @@ def test_refused_forms(text: str) -> None:
         Member.parse("7", text)
 
 
-@pytest.mark.parametrize("number", ["0", "128", "one", "-1", ""])
+@pytest.mark.parametrize("number", ["255", "511", "one", "-1", "", "2147483648"])
 def test_refused_numbers(number: str) -> None:
-    with pytest.raises(MemberError, match="numbered from 1 to 127"):
+    with pytest.raises(MemberError, match="numbered from 0 to 2147483647"):
         Member.parse(number, "a:1:2")
 
 
@@ -74,7 +74,8 @@ def test_one_server_is_none() -> None:
         ("syncLimit=5\ninitLimit=0\n" + THREE, "line 2: initLimit: an ensemble needs initLimit"),
         (LIMITS + "server.1=a:1:2\nserver.2=b:1:2:observer", "observers need at least two"),
         (LIMITS + THREE + "group.1=1:2", "groups and weights"),
-        (LIMITS + "server.1=a:1:2\nserver.300=b:1:2", "line 4: server.300"),
+        (LIMITS + "server.1=a:1:2\nserver.255=b:1:2", "line 4: server.255"),
+        (LIMITS + "server.44=a:1:2\nserver.300=b:1:2", "line 4: .*servers 44 and 300 end in the same byte"),
     ],
 )
 def test_what_is_no_ensemble_is_refused(text: str, message: str) -> None:
@@ -83,7 +84,7 @@ def test_what_is_no_ensemble_is_refused(text: str, message: str) -> None:
 
 
 def test_the_text_of_the_configuration() -> None:
-    assert config_text(made_up(2, 1), 0x1F) == (
+    assert Configuration.of(made_up(2, 1), 0x1F).text == (
         "server.1=127.0.0.1:2888:3888:participant\n"
         "server.2=127.0.0.1:2889:3889:participant\n"
         "server.3=127.0.0.1:2890:3890:observer\n"
@@ -91,7 +92,7 @@ def test_the_text_of_the_configuration() -> None:
     )
 
 
-@pytest.mark.parametrize("servers", [(0, 0), (3, -1), (100, 28)])
+@pytest.mark.parametrize("servers", [(0, 0), (3, -1), (200, 55)])
 def test_impossible_numbers_of_servers(servers: tuple[int, int]) -> None:
-    with pytest.raises(MemberError, match="1 to 127 servers"):
+    with pytest.raises(MemberError, match="1 to 254 servers"):
         made_up(*servers)

@@ -78,6 +78,8 @@ HONOURED = [
     ),
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
+    ("localSessionsEnabled=true", "local_sessions", True),
+    ("localSessionsUpgradingEnabled=true", "local_sessions_upgrading", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
     ("sessionRequireClientSASLAuth=true\nsasl.user.bob=b", "required_auth_schemes", {"sasl"}),
     (

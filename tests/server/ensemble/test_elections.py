@@ -52,3 +52,21 @@ def test_no_test_can_have_it_lead(world: EnsembleWorld) -> None:
     world.heal([1, 2])
     world.elect(1)
     assert roles(world) == ["leader", "follower", "down", "down", "follower"]
+
+
+def test_an_old_leader_does_not_know_what_the_next_one_commits() -> None:
+    world = EnsembleWorld(5, tick_time=500)
+    world.kill(1)
+    world[5].connect().create("/before")
+    world.freeze(5)
+    world.pass_time(5)
+    assert world.leader == 4
+    world[4].connect().create("/after")
+    world.partition([[1, 5]], True)
+    world.thaw(5)
+    world.start(1)
+    old, joined = world.ensemble.members[5], world.ensemble.members[1]
+    assert (old.role, joined.role) == ("leader", "follower")
+    assert old.logged == joined.logged == joined.position < world.ensemble.log.committed
+    assert joined.engine.tree.find("/before") is not None
+    assert joined.engine.tree.find("/after") is None

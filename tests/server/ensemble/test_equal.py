@@ -76,7 +76,7 @@ def test_the_same_answers(server: int, seed: int) -> None:
     chance = random.Random(seed)
     single = World(initial_zxid=2 << 32, **SETTINGS)
     ensemble = EnsembleWorld(3, 1, **SETTINGS)
-    single.tree.configure(ensemble.ensemble.config_text.encode(), single.engine.time)
+    single.tree.configure(ensemble.ensemble.config.text.encode(), 0, single.engine.time)
     single.engine.sessions._next_id += (server - 1) << 56  # the server's number
     twins: list[Twin] = []
     for _ in range(250):

@@ -291,3 +291,28 @@ def test_a_restored_snapshot_goes_through_the_log(world: EnsembleWorld) -> None:
     assert len(watching.take_events()) == 1
     assert {server.engine.tree.nodes["/a"].data for server in world.servers.values()} == {b"old"}
     assert peer.set("/a", b"newer").err == 0
+
+
+# --- numbers above 127 --------------------------------------------------------------------------------------
+
+
+def test_sessions_of_a_server_above_127_have_negative_ids() -> None:
+    world = EnsembleWorld(numbers=[1, 2, 300, 200, 254])
+    peers = {number: world[number].connect() for number in world.servers}
+    ids = {number: peer.session_id for number, peer in peers.items()}
+    assert [session_id >> 56 & 0xFF for session_id in ids.values()] == [1, 2, 44, 200, 254]
+    assert [session_id > 0 for session_id in ids.values()] == [True, True, True, False, False]
+    for number in (200, 254):
+        peer = peers[number]
+        assert peer.create(f"/{number}", flags=1).err == 0
+        assert peer.create(f"/{number}/x").err == errors.NoChildrenForEphemeralsError.code
+        assert peer.exists(f"/{number}").record.stat.ephemeralOwner == ids[number]
+        moved = move(world, peer, 1)
+        assert moved.ephemerals().record.ephemerals == (f"/{number}",)
+        assert f"0x{ids[number] + 2**64:x}:\n\t/{number}\n" in world[2].open().exchange(b"dump").decode()
+        assert moved.close_session().err == 0
+        assert world[2].engine.tree.find(f"/{number}") is None
+    ttl = world[1].connect()
+    assert ttl.create("/c", op=19).err == 0
+    assert world[1].engine.tree.containers == {"/c": None}
+    assert ttl.exists("/c").record.stat.ephemeralOwner == 0

@@ -124,7 +124,7 @@ def test_conf_ends_with_the_membership(world: EnsembleWorld) -> None:
 def test_the_configuration_is_a_znode(world: EnsembleWorld) -> None:
     found = world[1].connect().get("/zookeeper/config").record
     assert isinstance(found, GetDataResponse)
-    assert found.data == world.ensemble.config_text.encode()
+    assert found.data == world.ensemble.config.text.encode()
     stat = found.stat
     assert (stat.version, stat.aversion, stat.czxid, stat.dataLength) == (-1, -1, 0, len(found.data or b""))
 

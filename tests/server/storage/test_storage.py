@@ -321,6 +321,10 @@ def test_hash_lists_digests(tmp_path: Path) -> None:
     answer = run.world.open().exchange(b"hash").decode()
     assert answer.splitlines() == [f"{zxid:x}: {digest}" for zxid, digest in digests]
     killed(run.world)
+    again = world(tmp_path, tree_digest=True)
+    assert again.storage is not None
+    assert again.storage.digests == digests, "what was replayed is listed too"
+    killed(again)
     plain = world(tmp_path)
     assert plain.storage is not None
     plain.connect()

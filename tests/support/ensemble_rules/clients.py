@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from pyzk.protocol import records as r
-from pyzk.protocol.constants import PING_XID, CreateMode, EventType
+from pyzk.protocol.constants import CONFIG_PATH, PING_XID, CreateMode, EventType
 from pyzk.protocol.errors import MarshallingError, NoNodeError, NotReadOnlyError, UnimplementedError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.operations import CLOSE_SESSION, PING, WRITES, OpCode
@@ -134,7 +134,9 @@ class ClientRules:
 
     def _watch(self, connection: _Connection, request: Request, reply: Reply) -> None:
         read = _READS[request.op].decode(request.body)
-        if not read.watch or connection.watches is None or read.path.startswith(_NOT_OURS):
+        if not read.watch or connection.watches is None:
+            return
+        if read.path.startswith(_NOT_OURS) and read.path != CONFIG_PATH:
             return
         if reply.err == 0 or (reply.err == NoNodeError.code and request.op == OpCode.EXISTS):
             is_data = request.op in (OpCode.GET_DATA, OpCode.EXISTS)

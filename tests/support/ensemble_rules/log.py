@@ -19,7 +19,7 @@ from pyzk.server.core.txn import (
     SetData,
     Txn,
 )
-from pyzk.server.core.znode import Znode
+from pyzk.server.core.znode import Znode, is_session
 
 from .facts import Applied, Began, Committed, Copied
 
@@ -153,9 +153,9 @@ class LogRules:
             self._changes["child", path.rpartition("/")[0] or "/"].append(zxid)
         if state is None:
             self._changes["child", path].append(zxid)
-        if before is not None and before.owner > 0:
+        if before is not None and is_session(before.owner):
             self._owned[before.owner].discard(path)
-        if state is not None and state.owner > 0:
+        if state is not None and is_session(state.owner):
             self._owned[state.owner].add(path)
         self._states.setdefault(path, []).append((zxid, state))
 

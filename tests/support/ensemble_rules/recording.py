@@ -48,6 +48,7 @@ class Recording:
         ensemble.log.on_commit = lambda txn: self.facts.append(f.Committed(txn))
         _behind(ensemble, "settle", self._settled)
         _behind(ensemble, "tell", lambda member, _: self._follows(member))
+        _before(ensemble, "bring_in", self._watch_member)
         self._wrap_expire(ensemble)
         for member in ensemble.members.values():
             self._watch_member(member)
@@ -82,6 +83,7 @@ class Recording:
         _behind(member, "apply", applied)
         _behind(member, "copy", lambda other: note(f.Copied(member.number, other.engine.zxid)))
         _before(member, "lead", leads)
+        _before(member, "leave", lambda *_, **__: self._unlinked(member))
         recording = self
 
         class Recorded(_RecordedConnection):
@@ -96,7 +98,7 @@ class Recording:
         def heard(session: int, timeout: int = 0) -> None:
             self.facts.append(f.Heard(leader.number, session, timeout, self._ensemble.now))
 
-        def ends(session: Session, expired: bool) -> None:
+        def ends(session: Session, expired: bool, request: bytes = b"") -> None:
             now = self._ensemble.now
             self.facts.append(f.Ending(leader.number, session.id, expired, self._forced, now))
 
@@ -120,6 +122,10 @@ class Recording:
     def _follows(self, member: Member) -> None:
         epoch = None if member.leader is None else member.leader.number
         self.facts.append(f.Follows(member.number, epoch))
+
+    def _unlinked(self, member: Member) -> None:
+        self._links[member.number] = None
+        self.facts.append(f.Linked(member.number, None, self._ensemble.now))
 
     def _settled(self) -> None:
         for number, member in self._ensemble.members.items():

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-
-from .servers import Server
+from typing import Protocol
 
 ZKCLI = Path("/usr/share/zookeeper/bin/zkCli.sh")
 TIMEOUT = 60.0
 
 
-def zkcli(server: Server, *arguments: str, script: str = "", flags: str = "") -> tuple[int, str]:
+class HasHosts(Protocol):
+    @property
+    def hosts(self) -> str:
+        """The connect string."""
+
+
+def zkcli(server: HasHosts, *arguments: str, script: str = "", flags: str = "") -> tuple[int, str]:
     """The exit status and everything printed, errors in their place.
 
     :param flags: of the JVM.

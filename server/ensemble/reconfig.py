@@ -1,0 +1,126 @@
+"""What a client may change in the configuration of an ensemble (ensemble.md section 10): it is worked out
+here, and carried out elsewhere.
+
+A change has one of two forms. The full one names all members; commas and line ends part them, and a
+``version=`` in it counts for nothing. The incremental one names servers that leave and servers that join; one
+that joins and is there already gets the new line. What cannot be is refused:
+
+=================================================================== ==============
+case                                                                error
+=================================================================== ==============
+the change was made for another version                             BadVersion
+full form: a key that is no server, a line that does not parse      BadArguments
+full form: observers, and fewer than 2 that vote                    Marshalling
+joining: not ``server.N=...``, or without a port for clients        BadArguments
+joining: an address that another server has                         BadArguments
+joining or leaving: not a number; a port above 65535                Marshalling
+fewer than 2 that vote are left                                     BadArguments
+=================================================================== ==============
+
+Not done: ``group`` and ``weight`` lines of the full form are refused as unknown keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...protocol.constants import CONFIG_PATH
+from ...protocol.errors import BadArgumentsError, BadVersionError, MarshallingError
+from ...protocol.records import ReconfigFields
+from ..config.members import Configuration, Member, MemberError, check
+
+_LEAST = 2
+"""Servers that must vote, with ``standaloneEnabled=true``, the default."""
+_LARGEST_PORT = 65535
+_EVERYWHERE = re.compile(r"127\..*|0\.0\.0\.0|localhost|(0*:)*:?0*1?")
+"""Hosts that several servers may share: those of the loopback, and those that stand for all addresses."""
+
+
+def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Configuration:
+    """Return the configuration that a client asks for.
+
+    :param zxid: of the transaction: the new version.
+    :raises ZooKeeperError: it asks for what cannot be.
+    """
+    joining, leaving, new_members, version = request
+    if version not in (-1, before.version):
+        raise BadVersionError(CONFIG_PATH, f"the version is {before.version:x}, not {version & 2**64 - 1:x}")
+    if new_members is not None:
+        members = _full(new_members)
+    else:
+        members = dict(before.members)
+        for text in _parts(leaving or "", ","):
+            members.pop(_number(text), None)
+        for text in _parts(joining or "", ","):
+            member = _joiner(text)
+            for other in members.values():
+                if other.number != member.number and _addresses(other) & _addresses(member):
+                    raise _refused(f"server {other.number} has an address of {text}")
+            members[member.number] = member
+    after = Configuration(members, zxid)
+    if len(after.voters) < _LEAST:
+        raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")
+    try:
+        check(list(members.values()))
+    except MemberError as error:
+        raise _refused(str(error)) from None
+    return after
+
+
+def _full(text: str) -> dict[int, Member]:
+    members = {}
+    for line in _parts(text.replace(",", "\n"), "\n"):
+        key, _, value = (part.strip() for part in line.partition("="))
+        if line.startswith("#") or key == "version":
+            continue
+        if not key.startswith("server."):
+            raise _refused(f"a line is server.N=host:quorum:election[:role][;[host:]port], not {line!r}")
+        member = _parse(key, value)
+        members[member.number] = member
+    voters = sum(member.votes for member in members.values())
+    if len(members) > voters and voters < _LEAST:
+        raise MarshallingError(CONFIG_PATH, f"observers need {_LEAST} servers that vote, not {voters}")
+    return members
+
+
+def _joiner(text: str) -> Member:
+    parts = list(_parts(text, "="))
+    if len(parts) != 2:
+        raise _refused(f"a server that joins is server.N=host:quorum:election[:role];port, not {text!r}")
+    member = _parse(*parts)
+    if not member.client:
+        raise _refused(f"{text!r} needs a port for clients at its end, as in ;2181")
+    return member
+
+
+def _parse(key: str, value: str) -> Member:
+    """Read the line of a server."""
+    number = str(_number(key.rpartition(".")[2]))
+    try:
+        member = Member.parse(number, value)
+    except MemberError as error:
+        raise _refused(str(error)) from None
+    if max(member.quorum, member.election, member.client_port or 0) > _LARGEST_PORT:
+        raise MarshallingError(CONFIG_PATH, f"a port is at most {_LARGEST_PORT}: {value!r}")
+    return member
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        raise MarshallingError(CONFIG_PATH, f"{text!r} is not the number of a server")
+    return int(text)
+
+
+def _parts(text: str, separator: str) -> Iterator[str]:
+    return (part.strip() for part in text.split(separator) if part.strip())
+
+
+def _addresses(member: Member) -> set[tuple[str, str]]:
+    host, _, port = member.client.rpartition(":")
+    ends = {(member.host, str(member.quorum)), (member.host, str(member.election)), (host.strip("[]"), port)}
+    return {end for end in ends if not _EVERYWHERE.fullmatch(end[0])}
+
+
+def _refused(problem: str) -> BadArgumentsError:
+    return BadArgumentsError(CONFIG_PATH, problem)

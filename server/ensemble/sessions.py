@@ -1,0 +1,95 @@
+"""The sessions that a server knows: those of the whole ensemble, and its own (ensemble.md section 8).
+
+The rules:
+
+* A global session begins and ends by the log. Its clock is the leader's: a sign of life is reported.
+* A local one (``localSessionsEnabled``) begins without a transaction, and is known to one server, which keeps
+  its clock. It ends with the time in which its server follows one leader, or is read-only.
+* It can do all but own an ephemeral znode. The first create of one makes it global, if that is allowed
+  (``localSessionsUpgradingEnabled``): the leader enters it in the log in front of the create. Until the log
+  has brought that back the session is *moving*: no clock runs for it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...protocol.constants import CreateMode
+from ...protocol.jute import JuteError
+from ...protocol.multi import decode_fields
+from ...protocol.operations import OpCode
+from ...protocol.records import CreateRequest
+from ..core.sessions import Session, SessionTracker
+
+if TYPE_CHECKING:
+    from .member import Member
+
+_CREATES = frozenset((OpCode.CREATE.value, OpCode.CREATE2.value))
+_EPHEMERAL = frozenset((CreateMode.EPHEMERAL.value, CreateMode.EPHEMERAL_SEQUENTIAL.value))
+
+
+class MemberSessions(SessionTracker):
+    """All sessions that a server knows. Clocks run for the local ones alone."""
+
+    def __init__(self, member: Member, tick: int) -> None:
+        super().__init__(tick, 0, member.ensemble.password_of)
+        self._member = member
+        self._moving: set[int] = set()
+
+    def learn(self, session_id: int, timeout: int) -> Session:
+        """Enter a session that the log has brought."""
+        self._moving.discard(session_id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = Session(session_id, timeout, self._password_of(session_id))
+        return session
+
+    def open_local(self, session_id: int, timeout: int, now: int) -> Session:
+        """Begin a local session."""
+        session = Session(session_id, timeout, self._password_of(session_id))
+        self.local.add(session_id)
+        self.add(session, now)
+        return session
+
+    def move(self, session_id: int) -> Session:
+        """Stop the clock of a local session that becomes global."""
+        session = self._sessions[session_id]
+        self.local.remove(session_id)
+        self._moving.add(session_id)
+        self._leave_bucket(session)
+        return session
+
+    def known_to_all(self) -> Iterator[Session]:
+        """Yield the sessions that the log has brought."""
+        return (s for s in self if s.id not in self.local and s.id not in self._moving)
+
+    def forget_own(self) -> None:
+        """End the sessions that nobody else knows of."""
+        for session_id in (*self.local, *self._moving):
+            self.remove(self._sessions[session_id])
+
+    def remove(self, session: Session) -> None:
+        super().remove(session)
+        self.local.discard(session.id)
+        self._moving.discard(session.id)
+
+    def touch(self, session: Session, now: int) -> None:
+        if session.id in self.local:
+            super().touch(session, now)
+        else:
+            self._member.heard_of(session, now)
+
+
+def place_of_ephemeral(op: int, frame: bytes) -> int | None:
+    """Return where a request asks for an ephemeral znode first: the index in a multi, 0 for a create alone;
+    None if it does not."""
+    try:
+        if op in _CREATES:
+            return 0 if CreateRequest.read(frame, 8)[0].flags in _EPHEMERAL else None
+        if op == OpCode.MULTI:
+            parts = enumerate(decode_fields(frame, 8))
+            return next((i for i, (kind, f) in parts if kind in _CREATES and f[3] in _EPHEMERAL), None)
+    except JuteError:
+        pass  # the leader says so
+    return None

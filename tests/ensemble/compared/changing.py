@@ -1,0 +1,220 @@
+"""The members of the ensemble change (ensemble.md section 10)."""
+
+from __future__ import annotations
+
+import socket
+
+from ...support.links import HOST
+from .script import members
+from .sides import ROLES, SUPER, Side
+from .speaker import Speaker
+
+CONFIG = "/zookeeper/config"
+ELSEWHERE = "10.9.9.9:1:2;3"
+"""A server that nobody will find."""
+
+
+def _super(e: Side, name: str, role: str) -> Speaker:
+    speaker = e.client(name, role)
+    speaker.auth("digest", SUPER)
+    return speaker
+
+
+def _watchers(e: Side) -> dict[str, Speaker]:
+    """A client at each server that watches the configuration."""
+    watchers = {role: e.client(f"W at {role}", role) for role in ROLES}
+    for watcher in watchers.values():
+        watcher.get(CONFIG, watch=True)
+    return watchers
+
+
+@members
+def refusals(e: Side) -> None:
+    """10.1"""
+    two, three = f"{e.line('L')},{e.line('F')}", f"server.9={ELSEWHERE}"
+    requests: list[tuple[str | None, str | None, str | None, int]] = [
+        (None, None, None, 5),
+        (None, None, "", -1),
+        (None, None, "x=1", -1),
+        (None, None, "# nothing", -1),
+        (None, None, "server.1=nonsense", -1),
+        (None, None, "server.x=127.0.0.1:1:2;3", -1),
+        (None, None, e.line("L"), -1),
+        (None, None, f"{e.line('L')},{e.line('O')}", -1),
+        (None, None, e.line("O"), -1),
+        (None, None, two.replace(":participant", ":boss"), -1),
+        ("nonsense", "x", e.line("L"), -1),
+        ("nonsense", None, None, -1),
+        ("server.9", None, None, -1),
+        ("server.x=127.0.0.1:1:2;3", None, None, -1),
+        ("server.9=127.0.0.1:1:2", None, None, -1),
+        ("server.9=127.0.0.1:1:1;3", None, None, -1),
+        ("server.9=127.0.0.1:1:2:boss;3", None, None, -1),
+        ("server.9=127.0.0.1:x:2;3", None, None, -1),
+        ("server.9=127.0.0.1:70000:2;3", None, None, -1),
+        ("server.9=127.0.0.1:1:2;70000", None, None, -1),
+        ("server.9=127.0.0.1:1:2;x", None, None, -1),
+        (f"server.8={ELSEWHERE},server.9=10.9.9.9:1:4;5", None, None, -1),
+        (f"server.8={ELSEWHERE},server.9=10.9.9.9:4:2;5", None, None, -1),
+        (",".join(f"server.{n}=10.9.9.{n}:1:2;3" for n in range(6, 10)), None, None, -1),
+        (None, "x", None, -1),
+        (None, "server.1", None, -1),
+        (None, f"{e.number('L')},{e.number('F')}", None, -1),
+        (None, "1,2,3", None, -1),
+    ]
+    for role in "LFO":
+        a, b = _super(e, "super", role), e.client("anybody", role)
+        for request in requests:
+            e.note(f"{request}" if not any("127" in str(part) for part in request) else "with addresses")
+            a.reconfig(*request)
+            b.reconfig(*request)
+        b.reconfig()
+        b.reconfig(three)
+        a.get(CONFIG)
+
+
+@members
+def nothing_changes(e: Side) -> None:
+    """10.1, 10.2: a new version, and the event"""
+    watchers = _watchers(e)
+    for role in "LFO":
+        a = _super(e, "A", role)
+        a.exists(CONFIG, watch=True)
+        a.reconfig()
+        for watcher in watchers.values():
+            watcher.next()
+            watcher.get(CONFIG, watch=True)
+        a.reconfig("", " , ", None)
+        a.reconfig(leaving="77, 78")
+        a.get_acl(CONFIG)
+        for watcher in watchers.values():
+            watcher.next()
+            watcher.get(CONFIG, watch=True)
+
+
+@members
+def versions(e: Side) -> None:
+    """10.1: a change that was made for another configuration"""
+    a = _super(e, "A", "G")
+    first = a.change_config()
+    second = a.change_config(first)
+    a.reconfig(from_config=first)
+    a.change_config(second)
+
+
+@members
+def a_follower_leaves_and_joins(e: Side) -> None:
+    """10.3: nobody is closed"""
+    watchers = _watchers(e)
+    a = _super(e, "A", "L")
+    for change in ({"leaving": e.number("F")}, {"joining": e.line("F")}):
+        a.reconfig(**change)
+        for role, watcher in watchers.items():
+            watcher.next()
+            watcher.get(CONFIG, watch=True)
+            e.note(f"{role} {e.mode(role)} {e.figures(role)}")
+    watchers["F"].create("/x")
+
+
+@members
+def an_observer_leaves(e: Side) -> None:
+    """10.3, 14.21"""
+    watchers = _watchers(e)
+    a = _super(e, "A", "G")
+    a.reconfig(leaving=e.number("O"))
+    for role in "LFG":
+        watchers[role].next()
+        watchers[role].ping()
+    watchers["O"].until_closed()
+    e.leader()
+    for role in ROLES:
+        e.note(f"{role} {e.mode(role)} {e.figures(role)}")
+    e.client("again", "O", watchers["O"], last_zxid=0).get(CONFIG)
+    e.client("new", "O").create("/x")
+
+
+@members
+def roles_change(e: Side) -> None:
+    """10.3: an observer votes, and a follower does not any more"""
+    for role, votes in (("O", True), ("F", False)):
+        watchers = _watchers(e)
+        a = _super(e, "A", "L")
+        a.reconfig(joining=e.line(role, votes=votes))
+        for other, watcher in watchers.items():
+            if other == role:
+                watcher.until_closed()
+            else:
+                watcher.next()
+                watcher.get(CONFIG)
+        e.leader()
+        for each in ROLES:
+            e.note(f"{each} {e.mode(each)} {e.figures(each)}")
+        e.client("again", role, watchers[role], last_zxid=0).get(CONFIG)
+
+
+@members
+def the_leader_leaves(e: Side) -> None:
+    """10.3, 14.21"""
+    watchers = _watchers(e)
+    a = _super(e, "A", "L")
+    a.create("/mine", flags=1)
+    a.later.reconfig(leaving=e.number("L"))  # the reply may come or not
+    for watcher in watchers.values():
+        watcher.until_closed()
+    again = e.at_leader("again", a)
+    e.note(f"the old leader is a {e.mode('L')}")
+    again.get(CONFIG)
+    again.exists("/mine")
+    again.create("/x")
+    e.client("at the old leader", "L", again).get(CONFIG)
+
+
+@members
+def a_port_for_clients_changes(e: Side) -> None:
+    """10.3: those that are connected stay"""
+    a = _super(e, "A", "L")
+    b = e.client("B", "F")
+    port = _free_port()
+    old = e.address("F")
+    e.away.add("F")  # nobody finds it at its port
+    a.reconfig(joining=e.line("F", port=port))
+    e.settle()
+    b.ping()
+    e.note("the old port lets clients in" if _is_open(old) else "the old port refuses")
+    e.note("the new port lets clients in" if _is_open((HOST, port)) else "the new port refuses")
+    a.reconfig(joining=e.line("F"))
+    e.settle()
+    e.away.discard("F")
+    b.get(CONFIG)
+    e.client("C", "F")
+
+
+@members
+def a_server_that_does_not_run_joins(e: Side) -> None:
+    """10.3: it counts for the quorum"""
+    a, b = _super(e, "A", "L"), e.client("B", "O")
+    a.reconfig(joining=f"server.9={ELSEWHERE}")
+    e.kill("F")
+    a.until_closed()
+    b.until_closed()
+    e.start("F")
+    again = e.at_leader("A again", a)
+    again.auth("digest", SUPER)
+    again.reconfig(leaving="9")
+    e.kill("F")
+    again.create("/x")
+    e.start("F")
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def _is_open(address: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(address, timeout=5):
+            return True
+    except ConnectionRefusedError:
+        return False
