@@ -23,7 +23,7 @@ from .calls import chaos, ensemble, following, messages, past, server, servers, 
 from .finding import live_sessions
 from .routes import ApiError, Route, answer_json, find, problem
 from .servers import Servers
-from .views import live, locks, writes
+from .views import copying, live, locks, watches, writes
 from .views import sessions as clients
 from .views import tree as znodes
 
@@ -148,7 +148,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *ensemble.ROUTES,
     *znodes.ROUTES,
     *writes.ROUTES,
+    *copying.ROUTES,
     *clients.ROUTES,
+    *watches.ROUTES,
     *locks.ROUTES,
     *live.ROUTES,
 )

@@ -6,6 +6,8 @@ token. In this order:
 1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to: a
    page whose own name points at this machine (DNS rebinding) has another one. 403.
 2. An ``Origin`` or ``Referer``, if there is one, must be ours, and ``Sec-Fetch-Site`` say no other site. 403.
+   A window may go to the page itself (``GET /``) by a link on another port of the same host, as the pages of
+   an ensemble have them: the page shows nothing by itself, and what it asks for then is asked by us.
 3. Requests that change something need ``content-type: application/json``, which a page of another site cannot
    send without asking first; asking (``OPTIONS``) is never granted. 415.
 4. Where the server listens on other addresses than loopback, control needs ``control.token`` in the header
@@ -20,12 +22,16 @@ import hmac
 import ipaddress
 from collections.abc import Iterable
 
+import attrs
+
 from ..net.http import Request, host_name, web_page_behind
 from .routes import ApiError
 
 _SHOWN = 100
 """Characters of a header in an answer."""
 _NAMES = frozenset(("localhost", "ip6-localhost"))
+_LINK = {"site": "same-site", "mode": "navigate", "dest": "document"}
+"""What a browser says of a whole window that follows a link from another port of the same host."""
 
 
 def is_loopback(host: str) -> bool:
@@ -45,13 +51,23 @@ def check_page(request: Request, hosts: Iterable[str]) -> None:
     if all(map(is_loopback, hosts)) and not is_loopback(name):
         page: str | None = f"it is for {name[:_SHOWN]!r}"
     else:
-        page = web_page_behind(request, _NAMES, strict=True)
+        page = web_page_behind(_without_link(request), _NAMES, strict=True)
     if page is not None:
         raise ApiError(
             403,
             f"refused, {page}: a web page may have sent it. Use http://127.0.0.1 or http://localhost, "
             "and no Origin or Referer of another site",
         )
+
+
+def _without_link(request: Request) -> Request:
+    """The request as if its address were typed, if a window follows a link to the page from this host."""
+    headers = request.headers
+    if (request.method, request.path, headers.keys() & {"origin", "referer"}) != ("GET", "/", set()):
+        return request
+    if any(headers.get(f"sec-fetch-{name}") != value for name, value in _LINK.items()):
+        return request
+    return attrs.evolve(request, headers={**headers, "sec-fetch-site": "none"})
 
 
 def check_control(request: Request, hosts: Iterable[str], token: str | None) -> None:

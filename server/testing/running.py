@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 from ..core.engine import Engine
@@ -12,7 +13,7 @@ from ..core.txn import Txn
 from ..net.clock import Clock
 from ..serve import Server
 from .gate import MessageGate
-from .history import Entry, EntryKind, Listener, Recorder
+from .history import Entry, EntryKind, History, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _MEMORY_HOST = "127.0.0.1"
 """The address that clients without a socket are said to come from; their ports count from 1."""
+_STEP: Final = 50
+"""Entries that the advisor reads at once, which takes some 2 ms."""
 
 
 class Running:
@@ -132,6 +135,11 @@ class Running:
         if self.recorder is not None and not (self.records or self.recorder.is_heard):
             self._use(None)
 
+    @property
+    def told(self) -> History | None:
+        """The history, if one is recorded."""
+        return self.recorder if self.records else None
+
     def last_entries(self, most: int) -> Iterable[Entry]:
         """Return the last entries of the history, the oldest first; none, if none is recorded."""
         return () if self.recorder is None else self.recorder.last_entries(most)
@@ -150,15 +158,28 @@ class Running:
 
     def advice(self) -> list[Finding]:
         """List what clients do wrong; see :meth:`.Controls.advice`."""
+        for _ in self.advising():
+            pass
+        return self.findings()
+
+    def advising(self) -> Iterator[None]:
+        """Have the advisor read what the history has by now, some entries at each step."""
         if self.recorder is None or not self.records:
-            return []
+            return
         if self._advisor is None:
             from .advisor.engine import Advisor
 
             self._advisor = Advisor(self.service.settings.max_buffer)
-        self._advisor.read(self.recorder.entries(self._advised))
-        self._advised = self.recorder.count
-        return self._advisor.findings()
+        end = self.recorder.count
+        while self._advised < end and self.recorder.count >= end:  # unless it is cleared meanwhile
+            entries = list(islice(self.recorder.entries(self._advised), _STEP))
+            self._advised = max(self._advised, self.recorder.dropped) + len(entries)
+            self._advisor.read(entries)
+            yield
+
+    def findings(self) -> list[Finding]:
+        """List what the advisor has found so far."""
+        return [] if self._advisor is None else self._advisor.findings()
 
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""

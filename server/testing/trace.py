@@ -94,6 +94,9 @@ class Selection:
         return any(self.pattern.fullmatch(path) for path in paths)
 
 
+_TOO_SLOW = "lines were lost here: the reader of this trace is too slow"
+
+
 @attrs.frozen
 class Traced:
     """An entry, and what only the trace knows.
@@ -164,12 +167,12 @@ class Traced:
         return self.as_json() if style == "json" else self.as_text(colours=colours)
 
 
-def lost_line(count: int, style: str) -> str:
+def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
     """The line that stands where lines were left out.
 
     :param style: of :data:`FORMATS`.
     """
-    text = f"{count:,} lines were lost here: the reader of this trace is too slow"
+    text = f"{count:,} {why}"
     return json.dumps({"kind": "lost", "count": count, "text": text}) if style == "json" else text
 
 
@@ -178,6 +181,7 @@ class Tracer:
 
     :param running: a server, or an ensemble.
     :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
+    :param may_look: called before each entry, selected or not: whether it may be looked at.
     """
 
     def __init__(
@@ -185,8 +189,9 @@ class Tracer:
         running: Running | RunningEnsemble,
         selection: Selection,
         tell: Callable[[Traced], object],
+        may_look: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._running, self._selection, self._tell = running, selection, tell
+        self._running, self._selection, self._tell, self._may_look = running, selection, tell, may_look
         # When the request came, by server, connection and xid
         self._started: dict[tuple[int, int, int], float] = {}
         running.listen(self._listen)
@@ -196,7 +201,7 @@ class Tracer:
         self._running.stop_listening(self._listen)
 
     def _listen(self, entry: Entry) -> None:
-        if not self._selection.wants(entry):
+        if not self._may_look() or not self._selection.wants(entry):
             return
         key, started, seconds = (entry.server, entry.connection, entry.xid), self._started, None
         if entry.kind == "reply" and key in started:

@@ -1,12 +1,16 @@
 """The trace, followed as a stream.
 
 * While somebody follows, each request costs what the trace costs; before and after, nothing.
+* A reader may bound that cost by a rate: the entries that are looked at in a second, selected or not. Those
+  of 2 s may come at once. Beyond that nothing is looked at, and no request costs more, until there is room
+  again, 0.25 s later at the earliest; then one line says how many requests were left out.
 * Nobody waits for a slow reader: 1 MiB of lines wait for it, then lines are left out, and one line says how
   many.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +32,11 @@ _PIECE: Final = 64 * 1024
 """Bytes that are sent at once."""
 _MOST_PAST: Final = 500
 """Entries of the past that a reader may ask for: to put them into words takes some 10 ms."""
+_AT_ONCE: Final = 2
+"""Seconds whose entries may come at once, where a reader bounds their rate."""
+_PAUSE: Final = 0.25
+"""Seconds for which nothing is looked at once a reader has had its entries."""
+_TOO_MANY: Final = "requests were left out here: there are too many to show"
 _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
 
@@ -46,14 +55,45 @@ def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
     as_events = _EVENTS in ask.request.headers.get("accept", "")
     headers = {"content-type": _EVENTS if as_events else _TYPES[style], "cache-control": "no-store"}
     form = "data: {}\n" if as_events else "{}"
-    follow = partial(_follow, control, controls.running, selection, past, style, form)
+    ration = _Ration(given.get("rate", math.inf))
+    follow = partial(_follow, control, controls.running, selection, ration, past, style, form)
     return Response(200, headers=headers, stream=follow)
+
+
+class _Ration:
+    """How many entries may be looked at.
+
+    :param rate: in a second.
+    """
+
+    def __init__(self, rate: float) -> None:
+        if not rate >= 1:
+            raise ApiError(400, f"rate is a number of at least 1, not {rate}")
+        self._rate, self._left, self._at = rate, _AT_ONCE * rate, trio.current_time()
+
+    @property
+    def is_over(self) -> bool:
+        return self._left < 0
+
+    def take(self) -> bool:
+        """Return whether one more may be looked at."""
+        self._left -= 1
+        return self._left >= 0
+
+    async def wait(self) -> None:
+        """Wait until there is room again. What was looked at beyond the ration counts too."""
+        while self._left < 0:
+            await trio.sleep(_PAUSE)
+            now = trio.current_time()
+            passed, self._at = now - self._at, now
+            self._left = min(self._left + self._rate * passed, _AT_ONCE * self._rate)
 
 
 async def _follow(
     control: Control,
     running: Running | RunningEnsemble,
     selection: Selection,
+    ration: _Ration,
     past: int,
     style: str,
     form: str,
@@ -72,9 +112,18 @@ async def _follow(
         lines.add(form.format(traced.as_line(style)))
         more.set()
 
+    def may_look() -> bool:
+        if ration.take():
+            return True
+        more.set()
+        return False
+
+    def requests() -> int:
+        return sum(part.engine.stats.packets_received for part in running.each())
+
     for traced in tell_past(running, selection, past):
         tell(traced)
-    tracer = Tracer(running, selection, tell)
+    tracer = Tracer(running, selection, tell, may_look)
     control.followers += 1
     try:
         await send(b"")  # from here on the client knows that nothing is missed
@@ -83,7 +132,14 @@ async def _follow(
                 await send(piece)
                 lines.took(len(piece))
             more = trio.Event()
-            await more.wait()
+            if ration.is_over:
+                tracer.stop()
+                before = requests()
+                await ration.wait()
+                lines.add(form.format(lost_line(requests() - before, style, _TOO_MANY)))
+                tracer = Tracer(running, selection, tell, may_look)
+            else:
+                await more.wait()
     finally:
         tracer.stop()
         control.followers -= 1
@@ -102,6 +158,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             "past": Field(
                 "integer", f"of the last entries of the history so many first, at most {_MOST_PAST}; 0"
             ),
+            "rate": Field("number", "so many entries are looked at in a second at most; all"),
             "format": Field("string", "text if it is not given", choices=FORMATS),
         },
         answer="Lines until the client goes; with `Accept: text/event-stream` they are events.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..api import Control
@@ -49,9 +50,16 @@ def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     return {"leaks": control.scope(whole).leaks()}
 
 
-def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    names = control.controls.running.names
-    return {"findings": [forms.finding_form(found, names.all) for found in control.scope(whole).advice()]}
+async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    running, turns = control.controls.running, Turns()
+    if whole:
+        findings = control.scope(whole).advice()
+    else:
+        running.server.receive()
+        for _ in running.advising():
+            await turns.pause()
+        findings = running.findings()
+    return {"findings": [forms.finding_form(found, running.names.all) for found in findings]}
 
 
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")

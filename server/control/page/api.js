@@ -16,6 +16,13 @@ export class Refused extends Error {
   }
 }
 
+/** The server does not answer. */
+export class Gone extends Error {}
+
+function gone(error) {
+  throw error.name === "AbortError" ? error : new Gone("the server does not answer");
+}
+
 async function send(method, path, { query = {}, body, signal, accept = "application/json" } = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
@@ -24,21 +31,23 @@ async function send(method, path, { query = {}, body, signal, accept = "applicat
   if (body !== undefined) headers["content-type"] = "application/json";
   const response = await fetch(PREFIX + path + search, {
     method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
-  });
+  }).catch(gone);
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }
 
-export const get = async (path, query, signal) => (await send("GET", path, { query, signal })).json();
-export const post = async (path, body = {}) => (await send("POST", path, { body })).json();
-export const replace = async (path, body) => (await send("PUT", path, { body })).json();
-export const remove = async (path, query) => (await send("DELETE", path, { query })).json();
+const json = async (...given) => (await send(...given)).json().catch(gone);
+export const get = (path, query) => json("GET", path, { query });
+export const blob = async (path, query) => (await send("GET", path, { query })).blob().catch(gone);
+export const post = (path, body = {}) => json("POST", path, { body });
+export const replace = (path, body) => json("PUT", path, { body });
+export const remove = (path, query) => json("DELETE", path, { query });
 
 async function* pieces(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(gone);
     if (done) return;
     const found = (rest + value).split("\n");
     rest = found.pop();
@@ -61,4 +70,13 @@ export async function* events(path, query, signal, opened = () => {}) {
   }
 }
 
-export const session = (id) => encodeURIComponent(id);
+/** The first `wanted` things of a list that comes page by page, as `rows`, with the last answer. */
+export async function pages(path, query, wanted, things, key) {
+  const rows = [];
+  let answer;
+  do {
+    answer = await get(path, { ...query, limit: Math.min(1000, wanted - rows.length), after: rows.at(-1)?.[key] });
+    rows.push(...answer[things]);
+  } while (answer.more && rows.length < wanted);
+  return { ...answer, rows };
+}

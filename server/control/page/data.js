@@ -25,29 +25,12 @@ export function asText(bytes, cut = false) {
 
 /** JSON, formatted; null if it is none, or only a number or a word. Numbers stay as they were written. */
 export function asJson(text) {
-  if (text === null || !/^\s*[[{]/.test(text)) return null;
+  if (text === null || !/^\s*[[{]/.test(text) || !JSON.rawJSON) return null; // old browsers would round numbers
   try {
-    JSON.parse(text);
+    return JSON.stringify(JSON.parse(text, (key, value, { source }) => (typeof value === "number" ? JSON.rawJSON(source) : value)), null, 2);
   } catch {
     return null;
   }
-  let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  // only what stands outside strings is touched
-  return text.replace(/"(?:[^"\\]|\\.)*"|[[{]\s*[\]}]|[[\]{}:,]|\s+|[^\s"[\]{}:,]+/g, (token) => {
-    if (/^\s+$/.test(token)) return "";
-    if (/^[[{]\s*[\]}]$/.test(token)) return token[0] + token.at(-1);
-    if (token === "{" || token === "[") {
-      depth = Math.min(depth + 1, 100);
-      return token + line();
-    }
-    if (token === "}" || token === "]") {
-      depth = Math.max(depth - 1, 0);
-      return line() + token;
-    }
-    if (token === ",") return token + line();
-    return token === ":" ? ": " : token;
-  });
 }
 
 export function asHex(bytes) {

@@ -2,69 +2,93 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element. Keys of `props`: `on` has listeners by event; others are attributes; false and null are left out. */
-export function h(tag, props = {}, ...children) {
-  return fill(document.createElement(tag), props, children);
-}
+/** The address of a view. */
+export const to = (view, params) => `#${view}?${new URLSearchParams(params)}`;
+
+/** Have the view look at the server at once. */
+export const look = () => document.dispatchEvent(new Event("look"));
+
+/** Make an element: `h("p.dim", { id: "x" }, "text")`. The attributes may be left out; false and null are no attributes,
+ * and `on` has listeners by event. */
+export const h = (name, ...rest) => make((tag) => document.createElement(tag), name, ...rest);
 
 /** The same for SVG. */
-export function svg(tag, props = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), props, children);
-}
+export const svg = (name, ...rest) => make((tag) => document.createElementNS(SVG, tag), name, ...rest);
 
-function fill(element, props, children) {
-  for (const [name, value] of Object.entries(props)) {
-    if (name === "on") {
+function make(create, name, props, ...children) {
+  if (props?.constructor !== Object) return make(create, name, {}, props, ...children);
+  const [tag, ...classes] = name.split(".");
+  const element = create(tag);
+  element.classList.add(...classes);
+  for (const [key, value] of Object.entries(props)) {
+    if (key === "on") {
       for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    } else if (name === "value") {
+    } else if (key === "value") {
       element.value = value;
     } else if (value !== false && value !== null && value !== undefined) {
-      if (/^on/i.test(name)) throw new Error(`no handler as an attribute: ${name}`);
-      element.setAttribute(name, value === true ? "" : value);
+      if (/^on/i.test(key)) throw new Error(`no handler as an attribute: ${key}`);
+      element.setAttribute(key, value === true ? "" : value);
     }
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...shown(children));
   return element;
 }
 
-/** Replace what is in an element. */
+const shown = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+
+/** Replace what is in an element. The focus stays at its place. */
 export function put(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  const places = () => [...element.querySelectorAll("a, button")];
+  const at = places().indexOf(document.activeElement);
+  element.replaceChildren(...shown(children));
+  places()[at]?.focus();
   return element;
 }
 
 /** Make the children of `parent` those of `items`, in this order. An element is kept for as long as its key is there. */
 export function reconcile(parent, items, keyOf, make, update) {
-  const before = (parent.keyed ??= new Map());
-  const after = new Map();
+  const before = parent.keyed ?? new Map();
+  const after = new Map(items.map((item) => [keyOf(item), item]));
+  for (const [key, element] of before) if (!after.has(key)) element.remove();
   let place = parent.firstChild;
-  for (const item of items) {
-    const key = keyOf(item);
+  for (const [key, item] of after) {
     const element = before.get(key) ?? make(item);
     update(element, item);
     after.set(key, element);
     if (element === place) place = place.nextSibling;
     else parent.insertBefore(element, place);
   }
-  for (const [key, element] of before) if (after.get(key) !== element) element.remove();
   parent.keyed = after;
 }
 
-export function button(text, act, props = {}) {
-  return h("button", { type: "button", on: { click: act }, ...props }, text);
+/** Whether an element is to show something else than before. */
+export function changed(element, state) {
+  const before = element.drawn;
+  element.drawn = JSON.stringify(state);
+  return element.drawn !== before;
 }
 
-export function field(label, control) {
-  return h("label", { class: "field" }, h("span", {}, label), control);
-}
+export const button = (text, act, props) => h("button", { type: "button", on: { click: act }, ...props }, text);
 
-export function select(name, choices, props = {}) {
-  return h("select", { name, ...props }, choices.map(([value, text]) => h("option", { value }, text ?? value)));
-}
+export const submit = (text, kind = "primary") => h("button", { type: "submit", class: kind }, text);
 
-export function badge(text, kind = "") {
-  return h("span", { class: `badge ${kind}` }, text);
-}
+export const form = (kind, act, ...children) =>
+  h("form", { class: kind, on: { submit: (event) => { event.preventDefault(); act(event.target); } } }, children);
+
+export const field = (label, control) => h("label.field", h("span", label), control);
+
+/** A field for a word or a path. */
+export const textField = (name, placeholder, props) => h("input", { name, placeholder, class: "mono", spellcheck: "false", ...props });
+
+export const check = (words, checked) => h("label.check", h("input", { type: "checkbox", checked }), words);
+
+export const select = (name, choices, props) =>
+  h("select", { name, ...props }, choices.map(([value, text]) => h("option", { value }, text ?? value)));
+
+export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
+
+export const table = (heads, body) =>
+  h("div.scroll", h("table", h("thead", h("tr", heads.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))), body));
 
 /** Say something for a few seconds. */
 export function toast(text, kind = "") {
@@ -75,21 +99,20 @@ export function toast(text, kind = "") {
   setTimeout(() => element.remove(), kind === "bad" ? 9000 : 4000);
 }
 
-/** Do something; what goes wrong is told. Returns whether it went well. */
-export async function attempt(work, done = "") {
+/** Do something; what goes wrong is told. */
+export async function attempt(work, done) {
   try {
     await work();
     if (done) toast(done);
-    return true;
   } catch (error) {
     toast(error.message, "bad");
-    return false;
   }
 }
 
-export async function copy(text, what = "Copied") {
-  await attempt(() => navigator.clipboard.writeText(text), what);
-}
+/** The same to the server: the view shows what has become of it. */
+export const act = (work, done) => attempt(work, done).then(look);
+
+export const copy = (text, what) => attempt(() => navigator.clipboard.writeText(text), what);
 
 export function download(name, parts, type = "application/octet-stream") {
   const url = URL.createObjectURL(new Blob(parts, { type }));
@@ -97,24 +120,13 @@ export function download(name, parts, type = "application/octet-stream") {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Show a form in a dialog. `act` gets the form and may throw: then the dialog stays, and says why. */
+/** Show a form in a dialog. `act` is async and may throw: then the dialog stays, and says why. */
 export function ask(title, content, action, act, { danger = false } = {}) {
-  const wrong = h("p", { class: "wrong", role: "alert" });
-  const form = h("form", { method: "dialog" },
-    h("h2", { id: "dialog-title" }, title), content, wrong,
-    h("div", { class: "buttons" },
-      button("Cancel", () => dialog.close()),
-      h("button", { type: "submit", class: danger ? "danger" : "primary" }, action)));
-  const dialog = h("dialog", { "aria-labelledby": "dialog-title", on: { close: () => dialog.remove() } }, form);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    try {
-      await act(form);
-      dialog.close();
-    } catch (error) {
-      wrong.textContent = error.message;
-    }
-  });
+  const wrong = h("p.wrong", { role: "alert" });
+  const go = () => act().then(() => dialog.close(), (error) => { wrong.textContent = error.message; });
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title", on: { close: () => dialog.remove() } },
+    form("", go, h("h2", { id: "dialog-title" }, title), content, wrong,
+      h("div.buttons", button("Cancel", () => dialog.close()), submit(action, danger ? "danger" : "primary"))));
   document.body.append(dialog);
   dialog.showModal();
   return dialog;

@@ -1,10 +1,62 @@
-// A place for the servers of a pretend ensemble.
+// The servers of a pretend ensemble: who leads, how far each has come, what is cut; and what can be done to them.
 
-import { h, put } from "./dom.js";
+import { get, post } from "./api.js";
+import { act, badge, button, changed, h, put, reconcile } from "./dom.js";
+import { count, plural } from "./words.js";
+import { definitions } from "./znode.js";
+
+const COLOURS = { leader: "good", follower: "shape", observer: "shape" };
 
 export function open(place) {
-  put(place, h("div", { class: "empty" },
-    h("h1", {}, "Ensemble"),
-    h("p", {}, "The servers of a pretend ensemble will be shown here: who leads, who lags, who is cut off. Until then GET /api/v1/ensemble tells it.")));
-  return {};
+  const state = h("span.dim", { role: "status" });
+  const bar = h("div.bar");
+  const cards = h("div.cards");
+
+  const verb = (word, name, body, props) => button(word, () => act(() => post(`/ensemble/${name}`, body)), props);
+
+  /** A button for trouble that is not there, and one that ends it. */
+  const either = (is, begin, end, off) => is ? verb(...end, { class: "primary" }) : verb(...begin, { disabled: off });
+
+  function update(element, one) {
+    if (!changed(element, one)) return;
+    const { server, role, troubles } = one;
+    const [down, own, leads] = [role === "down", server === one.own, role === "leader"];
+    const lags = one.lags_at !== null;
+    put(element,
+      h("header", h("h2", `Server ${server}`), badge(role, COLOURS[role] ?? "bad"), troubles.filter((trouble) => trouble !== "cut off").map((trouble) => badge(trouble, "warn")),
+        h("span.grow"), own ? badge("this page") : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
+      definitions([
+        ["Clients", [h("span.mono", one.hosts), ` ${plural(one.connections, "connection")} `, one.outstanding ? badge(`${plural(one.outstanding, "request")} waiting`, "warn") : null]],
+        ["Position", [h("span.mono", one.zxid), one.behind ? [" ", badge(`${plural(one.behind, "entry", "entries")} behind`, "warn")] : null, h("span.dim", `epoch ${one.epoch}`)]],
+        ["Links", one.cuts.length ? one.cuts.map((cut) => badge(`to ${cut.server} cut ${cut.silent ? "silently" : "by reset"}`, "bad")) : "to all others"],
+      ]),
+      h("div.bar",
+        down ? verb("Start", "start", { server }, { class: "primary" }) : verb("Kill", "kill", { server }, { class: "danger" }),
+        either(one.cuts.length, ["Isolate", "isolate", { server }], ["Heal", "heal", { servers: [server] }]),
+        either(lags, ["Lag", "lag", { server }], ["Release", "release", { servers: [server] }], down),
+        either(troubles.includes("frozen"), ["Freeze", "freeze", { server }], ["Thaw", "thaw", { server }], down),
+        one.votes && !leads ? verb("Elect", "elect", { to: server }, { disabled: down }) : null));
+  }
+
+  async function refresh(figures) {
+    if (!figures.server) {
+      put(place, h("div.empty", h("h1", "This is a single server"),
+        h("p", "A pretend ensemble has several, which lag, are cut off, die and change their leader on command:"),
+        h("pre", "pyzk-server --ensemble 3 --observers 1"), h("p", "In Python tests it is EmbeddedEnsemble(3).")));
+      return;
+    }
+    const found = await get("/ensemble");
+    if (!bar.isConnected) put(place, state, bar, cards);
+    state.textContent = found.leader ? `Server ${found.leader} leads ${count(found.servers.length)} servers.` : "Nobody leads: no quorum, or an election is under way.";
+    if (changed(bar, found.holding)) {
+      put(bar, verb("Elect another", "elect"), verb("Heal all", "heal"), verb("Release all", "release"), verb("Restart all in turn", "roll"),
+        found.holding ? verb(`Release ${found.holding}`, "release_acks", {}, { class: "primary" })
+          : [verb("Hold proposals", "hold_proposals", {}, { title: "no server but the leader gets new writes" }),
+            verb("Hold acks", "hold_acks", {}, { title: "all servers log new writes, and none applies them" })]);
+    }
+    const port = location.protocol === "https:" ? "secure_port" : "port";
+    for (const one of found.servers) Object.assign(one, { own: found.server, at: one[port] });
+    reconcile(cards, found.servers, (one) => one.server, (one) => h("article.card", { "aria-label": `Server ${one.server}` }), update);
+  }
+  return { refresh };
 }

@@ -1,79 +1,68 @@
 // What stands between clients and the server: faults, holds; and the server's time.
 
 import { get, post, remove } from "./api.js";
-import { attempt, badge, button, field, h, put, reconcile, select } from "./dom.js";
+import { act, badge, button, check, field, form, h, put, reconcile, select, submit, textField } from "./dom.js";
 import { count, duration, sessionId, visible } from "./words.js";
 
 export function open(place) {
-  const again = () => document.dispatchEvent(new Event("acted"));
-  const act = (work, done) => attempt(async () => { await work(); await refresh(); }, done).then(again);
-
   // --- time ---
 
-  const time = h("output", { class: "time mono", "aria-label": "The server's time, in seconds since its start" });
+  const time = h("output.time.mono", { "aria-label": "The server's time, in seconds since its start" });
   const frozen = button("Freeze", () => act(() => post(`/clock/${frozen.dataset.act}`)), { disabled: true });
-  const seconds = h("input", { type: "number", name: "seconds", min: "0", step: "any", value: "10", required: true });
-  const alive = h("input", { type: "checkbox", checked: true });
-  const clock = h("section", { class: "card" }, h("h2", {}, "Time"), h("div", { class: "bar" }, time, frozen),
-    h("form", { class: "bar", on: { submit: (event) => { event.preventDefault(); act(() => post("/clock/advance", { seconds: Number(seconds.value), keep_alive: alive.checked }), `Time has moved by ${seconds.value} s`); } } },
-      field("Seconds", seconds), h("button", { type: "submit", class: "primary" }, "Advance"),
-      h("label", { class: "check" }, alive, "connected clients stay alive")),
-    h("p", { class: "dim" }, "Sessions, TTL znodes and containers follow this clock. Without “stay alive”, sessions whose timeout passes expire."));
+  const number = (name, value, props) => h("input", { type: "number", name, min: "1", value, ...props });
+  const seconds = number("seconds", "10", { min: "0", step: "any", required: true });
+  const alive = check("connected clients stay alive", true);
+  const clock = h("section.card", h("h2", "Time"), h("div.bar", time, frozen),
+    form("bar", () => act(() => post("/clock/advance", { seconds: Number(seconds.value), keep_alive: alive.control.checked }), `Time has moved by ${seconds.value} s`),
+      field("Seconds", seconds), submit("Advance"), alive),
+    h("p.dim", "Sessions, TTL znodes and containers follow this clock. Without “stay alive”, sessions whose timeout passes expire."));
 
   // --- faults ---
 
-  const op = () => h("input", { name: "op", placeholder: "any; such as create", spellcheck: "false" });
-  const path = () => h("input", { name: "path", class: "mono", placeholder: "any; /locks/**", spellcheck: "false" });
-  const session = () => h("input", { name: "session", class: "mono", placeholder: "any", spellcheck: "false" });
+  const matching = () => [field("Operation", textField("op", "any; such as create")), field("Path", textField("path", "any; /locks/**")), field("Session", textField("session", "any"))];
   const action = select("action", [["disconnect", "cut the connection"], ["drop_reply", "lose it, and go silent"], ["error", "answer an error"], ["delay", "delay it"]]);
-  const error = field("Error", h("input", { name: "error", placeholder: "NoNode or -101" }));
-  const delay = field("Seconds", h("input", { name: "seconds", type: "number", min: "0", step: "any", value: "1" }));
+  const error = field("Error", textField("error", "NoNode or -101"));
+  const delay = field("Seconds", number("seconds", "1", { min: "0", step: "any" }));
   const adapt = () => {
     error.hidden = action.value !== "error";
     delay.hidden = action.value !== "delay";
   };
   action.addEventListener("change", adapt);
   adapt();
-  const faults = h("ul", { class: "armed" });
-  const values = (form) => Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
-  const plan = async (event) => {
-    event.preventDefault();
-    const given = values(event.target);
+  const faults = h("ul.armed");
+  const values = (filled) => {
+    const given = Object.fromEntries([...new FormData(filled)].filter(([, value]) => value !== ""));
+    if (given.op) given.op = given.op.split(/[\s,]+/).filter(Boolean);
+    return given;
+  };
+  const plan = (filled) => {
+    const given = values(filled);
     given.nth = Number(given.nth ?? 1);
     given.times = given.times ? Number(given.times) : null;
     if (given.action === "delay") given.seconds = Number(given.seconds);
     else delete given.seconds;
     if (given.action !== "error") delete given.error;
     else if (/^-?\d+$/.test(given.error ?? "")) given.error = Number(given.error);
-    if (given.op) given.op = given.op.split(/[\s,]+/).filter(Boolean);
-    await act(() => post("/faults", given), "The fault is armed");
+    return act(() => post("/faults", given), "The fault is armed");
   };
-  const faultCard = h("section", { class: "card" }, h("h2", {}, "Faults"), faults,
-    h("form", { class: "bar filters", on: { submit: plan } }, field("Operation", op()), field("Path", path()), field("Session", session()),
+  const faultCard = h("section.card", h("h2", "Faults"), faults,
+    form("bar filters", plan, matching(),
       field("When", select("when", [["before", "before it is applied"], ["after", "after it is applied"]])), field("Then", action), error, delay,
-      field("From the nth", h("input", { name: "nth", type: "number", min: "1", value: "1" })), field("Times (empty: all)", h("input", { name: "times", type: "number", min: "1", value: "1" })),
-      h("button", { type: "submit", class: "primary" }, "Arm")));
+      field("From the nth", number("nth", "1")), field("Times (empty: all)", number("times", "1")), submit("Arm")));
 
   // --- holds ---
 
-  const holds = h("ul", { class: "armed" });
-  const held = h("ul", { class: "armed" });
-  const holdMore = async (event) => {
-    event.preventDefault();
-    const given = values(event.target);
-    if (given.op) given.op = given.op.split(/[\s,]+/).filter(Boolean);
-    await act(() => post("/holds", given), "Such messages are held from now on");
-  };
-  const holdCard = h("section", { class: "card" }, h("h2", {}, "Held messages"), holds, held,
-    h("div", { class: "bar" }, button("Release all", () => act(() => post("/held/release", {}))), button("End all holds", () => act(() => remove("/holds")))),
-    h("form", { class: "bar filters", on: { submit: holdMore } },
-      field("Hold each", select("kind", [["request"], ["reply"], ["event"], ["handshake"]])), field("Operation", op()), field("Path", path()), field("Session", session()),
-      h("button", { type: "submit", class: "primary" }, "Hold")));
-  put(place, h("div", { class: "cards two" }, clock, h("section", { class: "card" }, h("h2", {}, "The whole server"), h("div", { class: "bar" },
-    button("Pause", () => act(() => post("/server/pause"))), button("Resume", () => act(() => post("/server/resume"))),
-    button("Refuse connections", () => act(() => post("/connections/refuse"))), button("Accept connections", () => act(() => post("/connections/accept"))),
+  const holds = h("ul.armed");
+  const held = h("ul.armed");
+  const holdCard = h("section.card", h("h2", "Held messages"), holds, held,
+    h("div.bar", button("Release all", () => act(() => post("/held/release", {}))), button("End all holds", () => act(() => remove("/holds")))),
+    form("bar filters", (filled) => act(() => post("/holds", values(filled)), "Such messages are held from now on"),
+      field("Hold each", select("kind", [["request"], ["reply"], ["event"], ["handshake"]])), matching(), submit("Hold")));
+  put(place, h("div.cards", clock, h("section.card", h("h2", "The whole server"), h("div.bar",
+    [["Pause", "/server/pause"], ["Resume", "/server/resume"], ["Refuse connections", "/connections/refuse"], ["Accept connections", "/connections/accept"]]
+      .map(([word, route]) => button(word, () => act(() => post(route)))),
     button("Disconnect everybody", () => act(() => post("/connections/disconnect"), "All connections are cut"), { class: "danger" })),
-  h("p", { class: "dim" }, "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard));
+  h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard));
 
   const row = () => h("li");
 
@@ -84,15 +73,15 @@ export function open(place) {
     frozen.disabled = false;
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
     reconcile(faults, found.faults, (one) => one.fault, row, (element, one) => put(element,
-      h("span", { class: "mono grow" }, visible(one.text.replace(/^<Fault |, fired \d+ of \d+>$/g, ""))),
+      h("span.mono.grow", visible(one.text.replace(/^<Fault |, fired \d+ of \d+>$/g, ""))),
       badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
       button("Disarm", () => act(() => remove(`/faults/${one.fault}`), "Disarmed"), { class: "quiet" })));
     faults.classList.toggle("none", !found.faults.length);
-    reconcile(holds, found.holds, (one) => one, row, (element, one) => put(element, h("span", { class: "grow" }, `hold ${one}`),
+    reconcile(holds, found.holds, (one) => one, row, (element, one) => put(element, h("span.grow", `hold ${one}`),
       button("End", () => act(() => remove(`/holds/${one}`)), { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,
-      badge(one.kind), h("span", { class: "mono grow" }, visible(one.text ?? `${one.op ?? ""} ${one.path ?? ""}`)),
-      h("span", { class: "dim mono" }, one.session ? sessionId(one.session) : ""), h("span", { class: "num dim" }, duration(1000 * Math.max(0, found.seconds - one.time))),
+      badge(one.kind), h("span.mono.grow", visible(one.text ?? `${one.op ?? ""} ${one.path ?? ""}`)),
+      h("span.dim.mono", one.session ? sessionId(one.session) : ""), h("span.num.dim", duration(1000 * Math.max(0, found.seconds - one.time))),
       button("Release", () => act(() => post("/held/release", { messages: [one.number] })), { class: "quiet" }),
       button("Lose", () => act(() => post("/held/lose", { messages: [one.number] }), "The message is lost"), { class: "quiet danger" })));
   }

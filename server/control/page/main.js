@@ -1,12 +1,12 @@
 // The frame of the page: the views, the state of the server, the colours.
 
-import { Refused, events, setToken } from "./api.js";
-import { ask, button, field, h, put } from "./dom.js";
+import { events, Gone, Refused, setToken } from "./api.js";
+import { ask, field, h, put } from "./dom.js";
 import { count, setServerTime } from "./words.js";
 
 const VIEWS = [
   ["tree", "Tree", "znodes"], ["sessions", "Sessions", "sessions"], ["locks", "Locks"], ["timeline", "Timeline"],
-  ["watches", "Watches", "watches"], ["faults", "Faults and time", "armed"], ["ensemble", "Ensemble"],
+  ["watches", "Watches", "watches"], ["faults", "Faults and time", "armed"], ["advice", "Advice"], ["ensemble", "Ensemble"],
 ];
 const SILENCE = 12000; // ms without a word from the server, which says something every 5 s
 const RETRY = [300, 600, 1200, 2500, 5000]; // ms
@@ -20,7 +20,7 @@ let figures = null;
 // --- views ---
 
 const links = new Map(VIEWS.map(([id, title]) => {
-  const number = h("span", { class: "number" });
+  const number = h("span.number");
   const link = h("a", { href: `#${id}` }, title, number);
   byId("views").append(link);
   return [id, { link, number }];
@@ -74,7 +74,8 @@ async function refresh() {
       try {
         await shown.refresh(figures);
       } catch (error) {
-        if (error instanceof Refused && error.status === 401) askToken(error.message);
+        if (error.status === 401) askToken(error.message);
+        else if (!(error instanceof Refused || error instanceof Gone)) reportError(error);
       }
     }
     const took = performance.now() - started;
@@ -92,7 +93,7 @@ function look() {
 
 addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", look);
-document.addEventListener("acted", look);
+document.addEventListener("look", look);
 document.addEventListener("tick", () => refresh());
 
 // --- the state of the server ---
@@ -114,21 +115,19 @@ function tell(found) {
   Object.assign(rate, { requests: found.requests, at });
   figures = { ...found, armed: found.faults + found.holds + found.cut_off + (found.paused || found.refusing ? 1 : 0) };
   setServerTime(found.wall_ms);
-  byId("host").textContent = found.hosts;
+  byId("host").textContent = found.hosts + (found.server ? `, server ${found.server}: ${found.role}` : "");
   const state = found.paused ? "paused" : found.frozen ? "time is frozen" : found.refusing ? "refuses connections" : "live";
   setStatus(state === "live" ? "good" : "warn", state);
   put(byId("figures"), [
     ["requests/s", rate.now < 10 ? rate.now.toFixed(1) : count(Math.round(rate.now))],
     ["connections", count(found.connections)],
     ["zxid", found.zxid],
-  ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))));
+  ].map(([word, value]) => h("div", h("dt", word), h("dd", value))));
   for (const [id, , key] of VIEWS) {
-    if (key) links.get(id).number.textContent = figures[key] ? count(figures[key]) : "";
+    if (key) links.get(id).number.textContent = figures[key] ? `\u00a0${count(figures[key])}` : "";
   }
   refresh();
 }
-
-let started = "";
 
 async function follow() {
   for (let failures = 0; ; failures++) {
@@ -140,11 +139,7 @@ async function follow() {
     };
     try {
       alive();
-      const opened = () => {
-        if (failures) document.dispatchEvent(new Event("back"));
-        failures = 0;
-      };
-      for await (const found of events("/live", {}, control.signal, opened)) {
+      for await (const found of events("/live", {}, control.signal, () => { failures = 0; })) {
         alive();
         notice("");
         if (found.length) tell(found.at(-1));
@@ -172,9 +167,7 @@ let asking = null;
 function askToken(reason) {
   asking ??= new Promise((resolve) => {
     const input = h("input", { type: "password", name: "token", autocomplete: "off", required: true });
-    const dialog = ask("This server wants a token", [h("p", {}, reason), field("control.token", input)], "Use it", () => {
-      setToken(input.value);
-    });
+    const dialog = ask("This server wants a token", [h("p", reason), field("control.token", input)], "Use it", async () => setToken(input.value));
     dialog.addEventListener("close", () => {
       asking = null;
       resolve();

@@ -1,8 +1,8 @@
 // Live sessions and their clients.
 
-import { get, post, session as segment } from "./api.js";
-import { ask, attempt, badge, button, h, put, reconcile } from "./dom.js";
-import { count, duration, identity, moment, plural, sessionId, visible } from "./words.js";
+import { get, pages, post } from "./api.js";
+import { act, ask, badge, button, h, look, put, reconcile, table, to } from "./dom.js";
+import { count, duration, moment, plural, sessionId, visible } from "./words.js";
 import { definitions, znodeLink } from "./znode.js";
 
 const PAGE = 200;
@@ -10,25 +10,25 @@ const PAGE = 200;
 export function open(place, params) {
   let selected = params.id || null;
   let limit = PAGE;
+  let several = false; // servers
   const rates = new Map(); // by id: requests, when, how many per second
   const text = h("input", { type: "search", placeholder: "Name, address or id", "aria-label": "Filter", spellcheck: "false", value: params.text ?? "" });
-  const state = h("span", { class: "dim", role: "status" });
+  const state = h("span.dim", { role: "status" });
   const body = h("tbody");
   const more = button("Show more", () => { limit += PAGE; refresh(); }, { hidden: true });
-  const detail = h("article", { class: "detail", "aria-label": "The session", hidden: true });
+  const detail = h("article.detail", { "aria-label": "The session", hidden: true });
   const heads = ["Session", "Client", "Timeout", "Expires in", "Last request", "Req/s", "Ephemerals", "Watches"];
-  put(place, h("div", { class: "split wide" },
-    h("div", { class: "pane" },
-      h("div", { class: "bar" }, text, state),
-      h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: at > 4 || at === 2 ? "num" : false }, head)))), body)), more),
+  put(place, h("div.split.wide",
+    h("div.pane",
+      h("div.bar", text, state),
+      table(heads.map((head, at) => [head, at > 4 || at === 2 ? "num" : ""]), body), more),
     detail));
   text.addEventListener("input", () => refresh());
 
   function make(row) {
-    const link = h("a", { class: "mono", href: `#sessions?${new URLSearchParams({ id: row.id })}` });
-    const bar = h("progress", { max: "1" });
-    const left = h("td", {}, bar, h("span", { class: "num" }));
-    const element = h("tr", {}, h("th", { scope: "row" }, link, h("div", { class: "tags" })), h("td", { class: "mono" }), h("td", { class: "num" }), left,
+    const link = h("a.mono", { href: to("sessions", { id: row.id }) });
+    const left = h("td", h("progress", { max: "1", "aria-label": "timeout left" }), h("span.num"));
+    const element = h("tr", h("th", { scope: "row" }, link, h("div.tags")), h("td.mono"), h("td.num"), left,
       ...["", "num", "num", "num"].map((kind) => h("td", { class: kind })));
     element.addEventListener("click", (event) => { if (!event.target.closest("a")) location.hash = link.hash; });
     return element;
@@ -38,14 +38,14 @@ export function open(place, params) {
     const [name, client, timeout, left, last, rate, ephemerals, watches] = element.children;
     element.classList.toggle("selected", row.id === selected);
     name.firstChild.textContent = visible(row.name || sessionId(row.id));
-    put(name.lastChild, row.paused && badge("paused", "warn"), !row.peer && badge("disconnected", "bad"), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
+    put(name.lastChild, row.paused && badge("paused", "warn"), row.peer ? null : several ? badge("not at this server") : badge("disconnected", "bad"), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
     client.textContent = row.peer ?? "–";
-    const share = Math.min(row.left_ms / row.timeout_ms, 1);
-    left.firstChild.value = share;
-    left.firstChild.className = share < 0.34 ? "low" : "";
-    left.firstChild.setAttribute("aria-label", "timeout left");
-    left.lastChild.textContent = ` ${duration(row.left_ms)}`;
-    left.title = "without a sign of life; sessions expire at multiples of the tick";
+    const known = row.left_ms !== null;
+    left.firstChild.hidden = !known;
+    left.firstChild.value = row.left_ms / row.timeout_ms;
+    left.firstChild.className = row.left_ms < row.timeout_ms / 3 ? "low" : "";
+    left.lastChild.textContent = known ? ` ${duration(row.left_ms)}` : "–";
+    left.title = known ? "without a sign of life; sessions expire at multiples of the tick" : "the leader counts it";
     timeout.textContent = duration(row.timeout_ms);
     last.textContent = row.last_op ? `${row.last_op}, ${duration(row.last_ms)} ago` : "–";
     rate.textContent = row.peer ? perSecond(row) : "–";
@@ -64,13 +64,10 @@ export function open(place, params) {
     return before.rate < 10 ? before.rate.toFixed(1) : count(Math.round(before.rate));
   }
 
-  async function refresh() {
-    const rows = [];
-    let answer;
-    do {
-      answer = await get("/clients", { text: text.value, limit: Math.min(1000, limit - rows.length), after: rows.at(-1)?.id });
-      rows.push(...answer.clients);
-    } while (answer.more && rows.length < limit);
+  async function refresh(figures) {
+    if (figures) several = Boolean(figures.server);
+    const answer = await pages("/clients", { text: text.value }, limit, "clients", "id");
+    const { rows } = answer;
     more.hidden = !answer.more;
     state.textContent = plural(answer.count, "live session");
     reconcile(body, rows, (row) => row.id, make, update);
@@ -83,10 +80,10 @@ export function open(place, params) {
     if (!selected) return;
     let found;
     try {
-      found = await get(`/clients/${segment(selected)}`);
+      found = await get(`/clients/${encodeURIComponent(selected)}`);
     } catch (error) {
       if (error.status !== 404) throw error;
-      put(detail, h("h1", { class: "mono" }, visible(selected)), h("p", { class: "empty" }, "This session is over."));
+      put(detail, h("h1.mono", visible(selected)), h("p.empty", "This session is over."));
       detail.drawn = "";
       return;
     }
@@ -94,35 +91,32 @@ export function open(place, params) {
     const state = JSON.stringify({ ...found, left_ms: 0, last_ms: 0, requests: 0, last_op: 0, latency_ms: 0 });
     if (state === detail.drawn) return;
     detail.drawn = state;
-    const act = (verb, done) => attempt(async () => {
-      await post(`/sessions/${segment(found.id)}/${verb}`);
-      document.dispatchEvent(new Event("acted"));
-    }, done);
-    const expire = () => ask("Expire a session", h("p", {}, "Its ", plural(found.ephemerals, "ephemeral"), ` ${found.ephemerals === 1 ? "is" : "are"} deleted, and its client is told that the session is gone, as if the timeout had passed.`),
-      "Expire", async () => { await post(`/sessions/${segment(found.id)}/expire`); document.dispatchEvent(new Event("acted")); }, { danger: true });
+    const tell = (verb) => post(`/sessions/${encodeURIComponent(found.id)}/${verb}`);
+    const expire = () => ask("Expire a session", h("p", "Its ", plural(found.ephemerals, "ephemeral"), ` ${found.ephemerals === 1 ? "is" : "are"} deleted, and its client is told that the session is gone, as if the timeout had passed.`),
+      "Expire", () => tell("expire").then(look), { danger: true });
     put(detail,
-      h("h1", { class: "mono" }, visible(found.name || sessionId(found.id))),
-      h("div", { class: "bar" },
-        button("Disconnect", () => act("disconnect", "Its connection is cut"), { disabled: !found.peer }),
-        found.paused ? button("Resume", () => act("resume", "Its client is heard again")) : button("Pause", () => act("pause", "Its client is cut off, unnoticed")),
+      h("h1.mono", visible(found.name || sessionId(found.id))),
+      h("div.bar",
+        button("Disconnect", () => act(() => tell("disconnect"), "Its connection is cut"), { disabled: !found.peer }),
+        found.paused ? button("Resume", () => act(() => tell("resume"), "Its client is heard again")) : button("Pause", () => act(() => tell("pause"), "Its client is cut off, unnoticed")),
         button("Expire", expire, { class: "danger" }),
-        h("a", { class: "button", href: `#timeline?${new URLSearchParams({ session: found.id })}` }, "Timeline"),
-        h("a", { class: "button", href: `#watches?${new URLSearchParams({ session: found.id })}` }, "Watches")),
+        h("a.button", { href: to("timeline", { session: found.id }) }, "Timeline"),
+        h("a.button", { href: to("watches", { session: found.id }) }, "Watches")),
       definitions([
-        ["Id", h("span", { class: "mono" }, sessionId(found.id))],
-        ["Client", found.peer ? h("span", { class: "mono" }, found.peer) : "not connected"],
+        ["Id", h("span.mono", sessionId(found.id))],
+        ["Client", found.peer ? h("span.mono", found.peer) : "not connected"],
         ["Timeout", duration(found.timeout_ms)],
         ...(found.peer ? [["Connected", moment(found.established)], ["Last latency", `${found.latency_ms} ms`]] : []),
-        ["Identities", h("ul", { class: "plain" }, found.auth.map((one) => h("li", {}, `${visible(one.scheme)}:${visible(one.id)}`)))],
+        ["Identities", h("ul.plain", found.auth.map((one) => h("li", `${visible(one.scheme)}:${visible(one.id)}`)))],
       ]),
       pathList(`Ephemerals (${count(found.ephemerals)})`, found.ephemeral_paths.map((path) => znodeLink(path)), found.ephemerals),
-      pathList(`Watches (${count(found.watches)})`, found.watched.map(({ path, kinds }) => [znodeLink(path), " ", kinds.map((kind) => badge(kind))]), found.watches));
+      pathList(`Watches (${count(found.watches)})`, found.watched.map(({ path, kinds, never }) => [znodeLink(path), " ", kinds.map((kind) => badge(kind)), never && h("p.remark", `never fires: ${visible(never)}`)]), found.watches));
   }
 
   function pathList(title, items, all) {
-    return h("section", {}, h("h2", {}, title),
-      items.length ? h("ul", { class: "plain" }, items.map((item) => h("li", {}, item))) : h("p", { class: "dim" }, "none"),
-      all > items.length ? h("p", { class: "dim" }, `and ${count(all - items.length)} more`) : null);
+    return h("section", h("h2", title),
+      items.length ? h("ul.plain", items.map((item) => h("li", item))) : h("p.dim", "none"),
+      all > items.length ? h("p.dim", `and ${count(all - items.length)} more`) : null);
   }
 
   const ticking = setInterval(() => document.dispatchEvent(new Event("tick")), 1000); // time runs out without an event

@@ -1,12 +1,13 @@
 // What clients do, live: a line for each request with its reply, event, session and fault.
 
 import { events, get } from "./api.js";
-import { badge, button, copy, download, field, h, put, select } from "./dom.js";
+import { badge, button, changed, check, copy, download, field, form, h, put, reconcile, select, textField, to } from "./dom.js";
 import { clock, count, sessionId, visible } from "./words.js";
 import { definitions, znodeLink } from "./znode.js";
 
 const KEPT = 5000; // lines in memory
 const DRAWN = 400; // lines on the page
+const RATE = 800; // entries in a second: to show them takes the server 3 % of its time at most
 const PAST = 300; // entries of the history, if there is one
 const SIGNS = { request: "→", reply: "←", event: "⚡", session: "●", connection: "○", fault: "✗", hold: "‖", control: "⚙", reaper: "♻", note: "✎", lost: "…" };
 const GROUPS = [["request", "Requests"], ["event", "Watch events"], ["session", "Sessions"], ["fault", "Faults and holds"], ["control", "Controls and notes"]];
@@ -22,15 +23,15 @@ export function open(place, params) {
   let number = 0;
   let due = false;
 
-  const op = h("input", { name: "op", placeholder: "create,delete", spellcheck: "false" });
-  const path = h("input", { name: "path", class: "mono", placeholder: "/locks/**", spellcheck: "false" });
-  const session = h("input", { name: "session", class: "mono", placeholder: "id, name or address", spellcheck: "false" });
-  const text = h("input", { type: "search", name: "text", placeholder: "any text", spellcheck: "false" });
+  const op = textField("op", "create,delete");
+  const path = textField("path", "/locks/**");
+  const session = textField("session", "id, name or address");
+  const text = textField("text", "any text", { type: "search" });
   const outcome = select("outcome", [["", "any result"], ["failed", "only errors"], ["slow", "10 ms and more"]]);
-  const boxes = GROUPS.map(([id, word]) => [id, h("input", { type: "checkbox", checked: true }), word]);
-  const state = h("span", { class: "dim", role: "status" });
-  const list = h("ol", { class: "events mono", tabindex: "0", "aria-label": "What has happened" });
-  const detail = h("article", { class: "detail", "aria-label": "The whole request", hidden: true });
+  const boxes = GROUPS.map(([id, word]) => [id, check(word, true)]);
+  const state = h("span.dim", { role: "status" });
+  const list = h("ol.events.mono", { tabindex: "0", "aria-label": "What has happened" });
+  const detail = h("article.detail", { "aria-label": "The whole request", hidden: true });
   const hold = button("Pause", () => {
     paused = !paused;
     hold.textContent = paused ? "Go on" : "Pause";
@@ -39,13 +40,13 @@ export function open(place, params) {
     draw();
   });
   put(place,
-    h("form", { class: "bar filters", on: { submit: (event) => { event.preventDefault(); follow(); } } },
+    form("bar filters", () => follow(),
       field("Operation", op), field("Path", path), field("Session", session), field("Text", text), field("Result", outcome)),
-    h("div", { class: "bar" }, boxes.map(([, box, word]) => h("label", { class: "check" }, box, word)),
-      h("span", { class: "grow" }), hold, button("Clear", () => { kept = []; waiting.clear(); draw(); }),
+    h("div.bar", boxes.map(([, box]) => box),
+      h("span.grow"), hold, button("Clear", () => { kept = []; waiting.clear(); draw(); }),
       button("Copy", () => copy(exported(), "The lines are copied")), button("Export", () => download("timeline.txt", [exported()], "text/plain"))),
     state,
-    h("div", { class: "split wide" }, h("div", { class: "pane" }, list), detail));
+    h("div.split.wide", h("div.pane", list), detail));
   for (const control of [op, path, session]) control.addEventListener("change", follow);
   text.addEventListener("input", () => draw());
   outcome.addEventListener("change", () => draw());
@@ -63,7 +64,6 @@ export function open(place, params) {
     for (const one of (await get("/clients", { limit: 1000 })).clients) {
       if (!one.name || names.get(sessionId(one.id)) === one.name) continue;
       names.set(sessionId(one.id), one.name);
-      for (const row of kept) row.changed ||= row.entry.session === sessionId(one.id);
       soon();
     }
   }
@@ -79,7 +79,7 @@ export function open(place, params) {
     draw();
     for (let wait = 300; !signal.aborted; wait = Math.min(wait * 2, 5000)) {
       try {
-        const query = { format: "json", past: kept.length ? 0 : PAST, op: op.value.replace(/\s/g, ""), path: path.value, session: session.value };
+        const query = { format: "json", rate: RATE, past: kept.length ? 0 : PAST, op: op.value.replace(/\s/g, ""), path: path.value, session: session.value };
         for await (const batch of events("/trace", query, signal, () => { wait = 300; state.textContent = "following"; })) {
           for (const entry of batch) add(entry);
           if (batch.length) soon();
@@ -99,10 +99,10 @@ export function open(place, params) {
       const row = waiting.get(key);
       waiting.delete(key);
       row.reply = entry;
-      row.changed = true;
       return;
     }
     const row = { number: ++number, entry, reply: entry.kind === "reply" ? entry : null, at: Date.parse(entry.time) };
+    if (entry.kind === "lost") waiting.clear();
     if (entry.kind === "request") {
       waiting.set(key, row);
       if (waiting.size > KEPT) waiting.delete(waiting.keys().next().value);
@@ -124,7 +124,7 @@ export function open(place, params) {
   // --- what is shown ---
 
   function chosen() {
-    const groups = new Set(boxes.filter(([, box]) => box.checked).map(([id]) => id));
+    const groups = new Set(boxes.filter(([, box]) => box.control.checked).map(([id]) => id));
     const wanted = text.value.toLowerCase();
     return kept.filter((row) => {
       const { entry, reply } = row;
@@ -140,58 +140,55 @@ export function open(place, params) {
     const rows = chosen();
     const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
     const wanted = rows.slice(-DRAWN);
-    const elements = wanted.map((row) => {
-      if (!row.element || row.changed) {
-        const old = row.element;
-        row.element = line(row);
-        row.changed = false;
-        old?.replaceWith(row.element);
-      }
-      row.element.classList.toggle("selected", row.number === selected);
-      return row.element;
-    });
-    const stay = new Set(elements);
-    for (const element of [...list.children]) if (!stay.has(element)) element.remove();
-    elements.forEach((element, at) => { if (list.children[at] !== element) list.insertBefore(element, list.children[at] ?? null); });
+    reconcile(list, wanted, (row) => row.number, make, update);
     if (atEnd) list.scrollTop = list.scrollHeight;
     const cut = rows.length > wanted.length ? `, the last ${count(wanted.length)} shown` : "";
     state.textContent = rows.length ? `${count(rows.length)} lines${cut}` : "Nothing has happened yet. Use your application: its requests appear here.";
     const row = kept.find((other) => other.number === selected);
-    if (row && detail.of !== JSON.stringify(row.reply)) show(row);
+    if (row && changed(detail, [selected, row.reply])) show(row);
   }
 
-  function line(row) {
+  const make = (row) => h("li", { on: { click: () => choose(row) } });
+
+  function update(element, row) {
     const { entry, reply } = row;
+    const who = entry.session ? nameOf(entry.session) : entry.client ?? "";
     const bad = reply?.error || entry.kind === "fault";
-    return h("li", { class: `event ${entry.kind} ${bad ? "failed" : ""}`, on: { click: () => { selected = row.number; show(row); draw(); } } },
-      h("span", { class: "dim" }, Number.isNaN(row.at) ? "" : clock(row.at)),
-      h("span", { class: "who", title: entry.client ?? "" }, entry.session ? nameOf(entry.session) : entry.client ?? ""),
-      h("span", { class: "sign", "aria-label": entry.kind }, SIGNS[entry.kind] ?? ""),
-      h("span", { class: "what" }, h("button", { type: "button", class: "bare" }, visible(entry.kind === "reply" ? `${entry.op ?? ""} ${entry.path ?? ""}` : entry.text ?? "")),
+    element.className = `event ${entry.kind} ${bad ? "failed" : ""} ${row.number === selected ? "selected" : ""}`;
+    if (!changed(element, [who, reply])) return;
+    put(element,
+      h("span.dim", Number.isNaN(row.at) ? "" : clock(row.at)), h("span.who", { title: entry.client ?? "" }, who),
+      h("span.sign", { "aria-label": entry.kind }, SIGNS[entry.kind] ?? ""),
+      h("span.what", h("button.bare", { type: "button" }, visible(entry.kind === "reply" ? `${entry.op ?? ""} ${entry.path ?? ""}` : entry.text ?? "")),
         reply && h("span", { class: `result ${reply.error ? "bad" : ""}` }, ` → ${visible(reply.text ?? "")}`)),
-      h("span", { class: "num dim" }, reply?.latency_ms === undefined ? "" : `${reply.latency_ms.toFixed(reply.latency_ms < 10 ? 2 : 0)} ms`));
+      h("span.num.dim", reply?.latency_ms === undefined ? "" : `${reply.latency_ms.toFixed(reply.latency_ms < 10 ? 2 : 0)} ms`));
+  }
+
+  function choose(row) {
+    selected = row?.number;
+    detail.hidden = !row;
+    if (row) show(row);
+    draw();
   }
 
   function show(row) {
     const { entry, reply } = row;
-    detail.hidden = false;
-    detail.of = JSON.stringify(reply);
     const facts = [["Time", Number.isNaN(row.at) ? "" : `${clock(row.at)} (${entry.time})`], ["Client", entry.client ?? "–"],
-      ["Session", entry.session ? h("a", { class: "mono", href: `#sessions?${new URLSearchParams({ id: entry.session })}` }, nameOf(entry.session)) : "–"],
+      ["Session", entry.session ? h("a.mono", { href: to("sessions", { id: entry.session }) }, nameOf(entry.session)) : "–"],
       ["Connection", entry.connection ?? "–"]];
     if (entry.xid) facts.push(["xid", entry.xid]);
     const paths = entry.paths ?? (entry.path ? [entry.path] : []);
-    if (paths.length) facts.push([paths.length > 1 ? "Paths" : "Path", h("ul", { class: "plain" }, paths.map((one) => h("li", {}, znodeLink(one))))]);
-    if (entry.kind !== "reply") facts.push([entry.kind === "request" ? "Request" : "What", h("pre", {}, visible(entry.text ?? "", 20000))]);
+    if (paths.length) facts.push([paths.length > 1 ? "Paths" : "Path", h("ul.plain", paths.map((one) => h("li", znodeLink(one))))]);
+    if (entry.kind !== "reply") facts.push([entry.kind === "request" ? "Request" : "What", h("pre", visible(entry.text ?? "", 20000))]);
     if (reply) {
-      facts.push(["Reply", [reply.error ? badge(reply.error, "bad") : badge("ok", "good"), h("pre", {}, visible(reply.text ?? "", 20000))]]);
+      facts.push(["Reply", [reply.error ? badge(reply.error, "bad") : badge("ok", "good"), h("pre", visible(reply.text ?? "", 20000))]]);
       if (reply.reason) facts.push(["Why", visible(reply.reason, 1000)]);
       facts.push(["Latency", reply.latency_ms === undefined ? "from before this page" : `${reply.latency_ms} ms`]);
     } else if (entry.kind === "request") facts.push(["Reply", "none yet"]);
     if ((reply ?? entry).zxid) facts.push(["zxid", (reply ?? entry).zxid]);
-    put(detail, h("div", { class: "bar" }, h("h1", {}, `${SIGNS[entry.kind] ?? ""} ${entry.op ?? entry.kind}`), h("span", { class: "grow" }),
+    put(detail, h("div.bar", h("h1", `${SIGNS[entry.kind] ?? ""} ${entry.op ?? entry.kind}`), h("span.grow"),
       button("Copy", () => copy(asText(row), "The line is copied")),
-      button("✕", () => { detail.hidden = true; selected = null; draw(); }, { "aria-label": "Close", class: "quiet" })), definitions(facts));
+      button("✕", () => choose(), { "aria-label": "Close", class: "quiet" })), definitions(facts));
   }
 
   function asText({ entry, reply }) {
@@ -211,11 +208,10 @@ export function open(place, params) {
     const at = rows.findIndex((row) => row.number === selected);
     const row = rows[at < 0 ? rows.length - 1 : Math.min(Math.max(at + step, 0), rows.length - 1)];
     if (!row) return;
-    selected = row.number;
-    show(row);
-    draw();
-    row.element.querySelector("button").focus({ preventScroll: true });
-    row.element.scrollIntoView({ block: "nearest" });
+    choose(row);
+    const element = list.keyed.get(row.number);
+    element.querySelector("button").focus({ preventScroll: true });
+    element.scrollIntoView({ block: "nearest" });
   });
 
   function go(given) {

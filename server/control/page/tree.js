@@ -1,7 +1,7 @@
 // The tree, lazily and page by page; search on the server; one znode beside it.
 
-import { get, lines } from "./api.js";
-import { badge, button, h, put, reconcile } from "./dom.js";
+import { lines, pages } from "./api.js";
+import { badge, button, form, h, put, reconcile, to } from "./dom.js";
 import { bytes, count, join, parentOf, plural, serverNow, visible } from "./words.js";
 import { create, openZnode } from "./znode.js";
 
@@ -20,14 +20,14 @@ export function open(place, params) {
   const text = h("input", { type: "search", placeholder: "Search in names and paths", "aria-label": "Search", spellcheck: "false" });
   const where = h("select", { "aria-label": "Where to search" },
     [["name", "names"], ["data", "data"], ["both", "both"]].map(([value, word]) => h("option", { value }, word)));
-  const state = h("p", { class: "dim hint", role: "status" });
+  const state = h("p.dim.hint", { role: "status" });
   const list = h("ul", { role: "tree", "aria-label": "Znodes", class: "rows" });
-  const detail = h("article", { class: "detail", "aria-label": "The znode" });
-  const left = h("div", { class: "pane" },
-    h("form", { role: "search", class: "bar", on: { submit: (event) => { event.preventDefault(); find(); } } }, text, where,
+  const detail = h("article.detail", { "aria-label": "The znode" });
+  const left = h("div.pane",
+    form("bar", () => find(), text, where,
       button("+", () => create(selected, select), { class: "quiet", title: "Create a znode below the selected one", "aria-label": "Create a znode below the selected one" })),
     state, list);
-  put(place, h("div", { class: "split" }, left, detail));
+  put(place, h("div.split", left, detail));
   const znode = openZnode(detail, select);
 
   // --- the rows ---
@@ -58,7 +58,7 @@ export function open(place, params) {
       return h("li", { role: "treeitem", class: "row more", "aria-level": row.level, on: { click: () => more(row.rest) } });
     }
     const element = h("li", { role: "treeitem", class: "row" },
-      h("span", { class: "twist", "aria-hidden": "true" }), h("span", { class: "name mono" }), h("span", { class: "meta" }));
+      h("span.twist", { "aria-hidden": "true" }), h("span.name.mono"), h("span.meta"));
     element.addEventListener("click", (event) => {
       const node = nodes.get(row.path);
       if (event.target.closest(".twist") && node && !found) toggle(node);
@@ -89,14 +89,15 @@ export function open(place, params) {
     twist.textContent = children && !found ? (row.open ? "▾" : "▸") : "";
     name.textContent = visible(found ? row.path : row.name);
     name.title = visible(row.path, 2000);
+    element.setAttribute("aria-label", `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`);
     const state = shown ? `${shown.kind} ${children} ${shown.bytes} ${shown.owner?.id} ${shown.owner?.name}` : `${children}`;
     if (element.drawn !== state) {
       element.drawn = state;
       put(meta,
         shown && shown.kind !== "persistent" && badge(shown.kind, shown.kind),
-        shown?.owner?.name && h("span", { class: "dim" }, visible(shown.owner.name)),
-        children ? h("span", { class: "dim", title: plural(children, "child", "children") }, count(children)) : null,
-        shown?.bytes ? h("span", { class: "dim size" }, bytes(shown.bytes)) : null);
+        shown?.owner?.name && h("span.dim", visible(shown.owner.name)),
+        children ? h("span.dim", { title: plural(children, "child", "children") }, count(children)) : null,
+        shown?.bytes ? h("span.dim.size", bytes(shown.bytes)) : null);
     }
   }
 
@@ -106,19 +107,9 @@ export function open(place, params) {
   async function load(node) {
     const turn = (node.turn = (node.turn ?? 0) + 1);
     const wanted = (node.wanted ??= PAGE);
-    const rows = [];
-    let all = 0;
-    let more = true;
-    while (more && rows.length < wanted) {
-      const answer = await get("/children", { path: node.path, limit: Math.min(PAGE * 5, wanted - rows.length), after: rows.at(-1)?.name });
-      rows.push(...answer.children);
-      ({ more } = answer);
-      all = answer.count;
-    }
+    const { rows, more, count: all } = await pages("/children", { path: node.path }, wanted, "children", "name");
     if (node.turn !== turn) return;
-    node.count = all;
-    node.children = rows.map((row) => row.name);
-    node.more = more;
+    Object.assign(node, { count: all, children: rows.map((row) => row.name), more });
     for (const row of rows) {
       const path = join(node.path, row.name);
       const child = nodes.get(path) ?? { path, name: row.name, level: node.level + 1, open: false, children: [], more: false, count: 0 };
@@ -171,7 +162,7 @@ export function open(place, params) {
 
   async function select(path) {
     selected = focus = path;
-    const hash = `#tree?${new URLSearchParams({ path })}`;
+    const hash = to("tree", { path });
     if (location.hash !== hash) history.replaceState(null, "", hash);
     draw();
     await znode.show(path);

@@ -53,11 +53,16 @@ export function moment(ms) {
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\u115f\u1160\u3164\uffa0]/gu;
 
+const asNumber = (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`;
+
 /** A name as it can be shown: what cannot be seen, or turns the direction of text, is written as its number. */
 export function visible(text, most = 300) {
   const shown = text.length > most ? `${text.slice(0, most)}… (${count(text.length)} characters)` : text;
-  return shown.replace(HIDDEN, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+  return shown.replace(HIDDEN, asNumber);
 }
+
+/** The same for text of several lines. */
+export const visibleText = (text) => text.replace(HIDDEN, (sign) => ("\n\t".includes(sign) ? sign : asNumber(sign)));
 
 export function baseName(path) {
   return path === "/" ? "/" : path.slice(path.lastIndexOf("/") + 1);

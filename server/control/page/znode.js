@@ -1,15 +1,16 @@
 // One znode: its data, its Stat in words, its ACL, and what can be done with it.
 
-import { get, post, remove, replace } from "./api.js";
+import { blob, get, post, remove, replace } from "./api.js";
 import { asHex, asJson, asText, fromBase64, isGzip, toBase64, unpacked } from "./data.js";
-import { ask, attempt, badge, button, copy, download, field, h, put, select as choices, toast } from "./dom.js";
-import { baseName, bytes, count, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, duration } from "./words.js";
+import { ask, attempt, badge, button, check, copy, download, field, h, look, put, select as choices, textField, to, toast } from "./dom.js";
+import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, visibleText } from "./words.js";
 
 const WHOLE = 1024 * 1024; // bytes of data that are read at most
+const PIECE = 500000; // characters of an import in one request, which has 4 MiB at most
 
-export const znodeLink = (path, text = path) => h("a", { class: "mono", href: `#tree?${new URLSearchParams({ path })}` }, visible(text));
+export const znodeLink = (path, text = path) => h("a.mono", { href: to("tree", { path }) }, visible(text));
 export const sessionLink = (session) =>
-  h("a", { class: "mono", href: `#sessions?${new URLSearchParams({ id: session.id })}` }, visible(sessionName(session)));
+  h("a.mono", { href: to("sessions", { id: session.id }) }, visible(sessionName(session)));
 
 export function openZnode(place, select) {
   let shown = null; // the answer of the server
@@ -39,7 +40,7 @@ export function openZnode(place, select) {
       if (error.code !== -101) throw error;
       if (drawn !== "gone") {
         drawn = "gone";
-        put(place, h("h1", { class: "path mono" }, visible(asked, 2000)), h("p", { class: "empty" }, "There is no such znode (any more)."),
+        put(place, h("h1.path.mono", visible(asked, 2000)), h("p.empty", "There is no such znode (any more)."),
           button("Go to its parent", () => select(parentOf(asked))));
       }
       return;
@@ -67,23 +68,25 @@ export function openZnode(place, select) {
     ];
     if (shown.owner) facts.push(["Owner", [sessionLink(shown.owner)]]);
     const { data, child } = shown.watchers;
-    const watched = h("a", { href: `#watches?${new URLSearchParams({ text: shown.path })}` }, `${plural(data, "watch", "watches")} on it, ${count(child)} on its children`);
+    const watched = h("a", { href: to("watches", { text: shown.path }) }, `${plural(data, "watch", "watches")} on it, ${count(child)} on its children`);
     facts.push(["Watches", [data + child ? watched : "none"]]);
     const scroll = place.querySelector("pre")?.scrollTop;
     put(place,
-      h("h1", { class: "path mono" }, breadcrumb(shown.path)),
-      h("div", { class: "bar" },
+      h("h1.path.mono", breadcrumb(shown.path)),
+      h("div.bar",
         button("Copy path", () => copy(own.path, "Path copied")),
         button("Edit", () => edit(own), { class: "primary" }),
         button("Create child", () => create(own.path, select)),
         button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
-        h("a", { class: "button", href: `#timeline?${new URLSearchParams({ path: shown.path })}` }, "Timeline"),
-        h("a", { class: "button", href: `#locks?${new URLSearchParams({ path: shown.path })}` }, "Locks")),
+        button("Export", () => attempt(async () => download(`${fileName(own.path)}.jsonl`, [await blob("/export", { path: own.path })]))),
+        button("Import", () => load(own.path)),
+        h("a.button", { href: to("timeline", { path: shown.path }) }, "Timeline"),
+        h("a.button", { href: to("locks", { path: shown.path }) }, "Locks")),
       await dataPart(),
-      h("div", { class: "cards" },
-        h("section", {}, h("h2", {}, "Stat"), definitions(facts)),
-        h("section", {}, h("h2", {}, "Who may do what"), h("ul", { class: "plain" }, shown.acl.map((entry) =>
-          h("li", {}, h("b", {}, identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
+      h("div.columns",
+        h("section", h("h2", "Stat"), definitions(facts)),
+        h("section", h("h2", "Who may do what"), h("ul.plain", shown.acl.map((entry) =>
+          h("li", h("b", identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
     const pre = place.querySelector("pre");
     if (pre && scroll) pre.scrollTop = scroll;
   }
@@ -93,8 +96,8 @@ export function openZnode(place, select) {
     const parts = [h("a", { href: "#tree?path=%2F", "aria-label": "the root" }, "/")];
     names.forEach((name, at) => {
       if (at) parts.push("/");
-      const to = `/${names.slice(0, at + 1).join("/")}`;
-      parts.push(at === names.length - 1 ? h("b", {}, visible(name)) : h("a", { href: `#tree?${new URLSearchParams({ path: to })}` }, visible(name)));
+      const above = `/${names.slice(0, at + 1).join("/")}`;
+      parts.push(at === names.length - 1 ? h("b", visible(name)) : h("a", { href: to("tree", { path: above }) }, visible(name)));
     });
     return parts;
   }
@@ -105,9 +108,9 @@ export function openZnode(place, select) {
 
   async function dataPart() {
     const packed = raw();
-    const title = h("h2", {}, "Data ");
+    const title = h("h2", "Data ");
     if (packed === null || !packed.length) {
-      return h("section", {}, title, h("p", { class: "dim" }, packed === null ? "null: it was created without data" : "empty"));
+      return h("section", title, h("p.dim", packed === null ? "null: it was created without data" : "empty"));
     }
     const inside = isGzip(packed) ? await unpacked(packed) : null;
     const found = inside ?? packed;
@@ -115,15 +118,15 @@ export function openZnode(place, select) {
     const json = asJson(text);
     const modes = [["json", "JSON", json], ["text", "Text", text === null ? null : visibleText(text)], ["hex", "Hex", asHex(found.subarray(0, 65536))]].filter(([, , value]) => value !== null);
     const best = modes.find(([id]) => id === mode) ?? modes[0];
-    const pre = h("pre", { class: "data", tabindex: "0", "aria-label": "Data" }, best[2]);
-    const tabs = h("div", { class: "segments", role: "group", "aria-label": "How to show the data" }, modes.map(([id, word]) =>
+    const pre = h("pre.data", { tabindex: "0", "aria-label": "Data" }, best[2]);
+    const tabs = h("div.segments", { role: "group", "aria-label": "How to show the data" }, modes.map(([id, word]) =>
       button(word, () => { mode = id; draw(); }, { "aria-pressed": String(id === best[0]) })));
-    return h("section", { class: "data-part" },
-      h("div", { class: "bar" }, title, h("span", { class: "dim" }, bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
+    return h("section.data-part",
+      h("div.bar", title, h("span.dim", bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
         button("Copy", () => copy(best[2], "Data copied"), { class: "quiet" }),
         button("Download", save, { class: "quiet" })),
       pre,
-      packed.length < shown.bytes && h("p", { class: "dim" }, `The first ${bytes(packed.length)} of ${bytes(shown.bytes)}. `,
+      packed.length < shown.bytes && h("p.dim", `The first ${bytes(packed.length)} of ${bytes(shown.bytes)}. `,
         length < WHOLE && button("Show more", () => { length = WHOLE; drawn = ""; refresh(); }, { class: "quiet" })));
   }
 
@@ -135,7 +138,7 @@ export function openZnode(place, select) {
     return pieces;
   }
 
-  const save = () => attempt(async () => download(baseName(shown.path).replace(/[^\w.-]/g, "_") || "root", await whole(shown)));
+  const save = () => attempt(async () => download(fileName(shown.path), await whole(shown)));
 
   // --- what can be done ---
 
@@ -144,14 +147,14 @@ export function openZnode(place, select) {
     const pieces = await whole(own);
     const before = asText(new Uint8Array(await new Blob(pieces).arrayBuffer()));
     const input = dataInput(before ?? "", before === null);
-    const any = h("input", { type: "checkbox" });
+    const any = check("Overwrite whatever is there");
     ask("Edit data", [
-      h("p", { class: "mono" }, visible(at)), ...input.parts,
-      h("p", { class: "dim" }, `Saved only if the version is still ${stat.version}.`),
-      h("label", { class: "check" }, any, "Overwrite whatever is there"),
+      h("p.mono", visible(at)), ...input.parts,
+      h("p.dim", `Saved only if the version is still ${stat.version}.`),
+      any,
     ], "Save", async () => {
       try {
-        await replace("/znode", { path: at, data: await input.read(), version: any.checked ? -1 : stat.version });
+        await replace("/znode", { path: at, data: await input.read(), version: any.control.checked ? -1 : stat.version });
       } catch (error) {
         if (error.code !== -103) throw error;
         const now = await get("/znode", { path: at, length: 0 });
@@ -163,36 +166,55 @@ export function openZnode(place, select) {
   }
 
   function erase({ path: at, stat }) {
-    const any = h("input", { type: "checkbox" });
+    const any = check(`Also if its version is no longer ${stat.version}`);
     ask("Delete a znode", [
-      h("p", {}, "Delete ", h("b", { class: "mono" }, visible(at)), "? Watches fire, and no undo."),
-      stat.numChildren ? h("p", { class: "wrong" }, `It has ${plural(stat.numChildren, "child", "children")}: only a znode without children can be deleted.`) : null,
-      h("label", { class: "check" }, any, `Also if its version is no longer ${stat.version}`),
+      h("p", "Delete ", h("b.mono", visible(at)), "? Watches fire, and no undo."),
+      stat.numChildren ? h("p.wrong", `It has ${plural(stat.numChildren, "child", "children")}: only a znode without children can be deleted.`) : null,
+      any,
     ], "Delete", async () => {
-      await remove("/znode", { path: at, version: any.checked ? -1 : stat.version });
+      await remove("/znode", { path: at, version: any.control.checked ? -1 : stat.version });
       toast("Deleted");
       select(parentOf(at));
-      document.dispatchEvent(new Event("acted"));
+      look();
     }, { danger: true });
   }
 
   return { show, refresh, remove: () => shown?.path === path && path !== "/" && erase(shown), close: () => { path = null; } };
 }
 
-const dim = (text) => h("span", { class: "dim" }, ` ${text}`);
+const fileName = (path) => baseName(path).replace(/[^\w.-]/g, "_");
 
-/** Text as it is, but for what cannot be seen. */
-const visibleText = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+/** Create what an export, or `pyzk dump`, has written. */
+function load(path) {
+  const top = textField("path", "", { required: true, value: path });
+  const file = h("input", { type: "file", required: true });
+  const any = check("Replace other data that is there");
+  ask("Import a subtree", [field("Where its top goes", top), field("A file of Export or pyzk dump", file), any], "Import", async () => {
+    const rest = (await file.files[0].text()).split("\n").filter(Boolean);
+    let [written, same] = [0, 0];
+    while (rest.length) {
+      let size = 0;
+      const fits = rest.findIndex((line) => (size += line.length) > PIECE); // one line at least
+      const answer = await post("/import", { path: top.value, lines: rest.splice(0, fits < 0 ? rest.length : Math.max(fits, 1)), overwrite: any.control.checked });
+      written += answer.written;
+      same += answer.same;
+    }
+    toast(`${plural(written, "znode")} written, ${count(same)} were the same`);
+    look();
+  });
+}
+
+const dim = (text) => h("span.dim", ` ${text}`);
 
 export function definitions(facts) {
-  return h("dl", { class: "facts" }, facts.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)]));
+  return h("dl.facts", facts.map(([word, value]) => [h("dt", word), h("dd", value)]));
 }
 
 function dataInput(text, binary) {
   const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text, "aria-label": "Data" });
   const file = h("input", { type: "file", "aria-label": "A file instead" });
   return {
-    parts: [binary ? h("p", { class: "wrong" }, "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
+    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
     async read() {
       if (file.files.length) return { base64: toBase64(new Uint8Array(await file.files[0].arrayBuffer())) };
       return area.value;
@@ -201,11 +223,11 @@ function dataInput(text, binary) {
 }
 
 export function create(parent, select) {
-  const name = h("input", { name: "name", required: true, class: "mono", autocomplete: "off", spellcheck: "false" });
+  const name = textField("name", "", { required: true, autocomplete: "off" });
   const kind = choices("kind", [["persistent"], ["container"], ["ttl", "TTL"], ["ephemeral"]]);
-  const sequential = h("input", { type: "checkbox", name: "sequential" });
+  const sequential = check("Sequential: the server appends a number");
   const ttl = h("input", { type: "number", name: "ttl", min: "1", value: "60" });
-  const owner = h("input", { name: "session", class: "mono", placeholder: "0x… or a name" });
+  const owner = textField("session", "0x… or a name");
   const input = dataInput("", false);
   const ttlField = field("Seconds without a change", ttl);
   const ownerField = field("Session that it belongs to", owner);
@@ -217,17 +239,17 @@ export function create(parent, select) {
   adapt();
   const dialog = ask("Create a znode", [
     field(`Name, below ${visible(parent)}`, name), field("Kind", kind), ttlField, ownerField,
-    h("label", { class: "check" }, sequential, "Sequential: the server appends a number"), ...input.parts,
+    sequential, ...input.parts,
   ], "Create", async () => {
     const body = { path: join(parent, name.value), data: await input.read(), kind: kind.value };
-    if (sequential.checked) body.sequential = true;
+    if (sequential.control.checked) body.sequential = true;
     if (kind.value === "ttl") body.ttl_ms = Math.round(Number(ttl.value) * 1000);
     if (kind.value === "ephemeral") body.session = owner.value;
     const answer = await post("/znode", body);
     toast(`Created ${visible(answer.path)}`);
-    location.hash = `#tree?${new URLSearchParams({ path: answer.path })}`;
+    location.hash = to("tree", { path: answer.path });
     select(answer.path);
-    document.dispatchEvent(new Event("acted"));
+    look();
   });
   name.focus();
   return dialog;

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import NoNodeError
+from ...core.sessions import Session
 from ...core.znode import Znode
+from ...net.connection import Connection
 from .. import forms
 from ..routes import ApiError, Field
 
@@ -56,6 +58,12 @@ def session_label(control: Control, session: int) -> Any:
     if not session:
         return None
     return {"id": forms.session_form(session), "name": control.controls.running.names[session]}
+
+
+def connection_of(control: Control, session: Session) -> Connection | None:
+    """The connection that serves a session."""
+    client = control.controls.running.engine.client_of(session)
+    return client if isinstance(client, Connection) else None
 
 
 def masked(scheme: str | None, name: str | None) -> str:

@@ -51,6 +51,7 @@ def _figures(control: Control) -> dict[str, Any]:
         "refusing": running.service.refusing,
         "frozen": running.clock.frozen,
         "records": running.records,
+        "role": running.service.mode,
     }
 
 
@@ -72,7 +73,8 @@ def _live(control: Control, ask: Ask) -> Response:
 
 async def _tell(control: Control, send: Send) -> None:
     control.watchers += 1
-    fixed = {"version": __version__, "hosts": control.controls.hosts}
+    number = control.controls.running.service.server_id  # 0 for a single server
+    fixed = {"version": __version__, "hosts": control.controls.hosts, "server": number}
     told: tuple[Any, ...] = ()
     looks = 0
     try:

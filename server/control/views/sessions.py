@@ -1,28 +1,26 @@
-"""Sessions and their clients, and the watches that they have."""
+"""Sessions and their clients."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...core.sessions import Session
-from ...core.watches import PERSISTENT, RECURSIVE, STANDARD
-from ...net.connection import Connection
 from ...testing.operations import name_of
 from ...testing.sessions import UnknownSessionError
 from .. import forms
 from ..finding import live_sessions
-from ..routes import Ask, Field, Route
-from .common import AFTER, LIMIT, TEXT, identity_forms, limit_of, session_label, text_filter
+from ..routes import Ask, Route
+from .common import AFTER, LIMIT, TEXT, connection_of, identity_forms, limit_of, text_filter
 from .turns import Turns, first_names
+from .watches import watch_form
 
 if TYPE_CHECKING:
+    from ...ensemble.serving import MemberService
     from ..api import Control
 
 _SHOWN: Final = 200
 """Ephemerals, and watches, in the answer about one session."""
-_WATCHERS: Final = 50
-"""Watchers of one path that are named."""
 
 
 async def _clients(control: Control, ask: Ask) -> Any:
@@ -49,25 +47,32 @@ async def _clients(control: Control, ask: Ask) -> Any:
     }
 
 
-def _connection(control: Control, session: Session) -> Connection | None:
-    client = control.controls.running.engine.client_of(session)
-    return client if isinstance(client, Connection) else None
-
-
 def _peer(control: Control, session: Session) -> str | None:
-    connection = _connection(control, session)
+    connection = connection_of(control, session)
     return None if connection is None else forms.address_form(connection.peer)
 
 
+def _left(control: Control, session: Session) -> int | None:
+    """How many ms a session has left; None if this server does not know: of the sessions of an ensemble, but
+    for local ones, its leader alone does."""
+    running = control.controls.running
+    counting: Session | None = session
+    if control.controls.ensemble is not None:
+        member = cast("MemberService", running.service).member
+        if session.id not in member.engine.tracker.local:
+            counting = None if member.own_leader is None else member.own_leader.sessions.get(session.id)
+    return None if counting is None else max(0, counting.deadline - running.service.at(running.clock.now()))
+
+
 def _client_form(control: Control, session: Session) -> dict[str, Any]:
-    running, connection = control.controls.running, _connection(control, session)
+    running, connection = control.controls.running, connection_of(control, session)
     engine, now = running.engine, running.clock.now()
     form: dict[str, Any] = {
         "id": forms.session_form(session.id),
         "name": running.names[session.id],
         "peer": _peer(control, session),
         "timeout_ms": session.timeout,
-        "left_ms": max(0, session.deadline - running.service.at(now)),
+        "left_ms": _left(control, session),
         "ephemerals": len(engine.tree.ephemerals.get(session.id, ())),
         "paused": session.id in running.gate.cut_off,
     }
@@ -95,70 +100,16 @@ def _client(control: Control, ask: Ask) -> Any:
             break
     else:
         raise UnknownSessionError(f"there is no session {given}; GET /clients lists those that live")
-    connection = _connection(control, session)
-    watched = () if connection is None else engine.watches.watchers.get(connection, ())
+    connection = connection_of(control, session)
+    watched = []
+    if connection is not None:
+        paths = islice(engine.watches.watchers.get(connection, ()), _SHOWN)
+        modes = ((path, engine.watches.modes_of(path, connection)) for path in paths)
+        watched = [{"path": path} | watch_form(engine, path, connection, *each) for path, each in modes]
     return _client_form(control, session) | {
         "ephemeral_paths": list(islice(engine.tree.ephemerals.get(session.id, ()), _SHOWN)),
-        "watched": [
-            {"path": path, "kinds": _kinds(control, path, connection)} for path in islice(watched, _SHOWN)
-        ],
+        "watched": watched,
     }
-
-
-# --- watches ---------------------------------------------------------------------------------------------
-
-
-def _kinds(control: Control, path: str, watcher: Any) -> list[str]:
-    engine = control.controls.running.engine
-    return _words(control, path, *engine.watches.modes_of(path, watcher))
-
-
-def _words(control: Control, path: str, data: int, child: int) -> list[str]:
-    """The kinds of watches, by the modes of the two registries."""
-    words = []
-    if data & STANDARD:
-        # of a znode that is not there, it waits for the creation
-        words.append("data" if control.controls.running.engine.tree.find(path) is not None else "exists")
-    if child & STANDARD:
-        words.append("children")
-    if data & PERSISTENT:
-        words.append("persistent")
-    if data & RECURSIVE:
-        words.append("recursive")
-    return words
-
-
-async def _watches(control: Control, ask: Ask) -> Any:
-    engine, limit = control.controls.running.engine, limit_of(ask.values)
-    watches, turns = engine.watches, Turns()
-    if "session" in ask.values:
-        session = engine.sessions.get(control.find_any(ask.values["session"]))
-        connection = None if session is None else _connection(control, session)
-        lists = [list(watches.watchers.get(connection, ()))] if connection is not None else []
-    else:
-        lists = watches.paths()
-    found, more = await first_names(
-        lists, text_filter(ask.values), limit, turns, after=ask.values.get("after", "")
-    )
-    rows = []
-    for path in found:
-        counts = watches.count_at(path)
-        rows.append(
-            {
-                "path": path,
-                "exists": engine.tree.find(path) is not None,
-                "count": max(counts.values()),
-                "watchers": [
-                    {
-                        "session": session_label(control, getattr(watcher, "session_id", 0)),
-                        "kinds": _words(control, path, data, child),
-                    }
-                    for watcher, data, child in watches.modes_at(path, _WATCHERS)
-                ],
-            }
-        )
-        await turns.pause()
-    return {"count": watches.count(), "watches": rows, "more": more}
 
 
 ROUTES: Final = (
@@ -177,20 +128,6 @@ ROUTES: Final = (
         _client,
         f"One session, with its first {_SHOWN} ephemerals and watches.",
         answer="The session.",
-        needs_history=False,
-    ),
-    Route(
-        "GET",
-        "/watches",
-        _watches,
-        "The paths that are watched, in their order, each with its watchers and the kinds of their watches.",
-        {
-            "session": Field("string", "only paths that this session watches"),
-            "after": AFTER,
-            "text": TEXT,
-            "limit": LIMIT,
-        },
-        answer=f"The paths; of each the first {_WATCHERS} watchers; and whether more paths come behind.",
         needs_history=False,
     ),
 )

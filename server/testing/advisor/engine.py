@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..history import Entry
-from . import living, reading, sizes, waking, watching, writing
+from . import holding, living, reading, sizes, waking, watching, writing
 from .finding import Finding, Rule
 from .table import Table
 from .world import Exchange, Place, World, place_of
@@ -17,6 +17,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     *reading.RULES,
     *writing.RULES,
     *living.RULES,
+    *holding.RULES,
     *sizes.RULES,
 )
 _STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos", "hold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ....protocol.errors import NodeExistsError
 from ..history import Entry
 from .finding import Rule
 from .table import Table
@@ -48,18 +49,31 @@ class WatchesOnlyGrow(Rule):
 
 class WatchSetAgain(Rule):
     name = "watch-set-again"
-    threshold = f"{REARMED} times without an event of the znode or the end of the connection"
+    threshold = (
+        f"{REARMED} times without an event of the znode or the end of the connection, and once more for each "
+        "that the session may wait for in its own right: its ephemerals beside or below the znode, and its "
+        "attempts to create it"
+    )
     explanation = (
         "A watch that waits was set again. The server keeps one for each path and connection, so nothing is "
         "gained; in many clients each call adds a callback, and one event then runs all of them."
     )
     remedy = "Set the watch once, and again only when its event has come."
 
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._refused: Table[tuple[int, str], int] = Table(int)
+        """By session and path: attempts to create what exists, since the last event of the znode."""
+
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
+            if asked.op == "create" and exchange.err == NodeExistsError.code:
+                self._refused[client.id, asked.path] += 1
             key = watch_key(asked, exchange.err)
-            if key is not None and client.armed.get(key, 0) + 1 >= REARMED:
-                times = client.armed[key] + 1
+            if key is None:
+                continue
+            times = client.armed.get(key, 0) + 1
+            if times >= REARMED + self._waiters(client, asked.path):
                 self.report(
                     (client.id, key),
                     f"the {key[0]} watch on {asked.path} was set {{count}} times before it fired",
@@ -68,6 +82,14 @@ class WatchSetAgain(Rule):
                     paths=[asked.path],
                     count=times,
                 )
+
+    def _waiters(self, client: Client, path: str) -> int:
+        """How many of a session's users may wait for a znode, each with a watch of its own."""
+        places = (client.below.get(at) for at in (parent_of(path), path))
+        return sum(each.total() for each in places if each) + self._refused.get((client.id, path), 0)
+
+    def event(self, client: Client, entry: Entry) -> None:
+        self._refused.pop((client.id, entry.path or ""), None)
 
 
 class EverybodyWatchesEverybody(Rule):

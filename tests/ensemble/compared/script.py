@@ -14,6 +14,7 @@ S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
 MEMBERS: list[Script] = []
+SLOW_MEMBERS: list[Script] = []
 LOCAL: list[Script] = []
 READ_ONLY: list[Script] = []
 LOCAL_READ_ONLY: list[Script] = []
@@ -32,6 +33,12 @@ def quick(script: S) -> S:
 def members(script: S) -> S:
     """It changes the members, and runs on an ensemble where that is allowed."""
     MEMBERS.append(script)
+    return script
+
+
+def slow_members(script: S) -> S:
+    """The same for the nightly run."""
+    SLOW_MEMBERS.append(script)
     return script
 
 

@@ -20,7 +20,7 @@ from . import (  # noqa: F401 (importing them lists their scripts)
     sessions,
     timings,
 )
-from .script import LOCAL, LOCAL_READ_ONLY, MEMBERS, QUICK, READ_ONLY, SLOW, Script
+from .script import LOCAL, LOCAL_READ_ONLY, MEMBERS, QUICK, READ_ONLY, SLOW, SLOW_MEMBERS, Script
 from .sides import STEP, SUPER_DIGEST, SYNC_LIMIT, TICK, Ours, Real, Side
 from .timings import CASES, Case, Measured
 
@@ -72,7 +72,11 @@ def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> No
     assert transcript(Real(real), script) == ours
 
 
-@pytest.mark.parametrize("script", MEMBERS, ids=lambda script: script.__name__)
+@pytest.mark.parametrize(
+    "script",
+    [*MEMBERS, *(pytest.param(script, marks=nightly) for script in SLOW_MEMBERS)],
+    ids=lambda script: script.__name__,
+)
 def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -> None:
     with Ours.make(reconfig_enabled=True, super_digest=SUPER_DIGEST) as ensemble:
         ours = transcript(Ours(ensemble), script)
@@ -84,9 +88,8 @@ def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -
         side.bring_back()
 
 
-@pytest.mark.parametrize(
-    "upgrading", [pytest.param(True, id="upgrading"), pytest.param(False, id="for ever", marks=nightly)]
-)
+@nightly
+@pytest.mark.parametrize("upgrading", [True, False])
 def test_local_sessions_are_alike(upgrading: bool) -> None:
     need(jvm.missing())
     settings = {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": str(upgrading).lower()}

@@ -13,7 +13,7 @@ from pyzk.server.control.calls.ensemble import VERBS
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
 
-from .client import Clients
+from .client import Client, Clients
 
 
 def ask(url: str | None, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -38,10 +38,16 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     a.later.create("/x")
     first = ask(url, "/ensemble")["servers"][0]
     assert (first["troubles"], first["outstanding"]) == (["lags"], 1)
+    assert (first["behind"], first["connections"], first["lags_at"]) == (1, 1, first["zxid"])
+    assert shown["server"] == 2
+    assert first["epoch"] == f"0x{ensemble.zxid() >> 32:x}"
     ask(url, "/ensemble/release", {"servers": [1]})
     assert a.receive_reply().err == 0
     ask(url, "/ensemble/partition", {"groups": [[1], [2, 3]], "silent": False})
     assert a.was_closed
+    cuts = [server["cuts"] for server in ask(url, "/ensemble")["servers"]]
+    both = [{"server": other, "silent": False} for other in (2, 3)]
+    assert cuts == [both, [{"server": 1, "silent": False}], [{"server": 1, "silent": False}]]
     ask(url, "/ensemble/heal", {})
     assert ask(url, "/ensemble/elect", {"to": 1})["leader"] == 1
     ask(url, "/ensemble/kill", {"server": 1, "pending": "lost"})
@@ -130,3 +136,22 @@ def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
             answer = ask(ensemble[1].url, f"/ensemble/{verb}", {**usual, name: value})
             assert "servers" in answer or answer["status"] in (400, 409)
             ask(ensemble[1].url, "/ensemble/thaw", {"server": 2})
+
+
+def test_the_leader_alone_knows_when_a_session_expires(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    for number in ensemble.numbers:
+        [client] = ask(ensemble[number].url, "/clients")["clients"]
+        assert (client["peer"] is not None) == (number == 1)
+        assert (client["left_ms"] is not None) == (number == ensemble.leader())
+    assert client["left_ms"] > 0
+    assert int(client["id"], 16) == a.session_id
+
+
+def test_a_server_knows_when_its_local_sessions_expire() -> None:
+    with EmbeddedEnsemble(3, local_sessions=True) as ensemble, Client(ensemble, 1) as client:
+        client.connect()
+        [shown] = ask(ensemble[1].url, "/clients")["clients"]
+        assert int(shown["id"], 16) == client.session_id
+        assert shown["left_ms"] > 0
+        assert ask(ensemble[3].url, "/clients")["clients"] == []

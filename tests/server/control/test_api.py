@@ -295,6 +295,7 @@ NEEDED: dict[str, Any] = {
     "path": "/x",
     "data": "x",
     "session": "0x1",
+    "lines": [],
 }
 
 
@@ -358,6 +359,7 @@ def test_the_document_lists_every_route() -> None:
     names = [found["operationId"] for path in document["paths"].values() for found in path.values()]
     assert len(names) == len(set(names))
     trace = document["paths"][f"{PREFIX}/trace"]["get"]
-    assert [field["name"] for field in trace["parameters"]] == ["op", "path", "session", "past", "format"]
+    names = [field["name"] for field in trace["parameters"]]
+    assert names == ["op", "path", "session", "past", "rate", "format"]
     assert "text/event-stream" in trace["responses"]["200"]["description"]
     json.dumps(document)

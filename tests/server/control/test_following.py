@@ -14,13 +14,16 @@ import trio
 import trio.testing
 import trustme
 
+from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import ExistsRequest
 from pyzk.server import logs, open_server
 from pyzk.server.config.settings import Settings
 from pyzk.server.control.calls import following
 from pyzk.server.net.clock import Clock
+from pyzk.server.net.http import Request
 from pyzk.server.serve import Server
 from pyzk.server.testing.host import LocalServer
-from tests.server.control.client import JSON, ask
+from tests.server.control.client import JSON, Api, ask
 from tests.support.wire import StreamClient
 
 
@@ -288,3 +291,38 @@ async def test_control_of_a_server_for_other_machines_needs_the_token() -> None:
         assert (await ask(server, "GET", "/api/v1/trace"))[0] == 401
         async with follower(server.port, authorization="Bearer secret"):
             pass
+
+
+async def test_a_reader_may_bound_what_it_costs(autojump_clock: trio.testing.MockClock) -> None:
+    """With a rate of 100 the entries of 2 s come at once, then those of 0.25 s at a time, selected or not."""
+    async with open_server(record=None, clock="frozen") as server:
+        api, lines = Api(server), list[Any]()
+
+        async def send(data: bytes) -> None:
+            lines.extend(json.loads(line) for line in data.splitlines())
+
+        client = await api.client()
+        query = "/api/v1/trace?rate=100&format=json&path=/seen"
+        response = await api.control.answer(Request("GET", query))
+        assert response.stream is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(response.stream, send)
+            await trio.testing.wait_all_tasks_blocked()
+            for path in 99 * ["/other"] + 20 * ["/seen"]:
+                await client.request(OpCode.EXISTS, ExistsRequest(path, False))
+            before = trio.current_time()
+            await trio.testing.wait_all_tasks_blocked()
+            assert server.running.recorder is None, "no request costs more now"
+            await trio.sleep(0.3)
+            told = [(line["kind"], line.get("count")) for line in lines]
+            assert told[:2] == [("request", None), ("reply", None)]
+            [(kind, count)] = [line for line in told[2:] if line[0] not in ("request", "reply")]
+            assert kind == "lost"
+            assert 18 <= count + len(told) // 2 <= 20, "a request may be under way when the ration ends"
+            assert "too many to show" in lines[-1]["text"]
+            await client.request(OpCode.EXISTS, ExistsRequest("/seen", False))
+            await trio.testing.wait_all_tasks_blocked()
+            assert lines[-1]["kind"] != "lost"
+            assert trio.current_time() - before < 1
+            nursery.cancel_scope.cancel()
+        assert (await api.ask("GET", "/trace?rate=0"))[0] == 400

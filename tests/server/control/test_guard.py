@@ -66,6 +66,33 @@ def test_a_web_page_is_refused(headers: dict[str, str]) -> None:
     assert refusal.value.status == 403
 
 
+LINK = {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def test_a_window_may_follow_a_link_from_another_port_to_the_page_alone() -> None:
+    def follow(target: str = "/", method: str = "GET", **changes: str) -> None:
+        headers = {"host": "127.0.0.1:2181", "user-agent": "Mozilla/5.0", **LINK}
+        headers |= {name.replace("_", "-"): value for name, value in changes.items()}
+        check_page(Request(method, target, headers), LOOPBACK)
+
+    follow()
+    follow("/", host="localhost:2181")
+    for target in ("/api/v1/server", "/page/main.js", "/command/RESET", "/metrics"):
+        with pytest.raises(ApiError):
+            follow(target)
+    for changes in (
+        {"method": "POST"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_dest": "iframe"},
+        {"sec_fetch_mode": "no-cors"},
+        {"host": "evil.example:2181"},
+        {"referer": "http://evil.example/"},
+        {"origin": "http://127.0.0.1:8080"},
+    ):
+        with pytest.raises(ApiError):
+            follow(**changes)
+
+
 def test_a_server_for_other_machines_is_named_by_its_address() -> None:
     check_page(request(host="192.0.2.1:2181"), ("0.0.0.0",))
     with pytest.raises(ApiError):

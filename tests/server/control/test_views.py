@@ -14,12 +14,21 @@ import trio
 
 from pyzk.protocol.constants import CreateMode, EventType
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import ACL, AddWatchRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, Id
+from pyzk.protocol.records import (
+    ACL,
+    AddWatchRequest,
+    DeleteRequest,
+    ExistsRequest,
+    GetChildrenRequest,
+    GetDataRequest,
+    Id,
+    SetACLRequest,
+)
 from pyzk.server import open_server
 from pyzk.server.config.settings import Settings
 from pyzk.server.control.api import PREFIX, ROUTES
 from pyzk.server.control.port import Port
-from pyzk.server.control.views import live, locks, sessions, tree, turns, writes
+from pyzk.server.control.views import copying, live, locks, sessions, tree, turns, watches, writes
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
@@ -226,6 +235,77 @@ async def test_watches_by_path_and_by_session(api: Api) -> None:
     assert [row["path"] for row in (await api.get("/watches"))["watches"]] == ["/a"]
 
 
+async def never(api: Api, query: str = "") -> dict[str, str]:
+    """The watches that never fire, with the reason, by path."""
+    rows = (await api.get(f"/watches?never=true{query}"))["watches"]
+    return {row["path"]: one["never"] for row in rows for one in row["watchers"] if one["never"]}
+
+
+async def test_watches_of_who_may_not_read_never_fire(api: Api) -> None:
+    client, other = await api.client(), await api.client()
+    closed = (ACL(2, Id("world", "anyone")),)
+    api.server.load({"/a": "", "/b": "", "/c": "", "/d": Node(acl=closed)})
+    await client.request(OpCode.GET_DATA, GetDataRequest("/a", True))
+    await client.request(OpCode.GET_CHILDREN, GetChildrenRequest("/b", True))
+    await client.request(OpCode.EXISTS, ExistsRequest("/c", True))
+    await client.request(OpCode.ADD_WATCH, AddWatchRequest("/d", 1))
+    assert await never(api) == {}, "what is below /d may be open"
+    for path in ("/b", "/c"):
+        await other.request(OpCode.SET_ACL, SetACLRequest(path, closed, -1))
+    assert list(await never(api)) == ["/b", "/c"]
+    api.server.load({"/b/child": "", "/c": "changed"})  # both are used up without a word
+    assert await never(api) == {}
+    assert [row["path"] for row in (await api.get("/watches"))["watches"]] == ["/a", "/d"]
+    api.server.load({"/a": "changed"})
+    assert (await client.next()).path == "/a"
+
+
+async def test_watches_below_an_ephemeral_never_fire(api: Api) -> None:
+    client = await api.client()
+    await client.create("/mine", flags=CreateMode.EPHEMERAL)
+    for path in ("/mine/a/b", "/other/a"):
+        await client.request(OpCode.EXISTS, ExistsRequest(path, True))
+    assert await never(api) == {"/mine/a/b": "/mine is ephemeral, and so has no children"}
+    await client.request(OpCode.DELETE, DeleteRequest("/mine", -1))
+    assert await never(api) == {}
+    api.server.load({"/mine/a/b": ""})
+    assert (await client.next()).path == "/mine/a/b"
+
+
+async def test_watches_of_numbers_that_are_over_never_fire(api: Api) -> None:
+    client, other = await api.client(), await api.client()
+    await client.create("/lock")
+    for _ in range(2):
+        await client.create("/lock/n-", flags=CreateMode.PERSISTENT_SEQUENTIAL)
+    await client.request(OpCode.DELETE, DeleteRequest("/lock/n-0000000000", -1))
+    names = ("n-0000000000", "n-0000000000/below", "n-0000000001", "n-0000000002", "n-000", "x")
+    for name in names:
+        await client.request(OpCode.EXISTS, ExistsRequest(f"/lock/{name}", True))
+    await other.request(OpCode.EXISTS, ExistsRequest("/lock/m-0000000001", True))
+    passed = await never(api)
+    assert list(passed) == ["/lock/m-0000000001", "/lock/n-0000000000", "/lock/n-0000000000/below"]
+    assert passed["/lock/m-0000000001"] == (
+        "no sequential create makes m-0000000001 again: the next number is 2"
+    )
+    assert list(await never(api, f"&session=0x{other.session_id:x}")) == ["/lock/m-0000000001"]
+    detail = await api.get(f"/clients/0x{other.session_id:x}")
+    assert [each["never"] is not None for each in detail["watched"]] == [True]
+    assert (await api.post("/znode", path="/lock/n-", sequential=True))["path"] == "/lock/n-0000000002"
+    assert (await client.next()).path == "/lock/n-0000000002"
+
+
+async def test_a_watch_ends_with_its_connection(api: Api) -> None:
+    """So that none of somebody who has gone, or whose session is over, is left to never fire."""
+    for end in ("expire", "disconnect", "pause"):
+        client = await api.client()
+        await client.request(OpCode.EXISTS, ExistsRequest("/nothing", True))
+        await api.post(f"/sessions/0x{client.session_id:x}/{end}")
+        if end == "pause":
+            assert (await api.get("/watches"))["count"] == 1
+            api.server.clock.advance(60)
+        assert (await api.get("/watches"))["count"] == 0
+
+
 # --- locks -----------------------------------------------------------------------------------------------
 
 
@@ -268,7 +348,14 @@ async def test_of_a_large_directory_the_first_children_are_looked_at(api: Api) -
 
 @pytest.mark.parametrize(
     "path",
-    ["/children?path=/big", "/search?text=zzz", "/locks", "/watches", "/clients?text=zzz"],
+    [
+        "/children?path=/big",
+        "/search?text=zzz",
+        "/locks",
+        "/watches",
+        "/watches?never=true",
+        "/clients?text=zzz",
+    ],
 )
 async def test_what_takes_long_is_done_in_turns(api: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two pauses no more than 2,000 things are looked at."""
@@ -288,7 +375,12 @@ async def test_what_takes_long_is_done_in_turns(api: Api, path: str, monkeypatch
 
     monkeypatch.setattr(turns.Turns, "pause", pause)
     await api.get(path)
-    least = {"/children?path=/big": 50, "/watches": 10, "/clients?text=zzz": 3000}.get(path, 100_000)
+    least = {
+        "/children?path=/big": 50,
+        "/watches": 10,
+        "/watches?never=true": 20_000,
+        "/clients?text=zzz": 3000,
+    }.get(path, 100_000)
     assert pauses >= least
     await client.stream.aclose()
 
@@ -421,7 +513,11 @@ async def test_the_past_comes_first_in_the_trace(api: Api) -> None:
 
 
 def test_nothing_of_this_starts_the_history() -> None:
-    ours = {route.path for module in (tree, writes, sessions, locks, live) for route in module.ROUTES}
+    ours = {
+        route.path
+        for module in (tree, writes, copying, sessions, watches, locks, live)
+        for route in module.ROUTES
+    }
     assert len(ours) >= 9
     assert all(not route.needs_history for route in ROUTES if route.path in ours)
 
@@ -457,3 +553,23 @@ with EmbeddedServer() as server:
 def test_nothing_of_it_is_loaded_before_somebody_asks() -> None:
     done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_the_history_is_looked_at_in_turns_for_advice(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await api.client()
+    await client.create("/polled")
+    for _ in range(300):
+        await client.request(OpCode.EXISTS, ExistsRequest("/polled", False))
+    pauses = 0
+
+    async def pause(self: turns.Turns) -> None:
+        nonlocal pauses
+        pauses += 1
+
+    monkeypatch.setattr(turns.Turns, "pause", pause)
+    [finding] = (await api.get("/advice"))["findings"]
+    assert (finding["rule"], finding["count"]) == ("polling", 300)
+    assert pauses == -(-api.server.running.recorder.count // 50), "50 entries at once"
+    assert (await api.get("/advice"))["findings"] == [finding]

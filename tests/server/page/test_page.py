@@ -15,7 +15,7 @@ from tests.support.browser import Browser, Page
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
-VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "ensemble")
+VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "advice", "ensemble")
 
 
 def test_it_says_when_the_server_is_gone_and_on_again(browser: Browser) -> None:
@@ -150,6 +150,7 @@ def test_no_script_of_hostile_names_and_values_runs(
     for n, (name, value) in enumerate(some):
         path = f"/locks/{name}/{n:032x}__lock__0000000000"
         client.create(path, value.encode(), ephemeral=True, makepath=True)
+        client.exists(f"{path}/{name}", watch=print)
     for name in names:
         client.exists(f"/w/{name}", watch=print)
     page = visit("#ensemble")
@@ -176,9 +177,12 @@ def test_no_script_of_hostile_names_and_values_runs(
         page.until(f"document.querySelector('pre.data')?.textContent === {json.dumps(wanted)}")
 
     page.evaluate("location.hash = '#locks'")
-    page.until(f"document.querySelectorAll('.lock').length === {len(some)}")
+    page.until(f"document.querySelectorAll('.card').length === {len(some)}")
     page.evaluate("location.hash = '#watches'")
     page.until("document.querySelectorAll('tbody tr').length === 200")
+    page.click("only those that never fire", "label")
+    page.until(f"document.querySelectorAll('tbody tr').length === {len(some)}")
+    assert all("is ephemeral" in text for text in page.texts("tbody .remark"))
     page.evaluate("location.hash = '#sessions?id=worker'")
     page.see(f"EPHEMERALS ({len(some)})", ".detail")
     page.evaluate("location.hash = '#timeline'")
@@ -189,6 +193,11 @@ def test_no_script_of_hostile_names_and_values_runs(
         f"[...document.querySelectorAll('.event')].some(e => e.textContent.includes({json.dumps(names[-1])}))"
     )
     page.evaluate("[...document.querySelectorAll('.event')].slice(-40).forEach(e => e.click())")
+    for _ in range(20):
+        for name, _ in some[:10]:
+            client.exists(f"/polled/{name}")
+    page.evaluate("location.hash = '#advice'")
+    page.until("document.querySelectorAll('.advice article li').length >= 10")
     page.evaluate("location.hash = '#tree?path=/h'")
     page.until("document.querySelector('.view.tree .row')")
     page.fill("[type=search]", "onerror")

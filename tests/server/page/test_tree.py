@@ -239,3 +239,38 @@ def test_a_znode_that_is_a_link_away(server: EmbeddedServer, visit: Visit) -> No
     assert page.evaluate(f"{row('c')}.getAttribute('aria-selected')") == "true"
     page.evaluate("[...document.querySelectorAll('.path a')].find(e => e.textContent === 'a').click()")
     page.until(f"{row('a')}.getAttribute('aria-selected') === 'true'")
+
+
+def test_a_subtree_is_exported_and_imported(server: EmbeddedServer, visit: Visit) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    server.load(
+        {"a": {hostile: hostile, "bytes": bytes(range(256)), **{f"{n}": "x" * 9000 for n in range(99)}}}
+    )
+    page = visit("#tree?path=/a")
+    page.evaluate(
+        "URL.createObjectURL = blob => { blob.text().then(text => { window.saved = text }); return '#' }"
+    )
+    page.click("Export")
+    page.until("window.saved")
+    assert len(page.evaluate("window.saved").splitlines()) == 102
+    page.click("Import")
+    page.fill("dialog [name=path]", "/copies/b")
+    page.evaluate(
+        "{ const given = new DataTransfer(); given.items.add(new File([window.saved], 'a.jsonl'));"
+        " document.querySelector('dialog [type=file]').files = given.files; }"
+    )
+    page.click("Import", "dialog button")
+    page.see("102 znodes written, 0 were the same", "#toasts")
+    sent = [url for url in page.requests if url.endswith("/import")]
+    assert len(sent) == 2, "a request has 500 kB at most"
+    original, copied = server.dump("/a"), server.dump("/copies/b")
+    assert {f"/copies/b{path[2:]}": data for path, data in original.items()} == copied
+    server.load({"/copies/b/bytes": "other"})
+    page.click("Import")
+    page.fill("dialog [name=path]", "/copies/b")
+    page.evaluate(
+        "{ const given = new DataTransfer(); given.items.add(new File(['{}'], 'bad'));"
+        " document.querySelector('dialog [type=file]').files = given.files; }"
+    )
+    page.click("Import", "dialog button")
+    page.see("line 1: no 'path'", "dialog [role=alert]")

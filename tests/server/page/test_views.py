@@ -96,7 +96,7 @@ def test_a_session_is_paused_cut_and_expired(server: EmbeddedServer, connect: Co
 
 def card(path: str) -> str:
     return (
-        "[...document.querySelectorAll('.lock')].find(e => "
+        "[...document.querySelectorAll('.card')].find(e => "
         f"e.querySelector('h2').textContent === {json.dumps(path)})"
     )
 
@@ -131,7 +131,7 @@ def test_locks_of_kazoo(connect: Connect, visit: Visit) -> None:
     assert page.evaluate("document.querySelectorAll('.ring').length") == 0
     page.fill("[aria-label='At and below']", "/locks/sem")
     page.evaluate("document.querySelector('.locks form').requestSubmit()")
-    page.until("document.querySelectorAll('.lock').length === 1")
+    page.until("document.querySelectorAll('.card').length === 1")
 
 
 async def test_locks_of_ours(server: EmbeddedServer, browser: Browser) -> None:
@@ -163,7 +163,7 @@ def test_a_cycle_of_waiting_is_drawn(connect: Connect, visit: Visit) -> None:
     ]
     red = page.evaluate("getComputedStyle(document.querySelector('.ring .arrow')).stroke")
     assert red == "rgb(179, 38, 30)"
-    assert page.evaluate("document.querySelectorAll('.lock.cycle').length") == 3
+    assert page.evaluate("document.querySelectorAll('.card.cycle').length") == 3
     clients[0].stop()
     page.until("!document.querySelector('.ring')")
 
@@ -256,6 +256,14 @@ def test_watches(server: EmbeddedServer, connect: Connect, visit: Visit) -> None
     page.until("document.querySelectorAll('tbody tr').length === 1")
     one.set("/a", b"")
     page.see("Nobody watches anything here", "main")
+    two.create("/queue")
+    two.create("/queue/n-", sequence=True)
+    two.exists("/queue/m-0000000000", watch=print)
+    page.evaluate("document.querySelector('.watches .check input').click()")
+    page.see("No such watch here", "main")
+    page.fill("[aria-label='Only of the session']", "two")
+    page.see("never fires: no sequential create makes m-0000000000 again", "tbody")
+    assert page.evaluate("document.querySelectorAll('tbody tr').length") == 1
 
 
 def test_faults_are_armed_and_disarmed(connect: Connect, visit: Visit) -> None:
@@ -316,5 +324,38 @@ def test_time_is_advanced(server: EmbeddedServer, connect: Connect, visit: Visit
     page.see("live", "#status")
 
 
-def test_the_ensemble_has_its_place(visit: Visit) -> None:
-    visit("#ensemble").see("servers of a pretend ensemble", "main")
+def test_a_single_server_says_how_to_get_an_ensemble(visit: Visit) -> None:
+    visit("#ensemble").see("pyzk-server --ensemble 3", "main")
+
+
+# --- advice ----------------------------------------------------------------------------------------------
+
+
+def test_advice(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
+    client = connect("poller")
+    client.create("/config")
+    page = visit("#advice")
+    page.see("Nothing to say", "main")
+    for _ in range(25):
+        client.exists("/ready")
+    page.see("exists of /ready had the same answer 25 times in turn", "article")
+    [finding] = server.advice()
+    for part in ("polling", finding.explanation, finding.remedy, "poller", "/ready"):
+        assert part in page.text("article")
+    for _ in range(25):
+        client.get("/config")
+    page.see("get_data of /config", "article")
+    assert page.evaluate("document.querySelectorAll('article').length") == 1, "one for each rule"
+    page.click("timeline", "article a")
+    page.see("exists /ready", ".events")
+    assert page.evaluate("document.querySelector('[name=path]').value") == "/ready"
+
+
+def test_advice_begins_when_it_is_asked_for(browser: Browser) -> None:
+    with EmbeddedServer(record=None) as server:
+        with browser.open(f"{server.url}#advice") as page:
+            page.see("not recorded yet", "main")
+            assert not server.running.records
+            page.click("Look from now on")
+            page.see("Nothing to say", "main")
+        assert server.running.records

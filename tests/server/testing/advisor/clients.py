@@ -99,6 +99,45 @@ def sets_a_watch_after_its_event(clients: Clients) -> None:
         client.wait_event()
 
 
+# --- holding -----------------------------------------------------------------------------------------------
+
+
+def queue_up(client: WireClient, number: int, before: int | None = None) -> str:
+    """Stand in the queue for the lock, and wait for another who does; returns the znode."""
+    client.create("/lock/n-", flags=SEQUENTIAL)
+    if before is not None:
+        client.get(f"/lock/n-{before:010d}", watch=True)
+    return f"/lock/n-{number:010d}"
+
+
+@faulty("held-too-long")
+def holds_a_lock_all_day(clients: Clients) -> None:
+    holder, other = clients.several(2)
+    holder.create("/lock")
+    queue_up(holder, 0)
+    for number in (1, 2, 3):
+        own = queue_up(other, number, before=0)
+        clients.server.clock.advance(5, keep_alive=True)
+        other.delete(own)
+
+
+@repaired("held-too-long")
+def holds_a_lock_for_its_turn(clients: Clients) -> None:
+    """And others try without waiting, or leave when they have had their turn."""
+    holder, other, third = clients.several(3)
+    holder.create("/lock")
+    for number in range(0, 16, 4):
+        held = queue_up(holder, number)
+        own = queue_up(other, number + 1, before=number)
+        clients.server.clock.advance(12, keep_alive=True)
+        third.delete(queue_up(third, number + 2))
+        holder.delete(held)
+        other.wait_event()
+        clients.server.clock.advance(12, keep_alive=True)
+        third.delete(queue_up(third, number + 3))
+        other.delete(own)
+
+
 def members(clients: Clients) -> list[WireClient]:
     found = clients.several(6)
     found[0].create("/members")

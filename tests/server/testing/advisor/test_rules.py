@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
+from pyzk.protocol.errors import NodeExistsError
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.advisor.engine import RULES
 
-from .clients import FAULTY, REPAIRED, Clients
+from .clients import EPHEMERAL, FAULTY, REPAIRED, SEQUENTIAL, Clients
 
 NAMES = [rule.name for rule in RULES]
 
@@ -31,6 +34,26 @@ def test_its_repaired_twin_is_not(server: EmbeddedServer, rule: str) -> None:
         REPAIRED[rule](clients)
     assert server.advice() == []
     assert len(server.history(kind="request")) > 1
+
+
+def test_many_waiters_of_one_session_set_a_watch_each(server: EmbeddedServer) -> None:
+    """Readers behind a writer, and those who take turns at one znode: the watch is set once for each."""
+    with Clients(server) as clients:
+        holder, other = clients.several(2)
+        holder.create("/lock")
+        holder.create("/lock/write-", flags=SEQUENTIAL)
+        holder.create("/turn", flags=EPHEMERAL)
+        for _ in range(20):
+            other.create("/lock/read-", flags=SEQUENTIAL)
+            other.get("/lock/write-0000000000", watch=True)
+            with suppress(NodeExistsError):
+                other.create("/turn", flags=EPHEMERAL)
+            other.exists("/turn", watch=True)
+        assert [found for found in server.advice() if found.rule == "watch-set-again"] == []
+        for _ in range(5):
+            other.exists("/turn", watch=True)
+        [found] = [found for found in server.advice() if found.rule == "watch-set-again"]
+        assert (found.count, found.paths) == (25, ("/turn",))
 
 
 def test_all_names_differ() -> None:

@@ -1,0 +1,160 @@
+"""A subtree as a file and back, in the form that ``pyzk dump`` writes and ``pyzk load`` reads.
+
+* Export: the znodes at and below a path, parents first, a line of JSON for each, with its ACL (digests too).
+  It is counted before it is sent: no more than 100,000 znodes with 32 MiB of data. Both are done in turns, so
+  a tree that changes meanwhile need not have been like this at any one moment.
+* Import: lines of such a file, as many as fit into a request. All are read before anything is written. Then
+  each turn writes 50 znodes as one transaction, past the ACLs.
+* A znode that exists is left alone if it holds the same data. If it holds other data, it is replaced or, by
+  default, the import ends there; what was written before stays. Its ACL stays in any case.
+* Ephemerals are left out, since they belong to sessions; and ``/zookeeper``, which is the server's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol import dump
+from ....protocol.errors import NodeExistsError
+from ....protocol.paths import validate_path
+from ...core.tree import DataTree
+from ...net.http import Response, Send
+from ...testing import contents
+from ..routes import ApiError, Ask, Field, Route
+from .common import PATH, znode_at
+from .tree import LINES, line
+from .turns import Turns, walk
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+_MOST: Final = 100_000
+"""Znodes of an export: some 10 MB of lines, which a browser keeps in memory."""
+_LARGEST: Final = 32 * 2**20
+"""Bytes of data of an export, likewise."""
+_STEP: Final = 50
+"""Znodes that are written at once: 1 ms."""
+
+
+async def _export(control: Control, ask: Ask) -> Response:
+    path = ask.values.get("path", "/")
+    znode_at(control, path)
+    tree, turns, count, size = control.controls.running.engine.tree, Turns(), 0, 0
+    for _, node in _below(tree, path):
+        count, size = count + 1, size + len(node.data or b"")
+        if count > _MOST or size > _LARGEST:
+            most = f"{_MOST:,} znodes or {_LARGEST // 2**20} MiB of data"
+            raise ApiError(409, f"at and below {path} are more than {most}; take a part, or use pyzk dump")
+        await turns.pause()
+    return Response(200, headers=LINES, stream=partial(_lines, tree, path))
+
+
+async def _lines(tree: DataTree, top: str, send: Send) -> None:
+    turns = Turns()
+    await send(b"")
+    for path, node in _below(tree, top):
+        seconds = node.ttl / 1000 if node.ttl else None
+        at = path.removeprefix(top.rstrip("/")) or "/"
+        kind = contents.kind_of(node)
+        fields = dump.fields_of(dump.Node(at, node.data, node.acl, kind, seconds, node.ephemeral_owner))
+        await send(line(fields))
+        await turns.pause()
+
+
+def _below(tree: DataTree, top: str) -> Iterator[Any]:
+    for path, node in walk(tree, top):
+        if not f"{path}/".startswith(f"{contents.RESERVED}/"):
+            yield path, node
+
+
+# --- import ------------------------------------------------------------------------------------------------
+
+
+async def _import(control: Control, ask: Ask) -> Any:
+    top, overwrite = ask.values["path"], ask.values.get("overwrite", False)
+    validate_path(top)
+    turns, left_out = Turns(), 0
+    nodes: dict[str, contents.Node] = {}
+    for number, text in enumerate(ask.values["lines"], 1):
+        try:
+            path, node = _read(text, top)
+        except ValueError as error:
+            raise ApiError(400, f"line {number}: {error}") from None
+        if node.kind == "ephemeral" or f"{path}/".startswith(f"{contents.RESERVED}/"):
+            left_out += 1
+        else:
+            nodes[path] = node
+        await turns.pause()
+    written = 0
+    waiting = iter(nodes.items())
+    while some := dict(islice(waiting, _STEP)):
+        written += _write(control, some, overwrite)
+        await turns.pause()
+    return {"written": written, "same": len(nodes) - written, "left_out": left_out}
+
+
+def _read(text: str, top: str) -> tuple[str, contents.Node]:
+    """The znode of a line, with its whole path.
+
+    :raises ValueError: if it is none.
+    """
+    node = dump.node_of(text)
+    path = top if node.path == "/" else top.rstrip("/") + node.path
+    given: dict[str, Any] = {"data": node.data, "kind": node.kind}
+    if node.acl is not None:
+        given["acl"] = node.acl
+    if node.ttl is not None:
+        given["ttl"] = round(1000 * node.ttl)
+    return path, contents.Node(**given)
+
+
+def _write(control: Control, nodes: dict[str, contents.Node], overwrite: bool) -> int:
+    """Create znodes with their parents, or replace their data; return how many needed it.
+
+    :raises NodeExistsError: for one that holds other data, unless these are to be replaced.
+    """
+    running = control.controls.running
+    running.server.receive()
+    writer = control.controls.writer()
+    there = {path: node for path in nodes if (node := writer.tree.find(path)) is not None}
+    missing = {
+        path: node for path, node in nodes.items() if path not in there or there[path].data != node.data
+    }
+    if not overwrite and (others := missing.keys() & there):
+        raise NodeExistsError(min(others), "it holds other data; choose to replace it, or another place")
+    if missing:
+        running.enter(f"import {len(missing)} znodes")
+        try:
+            contents.load(writer, contents.flatten(missing), running.service.at(running.clock.now()))
+        finally:
+            running.server.flush()
+    return len(missing)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/export",
+        _export,
+        "The znodes at and below a path, as pyzk dump writes them.",
+        {"path": PATH},
+        answer="A line of JSON for each znode, parents first; 409 if there are too many.",
+        needs_history=False,
+    ),
+    Route(
+        "POST",
+        "/import",
+        _import,
+        "Create what pyzk dump or /export has written.",
+        {
+            "path": Field("string", "where the top of it goes; missing parents are created", required=True),
+            "lines": Field("array", "lines of the file", required=True, items="string"),
+            "overwrite": Field("boolean", "whether the data of znodes that exist is replaced"),
+        },
+        answer="How many znodes were written, had the same data already, and were left out.",
+        needs_history=False,
+    ),
+)

@@ -1,0 +1,133 @@
+"""The watches that clients wait for, and those among them that never fire.
+
+A watch ends with its connection, so none waits for somebody who has gone. These never fire all the same, as
+long as what is named here does not change:
+
+1. The znode is there, and its watcher may not read it: of each event the server tells those alone who may
+   (semantics.md section 10.4). A one-shot watch is used up without a word. A recursive watch is not judged:
+   each znode below has an ACL of its own.
+2. The znode is not there, and the nearest znode above it is an ephemeral, which cannot have children.
+3. The znode is not there, and its name ends with a number that the counter of its parent has passed (or the
+   name of a znode above it, whose parent is there): no sequential create makes it again (section 6), only a
+   create of exactly this name. A queue for a lock leaves such watches behind, if it looks at the one before
+   it with exists after that one has gone.
+
+Nothing else is said to be such a watch: whatever else is not there may be created.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.constants import Perms
+from ...core.engine import Engine
+from ...core.watches import PERSISTENT, RECURSIVE, STANDARD
+from ..routes import Ask, Field, Route
+from .common import AFTER, LIMIT, TEXT, connection_of, limit_of, session_label, text_filter
+from .turns import Turns, first_names
+
+if TYPE_CHECKING:
+    from ..api import Control
+
+_WATCHERS: Final = 50
+"""Watchers of one path that are named."""
+_NUMBER: Final = re.compile("[0-9]{10}$")
+
+
+def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
+    """Explain why a watch never fires, as things stand; None if it may.
+
+    :param data: its modes in the data registry.
+    """
+    tree, node = engine.tree, engine.tree.find(path)
+    if node is not None:
+        if data & RECURSIVE or engine.access.allows(node.acl, Perms.READ, watcher.identities):
+            return None
+        return "its client may not read the znode, and so is not told"
+    above = path
+    while node is None:
+        above, _, name = above.rpartition("/")
+        node = tree.find(above or "/")
+    if node.ephemeral_owner:
+        return f"{above} is ephemeral, and so has no children"
+    number, following = _NUMBER.search(name), node.children.created if node.children is not None else 0
+    if number is not None and int(number[0]) < following:
+        return f"no sequential create makes {name} again: the next number is {following}"
+    return None
+
+
+def watch_form(engine: Engine, path: str, watcher: Any, data: int, child: int) -> dict[str, Any]:
+    """The kinds of a watcher's watches at a path, by its modes in the two registries."""
+    kinds = []
+    if data & STANDARD:
+        # of a znode that is not there, it waits for the creation
+        kinds.append("data" if engine.tree.find(path) is not None else "exists")
+    if child & STANDARD:
+        kinds.append("children")
+    if data & PERSISTENT:
+        kinds.append("persistent")
+    if data & RECURSIVE:
+        kinds.append("recursive")
+    return {"kinds": kinds, "never": why_never(engine, path, watcher, data)}
+
+
+async def _watches(control: Control, ask: Ask) -> Any:
+    engine, limit = control.controls.running.engine, limit_of(ask.values)
+    watches, turns, connection = engine.watches, Turns(), None
+    if "session" in ask.values:
+        session = engine.sessions.get(control.find_any(ask.values["session"]))
+        connection = None if session is None else connection_of(control, session)
+        lists = [list(watches.watchers.get(connection, ()))] if connection is not None else []
+    else:
+        lists = watches.paths()
+    if ask.values.get("never"):
+        never = []
+        for path in chain(*lists):
+            watchers = watches.modes_at(path, _WATCHERS)
+            if connection is not None:
+                watchers = [(connection, *watches.modes_of(path, connection))]
+            if any(why_never(engine, path, watcher, data) for watcher, data, _ in watchers):
+                never.append(path)
+            await turns.pause()
+        lists = [never]
+    found, more = await first_names(
+        lists, text_filter(ask.values), limit, turns, after=ask.values.get("after", "")
+    )
+    rows = []
+    for path in found:
+        counts = watches.count_at(path)
+        rows.append(
+            {
+                "path": path,
+                "exists": engine.tree.find(path) is not None,
+                "count": max(counts.values()),
+                "watchers": [
+                    {"session": session_label(control, getattr(watcher, "session_id", 0))}
+                    | watch_form(engine, path, watcher, *modes)
+                    for watcher, *modes in watches.modes_at(path, _WATCHERS)
+                ],
+            }
+        )
+        await turns.pause()
+    return {"count": watches.count(), "watches": rows, "more": more}
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/watches",
+        _watches,
+        "The paths that are watched, in their order, each with its watchers and the kinds of their watches.",
+        {
+            "session": Field("string", "only paths that this session watches"),
+            "never": Field("boolean", "only paths with a watch that never fires, as things stand"),
+            "after": AFTER,
+            "text": TEXT,
+            "limit": LIMIT,
+        },
+        answer=f"The paths; of each the first {_WATCHERS} watchers; and whether more paths come behind.",
+        needs_history=False,
+    ),
+)

@@ -1,0 +1,139 @@
+"""Rules about those who hold something that others wait for.
+
+A queue is what the lock recipes make: ephemeral sequential znodes below one znode, of which the one with the
+lowest number holds. Who waits watches one that comes before its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from ..history import Entry
+from .finding import Rule
+from .table import Table
+from .world import Client, Exchange, World, fired_by, parent_of, watch_key
+
+IN_VAIN: Final = 3
+"""Waits of a session behind the same holder that end without a turn. Once may be a user who has gone away."""
+_DIGITS: Final = 10
+"""Of the number at the end of a sequential name."""
+
+
+@attrs.define
+class _Place:
+    """A znode in a queue.
+
+    :ivar watched: the znode that its session waits for; None if it does not wait, or not any more.
+    """
+
+    session: int
+    watched: str | None = None
+
+
+@attrs.define
+class _Queue:
+    """
+    :ivar places: by path.
+    :ivar holder: the path of the znode that holds.
+    :ivar since: since when it does, in seconds on the server's clock since its start.
+    :ivar vain: by session: how many waits behind this holder have ended without a turn.
+    """
+
+    places: Table[str, _Place] = attrs.field(factory=lambda: Table[str, _Place](most=1000))
+    holder: str = ""
+    since: float = 0.0
+    vain: Table[int, int] = attrs.field(factory=lambda: Table(int, 1000))
+
+    def settle(self, time: float) -> None:
+        """See who holds now."""
+        first = min(self.places, key=lambda path: path[-_DIGITS:], default="")
+        if first != self.holder:
+            self.holder, self.since = first, time
+            self.vain.clear()
+
+
+class HeldTooLong(Rule):
+    name = "held-too-long"
+    threshold = (
+        f"{IN_VAIN} waits of a session that it has ended itself, behind the same holder, who holds for "
+        "longer than the timeout of that session"
+    )
+    explanation = (
+        "Somebody waits for a lock, gives up, and tries again, while the same session holds it all the time, "
+        "longer than the one who waits would be believed dead. The holder hangs, has forgotten to release, "
+        "or does its whole work inside the lock."
+    )
+    remedy = (
+        "Hold a lock for the few requests that need it, and release it in a finally; for work that takes "
+        "long elect a leader, and let the others stand by without a limit to their patience."
+    )
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._queues: Table[str, _Queue] = Table(_Queue, 1000)
+        self._last: Table[tuple[int, str], _Place] = Table()
+        """By session and queue: its last place."""
+        self._waits: Table[tuple[int, str], _Place] = Table()
+        """By session and znode that it watches: the place from which it does."""
+
+    def exchange(self, client: Client, exchange: Exchange) -> None:
+        for asked in exchange.asked:
+            key = watch_key(asked, exchange.err)
+            if key is not None and key[0] == "data" and parent_of(asked.path) in client.below:
+                self._wait(client, asked.path)
+        for asked in exchange.done:
+            if asked.op == "create" and "ephemeral" in asked.kind and "sequential" in asked.kind:
+                path = exchange.created or asked.path
+                queue = self._queues[parent_of(path)]
+                queue.places[path] = self._last[client.id, parent_of(path)] = _Place(client.id)
+                if not queue.holder:  # a new one has the highest number
+                    queue.settle(exchange.time)
+            elif asked.op == "delete":
+                self._leave(client, asked.path, exchange.time)
+
+    def _wait(self, client: Client, watched: str) -> None:
+        place = self._last.get((client.id, parent_of(watched)))
+        if place is not None:
+            place.watched = watched
+            self._waits[client.id, watched] = place
+
+    def _leave(self, client: Client, path: str, time: float) -> None:
+        parent = parent_of(path)
+        queue = self._queues.get(parent)
+        if queue is None or path not in queue.places:
+            return
+        place = queue.places.pop(path)
+        held = time - queue.since
+        if place.session == client.id and place.watched is not None and queue.holder in queue.places:
+            queue.vain[client.id] += 1
+            if queue.vain[client.id] >= IN_VAIN and held > client.timeout > 0:
+                holder = queue.places[queue.holder].session
+                self.report(
+                    (parent, queue.holder),
+                    f"{parent} has been held for {held:.0f} s, while a session has given up {{count}} times",
+                    time=time,
+                    sessions=[holder, client.id],
+                    paths=[queue.holder],
+                    count=queue.vain[client.id],
+                )
+        if path == queue.holder:
+            queue.settle(time)
+        if not queue.places:
+            del self._queues[parent]
+
+    def event(self, client: Client, entry: Entry) -> None:
+        for _, path in fired_by(entry):
+            place = self._waits.pop((client.id, path), None)
+            if place is not None and place.watched == path:
+                place.watched = None
+
+    def ended(self, client: Client, entry: Entry, expired: bool) -> None:
+        for path in client.owned:
+            queue = self._queues.get(parent_of(path))
+            if queue is not None and queue.places.pop(path, None) is not None and path == queue.holder:
+                queue.settle(entry.time)
+
+
+RULES: Final = (HeldTooLong,)
