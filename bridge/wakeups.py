@@ -81,12 +81,15 @@ class Bell:
 
     def close(self) -> None:
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._reader)
-                os.close(self._writer)
+            self._close()
 
-    __del__ = close
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._reader)
+            os.close(self._writer)
+
+    __del__ = _close  # nobody rings any more; and in a fork nobody releases the lock
 
 
 class Waiter(Generic[T]):

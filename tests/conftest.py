@@ -1,14 +1,17 @@
-"""How much hypothesis tries. HYPOTHESIS_PROFILE=nightly tries far more, and something else each time.
-And what makes the whole suite quicker."""
+"""How much hypothesis tries: HYPOTHESIS_PROFILE=nightly tries far more, and something else each time. What
+makes the whole suite quicker. And the rules that every test with an ensemble is held against."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from .support.ensemble_rules.recording import checked
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -62,3 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(path: str) -> int:
     return next((n for n, start in enumerate(LONG_FIRST) if path.startswith(start)), len(LONG_FIRST))
+
+
+@pytest.fixture(autouse=True)
+def rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No pretend ensemble breaks the rules of ensemble.md section 15.2, but where a test says why."""
+    if request.node.get_closest_marker("breaks_rules"):
+        yield
+    else:
+        with checked():
+            yield

@@ -125,13 +125,21 @@ def check(members: Sequence[Member]) -> None:
     :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
         would give the same ids to sessions.
     """
-    bytes_of: dict[int, int] = {}
-    for number in (member.number for member in members):
-        if (other := bytes_of.setdefault(number % 256, number)) != number:
-            raise MemberError(f"servers {other} and {number} end in the same byte, and so do their sessions")
+    check_numbers(member.number for member in members)
     voters = sum(member.votes for member in members)
     if voters < 2 and len(members) > voters:
         raise MemberError(f"observers need at least two servers that vote, and there are {voters}")
+
+
+def check_numbers(numbers: Iterable[int]) -> None:
+    """
+    :raises MemberError: two servers with these numbers would give the same ids to sessions.
+    """
+    of_bytes: dict[int, int] = {}
+    for number in numbers:
+        other = of_bytes.setdefault(number % 256, number)
+        if other != number:
+            raise MemberError(f"servers {other} and {number} end in the same byte, and so would session ids")
 
 
 @attrs.frozen

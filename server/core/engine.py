@@ -435,7 +435,8 @@ class Engine:
         """
         effect = kind(*fields)
         self.fire(((effect, node, at),))
-        self._tell_history(effect, client.session_id)
+        if self._on_txn is not None:
+            self._tell_history(effect, client.session_id)
 
     def written_together(self, client: Client, frame: bytes, changes: Sequence[Applied]) -> None:
         """Do the same for the writes of a multi."""

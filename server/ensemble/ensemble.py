@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from ..config.members import Member as Address
+from ..config.members import check_numbers
 from .course import Course, Timing
 from .errors import EnsembleError
 from .member import Member
@@ -113,7 +114,11 @@ class Ensemble(Course):
         self.settle()
 
     def add(self, address: Address) -> Member:
-        """Make another process, which does not run yet, and is up to date but for its role."""
+        """Make another process, which does not run yet.
+
+        :raises MemberError: its number cannot be beside those of the others.
+        """
+        check_numbers([*self.members, address.number])
         member = self.members[address.number] = Member(self, address, self._settings)
         member.up = False
         return member

@@ -232,8 +232,8 @@ class Member:
         self.config = config
         self.observes = self._is_observer_in(config)
         if (line := config.members.get(self.number)) is not None:
-            self.address = line
-            if self.port is not None and line.client_port:
+            before, self.address = self.address.client_port, line
+            if self.port is not None and line.client_port and line.client_port != before:
                 self.port.move(line.client_port)
 
     def copy(self, other: Member) -> None:

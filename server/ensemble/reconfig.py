@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from ...protocol.constants import CONFIG_PATH
 from ...protocol.errors import BadArgumentsError, BadVersionError, MarshallingError
 from ...protocol.records import ReconfigFields
-from ..config.members import Configuration, Member, MemberError, check
+from ..config.members import Configuration, Member, MemberError, check_numbers
 
 _LEAST = 2
 """Servers that must vote, with ``standaloneEnabled=true``, the default."""
@@ -62,7 +62,7 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Config
     if len(after.voters) < _LEAST:
         raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")
     try:
-        check(list(members.values()))
+        check_numbers(members)
     except MemberError as error:
         raise _refused(str(error)) from None
     return after

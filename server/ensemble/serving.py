@@ -100,7 +100,7 @@ class MemberConnection(Connection):
         if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
             self._is_attaching = True
             self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
-        elif self.engine.sessions.get(session_id) is not None:
+        elif any(session.id == session_id for session in self.engine.tracker.known_to_all()):
             self._close("this server is read-only, and the session is one of the ensemble")
         else:
             self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)
@@ -211,8 +211,9 @@ class _Attachment:
                 session = None
                 if lives:
                     sessions = member.engine.tracker
-                    session = sessions.get(session_id) or sessions.learn(session_id, timeout)
-                    session.timeout = timeout
+                    known = sessions.get(session_id) or sessions.learn(session_id, timeout)
+                    # A new leader counts with what the log says, not with what was negotiated since
+                    session = attrs.evolve(known, timeout=timeout)
                 self.connection.attached(session, request, self.flag)
 
             def ask(leader: Leader) -> None:

@@ -185,7 +185,7 @@ def _exists(engine: OtherEngine, client: Client, request: r.ExistsFields) -> byt
 def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesFields) -> bytes:
     path, number = request
     kind = _kind(engine, number)
-    if path is None or ("/" not in path[:1] and path):
+    if path is None or (path and "/" not in path):
         raise MarshallingError(path, "no path")
     if not engine.watches.has(path, client, kind):
         raise NoWatcherError(path)

@@ -33,6 +33,7 @@ class JournaledEngine(Engine):
     :ivar journal: set before the first request.
     :ivar on_replace: called when the whole tree is another one, which no entry can tell.
     :ivar on_large: called with zxid and time of a multi that is too large for an entry.
+    :ivar wait: appends to what the journal writes next: the frame of an entry, then the entry.
     """
 
     keeps_log = True

@@ -28,9 +28,7 @@ _MOST_TOLD = 1000
 
 
 class EnsembleHistory(History):
-    """
-    :ivar zxid_base: where it began.
-    """
+    """:param zxid_base: where it begins."""
 
     def __init__(self, zxid_base: int) -> None:
         super().__init__(0)

@@ -109,8 +109,11 @@ class History(ABC):
 
     :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
     :ivar dropped: how many had to go.
+    :ivar zxid_base: where it began: the numbers after it are easier to read.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
     """
+
+    zxid_base: int
 
     def __init__(self, limit: int) -> None:
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
@@ -185,7 +188,7 @@ class Recorder(History):
     def clear(self, engine: Engine, started: float) -> None:
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
         self._started = started
-        self.zxid_base = engine.zxid  # where it began: the numbers after it are easier to read
+        self.zxid_base = engine.zxid
         self._entries.clear()
         self.dropped = 0
         self.sessions.clear()

@@ -13,7 +13,7 @@ from ..core.txn import Txn
 from ..net.clock import Clock
 from ..serve import Server
 from .gate import MessageGate
-from .history import Entry, EntryKind, Listener, Recorder
+from .history import Entry, EntryKind, History, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
@@ -134,6 +134,11 @@ class Running:
         """Have no recorder, if nobody needs it any more."""
         if self.recorder is not None and not (self.records or self.recorder.is_heard):
             self._use(None)
+
+    @property
+    def told(self) -> History | None:
+        """The history, if one is recorded."""
+        return self.recorder if self.records else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
         """Return the last entries of the history, the oldest first; none, if none is recorded."""

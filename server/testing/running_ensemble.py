@@ -10,7 +10,7 @@ from ..ensemble.member import Member
 from ..serve import Server
 from ..together import Servers
 from .ensemble_history import EnsembleHistory
-from .history import Entry, Listener, Recorder
+from .history import Entry, History, Listener, Recorder
 from .observers import SessionNames
 from .running import Running
 
@@ -75,7 +75,11 @@ class RunningEnsemble:
         servers.ensemble.on_change = self._note_role
 
     def _take(self, number: int, server: Server) -> None:
-        self.parts[number] = _Part(self, number, server, *self._recording)
+        self.parts[number] = part = _Part(self, number, server, *self._recording)
+        if self.history.limit:
+            part.begin_history()
+        elif self.history.listeners:
+            part.begin_telling()
         if self._controls_of is not None:
             server.controls = self._controls_of(number)
 
@@ -132,6 +136,11 @@ class RunningEnsemble:
             self.history.listeners.remove(listener)
             for part in self.parts.values():
                 part.end_telling()
+
+    @property
+    def told(self) -> History | None:
+        """The history, if one is recorded."""
+        return self.history if self.history.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
         """Return the last entries of the history, the oldest first; none, if none is recorded."""

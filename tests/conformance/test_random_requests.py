@@ -131,11 +131,14 @@ def says(side: Side, client: WireClient, op: OpCode, number: int) -> list[Any]:
 
 
 def converse(sides: list[Side], talk: Talk) -> None:
-    clients = []
-    for side in sides:
-        clients.append(side.connect())
-        side.sessions = {clients[-1].session_id: 0}
-        side.base = clients[-1].ping().zxid
+    with contextlib.ExitStack() as stack:
+        _converse(sides, [stack.enter_context(side.connect()) for side in sides], talk)
+
+
+def _converse(sides: list[Side], clients: list[WireClient], talk: Talk) -> None:
+    for side, client in zip(sides, clients, strict=True):
+        side.sessions = {client.session_id: 0}
+        side.base = client.ping().zxid
     before: list[Any] = []
     for number, (op, body) in enumerate(talk.requests(REQUESTS)):
         for client in clients:
@@ -145,7 +148,6 @@ def converse(sides: list[Side], talk: Talk) -> None:
         before.append((op.name, body, ours))
     for client in clients:
         assert isinstance(client.close_session(), Reply)
-        client.drop()
 
 
 @pytest.fixture(scope="module")

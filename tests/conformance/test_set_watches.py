@@ -145,9 +145,10 @@ def test_what_comes_before_a_null_is_told_and_registered(connect: Connect, top: 
 
 def test_null_paths_of_the_persistent_kinds_are_accepted(connect: Connect, top: str) -> None:
     # semantics.md 10.5
-    watcher, writer = connect(), connect()
-    request = r.SetWatches2(0, [], [], [], [None, f"{top}/p"], [None])
+    watcher, other, writer = connect(), connect(), connect()
+    request = r.SetWatches2(0, [], [], [], [None, f"{top}/p"], [])
     assert watcher.request(OpCode.SET_WATCHES2, request).err == 0
+    assert other.request(OpCode.SET_WATCHES2, r.SetWatches2(0, [], [], [], [], [None])).err == 0
     writer.create(f"{top}/p")
     assert tell(watcher.take_events(), top) == "created /p"
 

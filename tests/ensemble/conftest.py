@@ -12,7 +12,7 @@ import pytest
 from pyzk.client import ZooKeeper, connect
 
 from ..support import jvm
-from ..support.ensemble_rules.recording import checked, recorded
+from ..support.ensemble_rules.recording import recorded
 from ..support.needs import need
 from ..support.real import Ensemble
 from .pretended import Pretended
@@ -68,16 +68,6 @@ def pretended() -> Iterator[str]:
             ensemble = running.enter_context(Pretended())
         yield ensemble.hosts
     recordings[0].check()
-
-
-@pytest.fixture(autouse=True)
-def rules(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No rule of ensemble.md section 15.2 is broken by any pretend ensemble, but where a test says why."""
-    if request.node.get_closest_marker("breaks_rules"):
-        yield
-    else:
-        with checked():
-            yield
 
 
 @pytest.fixture(params=["ours", "pretended", "standalone", "ensemble"])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 import attrs
 
-from pyzk.server.config.members import Member
 from pyzk.server.testing import EmbeddedEnsemble
 
-from ..support.links import HOST
-from ..support.real import ATTEMPTS, TICK, free_ports
+from ..support.real import TICK
 from ..support.waiting import wait_until
 
 MEANWHILE = 0.05  # seconds
@@ -50,33 +47,16 @@ class Server:
 class Pretended:
     """Three servers, on a clock that runs; see :class:`..support.real.Ensemble`.
 
-    :param addresses: the configuration names the addresses for clients.
     :param settings: of each server.
     """
 
-    def __init__(self, *, addresses: bool = False, **settings: Any) -> None:
-        self._addresses = addresses
-        self._settings = {"tick_time": TICK, "max_session_timeout": 60_000, "extended_types": True} | settings
-        self._ensemble = self._new()
+    def __init__(self, **settings: Any) -> None:
+        given = {"tick_time": TICK, "max_session_timeout": 60_000, "extended_types": True} | settings
+        self._ensemble = EmbeddedEnsemble(3, **given)
         self.nodes: list[Server] = []
 
-    def _new(self) -> EmbeddedEnsemble:
-        made = EmbeddedEnsemble(3, **self._settings)
-        if self._addresses:
-            members = [
-                Member.parse(str(number), f"{HOST}:{2887 + number}:{3887 + number};{HOST}:{port}")
-                for number, port in enumerate(free_ports(3), 1)
-            ]
-            settings = attrs.evolve(made._launch.settings, port=members[0].client_port)
-            made._launch = attrs.evolve(made._launch, members=members, settings=settings)
-        return made
-
     def __enter__(self) -> Self:
-        for _ in range(ATTEMPTS):
-            with suppress(OSError):  # somebody else may take a port between our look and the bind
-                self._ensemble.start()
-                break
-            self._ensemble = self._new()
+        self._ensemble.start()
         self.nodes = [Server(self._ensemble, server.number, server.port) for server in self._ensemble]
         return self
 

@@ -72,16 +72,19 @@ async def holders(
 
     async def hold(held: Held, path: str, task_status: trio.TaskStatus[None]) -> None:
         await trio.sleep(random.uniform(0, TICK))  # at any moment between two reports
-        with suppress(SessionExpiredError, LockLost):
-            async with (
-                connect(holder_hosts, session_timeout=held.timeout, close_grace=0) as zk,
-                Lock(zk, path),
-            ):
-                task_status.started()
-                try:
-                    await trio.sleep_forever()
-                finally:
-                    held.cancelled = trio.current_time()
+        while held.cancelled is None:  # a machine under load may lose a session before it holds anything
+            with suppress(SessionExpiredError, LockLost):
+                async with (
+                    connect(
+                        holder_hosts, session_timeout=held.timeout, connect_timeout=60, close_grace=0
+                    ) as zk,
+                    Lock(zk, path),
+                ):
+                    task_status.started()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        held.cancelled = trio.current_time()
 
     async def want(held: Held, path: str) -> None:
         async with connect(other_hosts, session_timeout=60, connect_timeout=60) as zk, Lock(zk, path):

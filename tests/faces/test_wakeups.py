@@ -100,6 +100,17 @@ def test_a_bell_that_nobody_has_closed_leaves_no_files() -> None:
     assert files() == before
 
 
+def test_a_bell_that_was_rung_while_the_process_was_forked_can_be_given_up() -> None:
+    """The thread that rings is not there in the fork, and its lock is held for ever."""
+    before = files()
+    bell = Bell()
+    thread = threading.Thread(target=bell._lock.acquire)
+    thread.start()
+    thread.join()
+    del thread, bell
+    assert files() == before
+
+
 # --- asyncio -----------------------------------------------------------------------------------------------
 
 

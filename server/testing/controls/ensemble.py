@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -12,23 +12,22 @@ from ...core.engine import Engine
 from ...ensemble.errors import EnsembleError
 from ...net.clock import Clock
 from .. import contents
-from ..history import Entry, EntryKind, select
 from ..running import Running
 from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from ..snapshots import Snapshot
-from ..timeline import format_timeline
 from .base import control
+from .history import HistoryControls
 from .server import Controls
 from .servers import ServersControls
 from .sessions import leak_text
 
 if TYPE_CHECKING:
-    from ..advisor.finding import Finding
+    pass
 
 T = TypeVar("T")
 
 
-class EnsembleControls(ServersControls):
+class EnsembleControls(ServersControls, HistoryControls):
     """A pretend ensemble in a test's hands.
 
     :ivar clock: the time of all servers.
@@ -173,8 +172,8 @@ class EnsembleControls(ServersControls):
         """Let a client go on at another server: its connection is closed, and all servers but this one refuse
         it until it has come here. Does nothing if it is here.
 
-        The client needs this server in its connect string. Once this server serves nobody any more, the
-        others take the client in again.
+        The client needs this server in its connect string, and waits if this server lags behind what the
+        client has seen. Once this server serves nobody any more, the others take the client in again.
 
         :raises UnknownSessionError: if no server knows such a session.
         :raises EnsembleError: if this server serves nobody.
@@ -248,67 +247,6 @@ class EnsembleControls(ServersControls):
                 if session is not None and not connection.frozen and not part.gate.is_paused(connection):
                     part.engine.sessions.touch(session, now)
             self._member(number).report(now)
-
-    # --- the history -------------------------------------------------------------------------------------
-
-    @control
-    def history(
-        self,
-        *,
-        session: SessionRef | None = None,
-        kind: EntryKind | Iterable[EntryKind] | None = None,
-        op: str | None = None,
-        path: str | None = None,
-        since: float = 0.0,
-    ) -> list[Entry]:
-        """List what has happened at all servers, the oldest first; the arguments are those of
-        :meth:`.Controls.history`. ``server`` of an entry says where it happened.
-
-        :raises ValueError: for an unknown kind or operation.
-        """
-        entries = self.running.history.entries()
-        return select(entries, session=session, kind=kind, op=op, path=path, since=since)
-
-    @control
-    def advice(self) -> list[Finding]:
-        """List what clients do wrong, as :meth:`.Controls.advice` does, at all servers together.
-
-        Each call looks at all that the history keeps.
-        """
-        return self.running.advice()
-
-    @control
-    def note(self, text: str) -> None:
-        """Write a line into the history, as a mark in the timeline."""
-        self._enter(text, kind="note")
-
-    def format_timeline(
-        self,
-        *,
-        sessions: Iterable[SessionRef] | None = None,
-        pings: bool = False,
-        width: int = 120,
-        limit: int | None = None,
-        since: float = 0.0,
-    ) -> str:
-        """Show the history as text, one column for each session, with the number of the server in each line.
-
-        The arguments are those of :meth:`.Controls.format_timeline`.
-        """
-        title, history = f"Timeline of {self.hosts}", self.running.history
-        if history.dropped:
-            title += f"; the oldest {history.dropped:,} entries are gone"
-        return format_timeline(
-            self.history(since=since),
-            title=title,
-            zxid_base=history.zxid_base,
-            named=self.running.names.all,
-            sessions=None if sessions is None else [session_id_of(session) for session in sessions],
-            pings=pings,
-            width=width,
-            limit=limit,
-            by_epoch=True,
-        )
 
 
 class MemberControls(Controls):

@@ -1,21 +1,34 @@
-"""The controls of the history: what has happened, as entries, as text, as advice."""
+"""The controls of the history, of one server or of an ensemble: as entries, as text, as advice."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..history import Entry, EntryKind, select
 from ..sessions import SessionRef, session_id_of
 from ..timeline import format_timeline
-from .base import ServerBase, control
+from .base import Base, control
 
 if TYPE_CHECKING:
     from ..advisor.finding import Finding
+    from ..running import Running
+    from ..running_ensemble import RunningEnsemble
 
 
-class HistoryControls(ServerBase):
+class HistoryControls(Base):
     """What a test asks about the past."""
+
+    @property
+    @abstractmethod
+    def running(self) -> Running | RunningEnsemble:
+        """The parts of the server, or of the ensemble."""
+
+    @property
+    @abstractmethod
+    def hosts(self) -> str:
+        """The connect string."""
 
     @control
     def advice(self) -> list[Finding]:
@@ -38,6 +51,8 @@ class HistoryControls(ServerBase):
     ) -> list[Entry]:
         """List what has happened, the oldest first; empty with ``record=False``. All conditions must be met.
 
+        In the history of an ensemble ``server`` of an entry says where it happened.
+
         :param session: a session that need not be alive any more.
         :param kind: one or several kinds; see :class:`.history.Entry`.
         :param op: as for :meth:`fault`.
@@ -45,8 +60,8 @@ class HistoryControls(ServerBase):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
-        recorder = self.running.recorder
-        entries = () if recorder is None else recorder.entries()
+        told = self.running.told
+        entries = () if told is None else told.entries()
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
 
     @control
@@ -64,7 +79,8 @@ class HistoryControls(ServerBase):
         limit: int | None = None,
         since: float = 0.0,
     ) -> str:
-        """Show the history as text, one column for each session.
+        """Show the history as text, one column for each session; of an ensemble each line has the number of
+        its server.
 
         :param sessions: those that get a column; all by default.
         :param pings: whether pings are shown.
@@ -72,19 +88,20 @@ class HistoryControls(ServerBase):
         :param limit: at most so many lines, the last ones.
         :param since: seconds on the server's clock since its start.
         """
-        recorder = self.running.recorder
-        if recorder is None or not self.running.records:
+        told = self.running.told
+        if told is None:
             return "Nothing was recorded: record=False."
-        title = "Timeline of {}:{}".format(*self.running.server.address)
-        if recorder.dropped:
-            title += f"; the oldest {recorder.dropped:,} entries are gone"
+        title = f"Timeline of {self.hosts}"
+        if told.dropped:
+            title += f"; the oldest {told.dropped:,} entries are gone"
         return format_timeline(
             self.history(since=since),
             title=title,
-            zxid_base=recorder.zxid_base,
+            zxid_base=told.zxid_base,
             named=self.running.names.all,
             sessions=None if sessions is None else [session_id_of(session) for session in sessions],
             pings=pings,
             width=width,
             limit=limit,
+            by_epoch=self.running.is_ensemble,
         )

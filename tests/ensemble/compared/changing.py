@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from ...support.links import HOST
-from .script import members
+from .script import members, slow_members
 from .sides import ROLES, SUPER, Side
 from .speaker import Speaker
 
@@ -189,7 +189,7 @@ def a_port_for_clients_changes(e: Side) -> None:
     e.client("C", "F")
 
 
-@members
+@slow_members
 def a_server_that_does_not_run_joins(e: Side) -> None:
     """10.3: it counts for the quorum"""
     a, b = _super(e, "A", "L"), e.client("B", "O")

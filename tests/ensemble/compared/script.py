@@ -14,8 +14,10 @@ S = TypeVar("S", bound=Script)
 QUICK: list[Script] = []
 SLOW: list[Script] = []
 MEMBERS: list[Script] = []
+SLOW_MEMBERS: list[Script] = []
 LOCAL: list[Script] = []
 READ_ONLY: list[Script] = []
+LOCAL_READ_ONLY: list[Script] = []
 
 SILENCE = SYNC_LIMIT * TICK / 1000
 """Seconds until a silent link is given up."""
@@ -34,6 +36,12 @@ def members(script: S) -> S:
     return script
 
 
+def slow_members(script: S) -> S:
+    """The same for the nightly run."""
+    SLOW_MEMBERS.append(script)
+    return script
+
+
 def local(script: S) -> S:
     """It runs on an ensemble whose sessions are local first."""
     LOCAL.append(script)
@@ -49,4 +57,10 @@ def slow(script: S) -> S:
 def without_quorum(script: S) -> S:
     """It runs on servers that are read-only without a quorum."""
     READ_ONLY.append(script)
+    return script
+
+
+def without_quorum_with_local_sessions(script: S) -> S:
+    """Likewise, and their sessions are local first."""
+    LOCAL_READ_ONLY.append(script)
     return script

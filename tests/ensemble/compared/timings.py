@@ -17,6 +17,8 @@ T = TICK / 1000
 AT_ONCE = 0.0
 ELECTION = 0.2
 """Seconds of the rules; a real one was measured to take up to 0.5 s longer (the tolerance has that)."""
+READ_ONLY = 2.0
+"""Seconds without a leader after which a server is read-only, with ticks that are no longer."""
 RETRY = 2.5
 """Seconds in which a server that is back serves again, at most."""
 
@@ -192,4 +194,34 @@ def a_new_leader_starts_the_clocks_afresh(e: Side) -> Iterator[Measured]:
     watcher.exists("/mine", watch=True)
     watcher.next()
     least = ELECTION + 4.0
+    yield Measured("expiry behind a new leader's start", e.now() - since, least, least + 1.5 * T)
+
+
+def read_only(e: Side) -> Iterator[Measured]:
+    """7.1: on servers that are read-only without a quorum"""
+    since = e.now()
+    for role in "LG":
+        e.kill(role)
+    for role in "FO":
+        e.until_read_only(role)
+        yield Measured(
+            f"{role} is read-only", e.now() - since, READ_ONLY, READ_ONLY + (T if role == "O" else 0)
+        )
+
+
+@case
+def a_new_leader_knows_the_timeouts_of_the_log(e: Side) -> Iterator[Measured]:
+    """1.3, 2.10: what was negotiated since its begin is known to the leader of that time alone"""
+    client, first = e.client("watcher", "F"), e.client("A", "F", timeout=8000)
+    first.create("/mine", flags=EPHEMERAL)
+    moved = e.client("A at G", "G", first, timeout=2000)
+    moved.ping()
+    moved.drop()
+    since = e.now()
+    e.kill("L")
+    client.until_closed()
+    watcher = e.client("watcher again", e.leader(), client)
+    watcher.exists("/mine", watch=True)
+    watcher.next()
+    least = ELECTION + 8.0
     yield Measured("expiry behind a new leader's start", e.now() - since, least, least + 1.5 * T)

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("kazoo.client")
 from kazoo.client import KazooClient
-from kazoo.protocol.states import KazooState
+from kazoo.exceptions import NotReadOnlyCallError
+from kazoo.protocol.states import KazooState, KeeperState
 
 from pyzk.server.testing import EmbeddedEnsemble
 
@@ -124,5 +125,37 @@ def test_without_a_quorum_it_waits_and_goes_on_with_its_session() -> None:
         assert client.retry(client.exists, "/mine").owner_session_id == session[0]
         assert client.client_id == session
         assert KazooState.LOST not in states
+        client.stop()
+        client.close()
+
+
+def test_it_goes_read_only_and_back() -> None:
+    """ensemble.md section 13: where sessions are local, each change brings another one."""
+    states: list[str] = []
+    with EmbeddedEnsemble(
+        3, clock="frozen", read_only_mode=True, local_sessions=True, local_sessions_upgrading=True
+    ) as servers:
+        client = KazooClient(
+            servers.hosts, timeout=30, read_only=True, connection_retry=QUICKLY, command_retry=QUICKLY
+        )
+        client.add_listener(states.append)
+        client.start()
+        client.create("/x", b"1")
+        sessions = [client.client_id]
+        servers.partition([1], [2], [3], silent=False)
+        servers.advance(6)
+        wait_until(lambda: client.client_state == KeeperState.CONNECTED_RO)
+        sessions.append(client.client_id)
+        assert client.get("/x")[0] == b"1"
+        with pytest.raises(NotReadOnlyCallError):
+            client.set("/x", b"2")
+        servers.heal()
+        servers.advance(1)
+        wait_until(lambda: client.client_state == KeeperState.CONNECTED)
+        sessions.append(client.client_id)
+        client.set("/x", b"2")
+        assert len(set(sessions)) == 3
+        lost = [state for state in states if state != KazooState.SUSPENDED]
+        assert lost == ["CONNECTED", "LOST", "CONNECTED", "LOST", "CONNECTED"]
         client.stop()
         client.close()

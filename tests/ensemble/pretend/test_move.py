@@ -50,6 +50,16 @@ def test_a_server_that_has_gone_is_waited_for_no_more(ensemble: EmbeddedEnsemble
     assert at(1, a).exists("/").err == 0
 
 
+def test_a_server_that_lags_is_waited_for(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a = at(1)
+    ensemble.lag(2)
+    a.create("/x")
+    ensemble.move(a.session_id, 2)
+    assert [at.is_refused(number, a) for number in ensemble.numbers] == [True] * 3
+    ensemble.release(2)
+    assert at(2, a).exists("/x").err == 0
+
+
 def test_a_client_that_is_not_connected_is_sent_too(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     a = at(1)
     a.drop()

@@ -10,7 +10,9 @@ import pytest
 
 from pyzk.protocol import errors
 from pyzk.protocol.digest import digest_id
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError
+from pyzk.server.config.members import Member
+from pyzk.server.config.settings import Settings
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, EnsembleLaunch
 
 from ...support.wire import WireClient
 from .client import Client, Clients
@@ -119,6 +121,18 @@ def test_a_server_that_joins_before_it_runs(ensemble: EmbeddedEnsemble, at: Clie
         ensemble.start(8)
     with pytest.raises(ValueError, match="numbered"):
         ensemble.start(-1)
+    with pytest.raises(ValueError, match="servers 1 and 257 end in the same byte"):
+        ensemble.start(257)
+    assert ensemble.numbers == [1, 2, 3, 4, 7, 8]
+
+
+async def test_lines_of_several_machines_with_the_same_port() -> None:
+    """Here they are on one machine: each has a port of its own, until a change asks for another."""
+    members = [Member.parse(str(number), f"zk{number}:2888:3888;2181") for number in (1, 2, 3)]
+    settings = Settings(port=0, reconfig_enabled=True)
+    async with EnsembleLaunch(members, "frozen", True, 100, None, settings).open() as ensemble:
+        assert len({server.port for server in ensemble}) == 3
+        assert "server.2=zk2:2888:3888:participant;0.0.0.0:2181\n" in ensemble.reconfig(leaving="3")
 
 
 def test_a_server_that_leaves_goes_on_without_a_vote(ensemble: EmbeddedEnsemble, at: Clients) -> None:

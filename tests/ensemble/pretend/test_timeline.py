@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+import trio
+
+from pyzk.server.config.members import made_up
+from pyzk.server.config.settings import Settings
+from pyzk.server.net.clock import Clock
+from pyzk.server.testing.ensemble import EmbeddedEnsemble, take_over
+from pyzk.server.testing.history import Entry
+from pyzk.server.together import Servers
 
 from .client import Clients
 
@@ -79,3 +86,21 @@ def test_what_happens_at_all_servers_is_told_once_while_the_clock_runs() -> None
         assert [entry.text for entry in ensemble.history(kind="note")] == ["now", "now"]
         assert all(0 <= entry.time < 60 for entry in ensemble.history())
         at.close()
+
+
+async def test_a_further_server_is_told_of_too() -> None:
+    async with trio.open_nursery() as nursery:
+        servers = Servers(Settings(port=0), Clock(frozen=True), made_up(3))
+        await nursery.start(servers.run)
+        ensemble = take_over(servers)
+        told: list[Entry] = []
+        ensemble.running.listen(told.append)
+        ensemble.start(4)
+        assert (4, "is up") in [(entry.server, entry.text) for entry in told]
+        assert ensemble.history() == []
+        ensemble[1].running.begin_history()
+        ensemble.start(5)
+        assert 5 in {entry.server for entry in ensemble.history(kind="role")}
+        ensemble.running.stop_listening(told.append)
+        assert not ensemble.running.history.listeners
+        nursery.cancel_scope.cancel()

@@ -295,7 +295,7 @@ def a_write_behind_the_end_of_its_session(history: History) -> None:
 def a_sync_does_not_wait(history: History) -> None:
     """The leader had proposed the next write already."""
     place = places(history, f.Request, lambda fact: fact.op == OpCode.SYNC)[0]
-    change(history, place, proposed=history[place].proposed + 1)
+    change(history, place, least=history[place].least + 1)
 
 
 @breaks(10)

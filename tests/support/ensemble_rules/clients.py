@@ -161,7 +161,7 @@ class ClientRules:
         assert fact.zxid >= connection.header, "rule 4: the zxid of replies falls"
         if request.op != PING:
             assert fact.zxid >= connection.seen, "rule 4: the zxid falls from one connection to the next"
-        assert fact.zxid >= request.proposed, "rule 9: a sync has missed what was proposed before it"
+        assert fact.zxid >= request.least, "rule 9: a sync has missed what it must wait for"
         connection.header = fact.zxid
         if request.op in WRITES:
             connection.written = fact.zxid

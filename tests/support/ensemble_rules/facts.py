@@ -112,7 +112,7 @@ class Attached(NamedTuple):
 class Request(NamedTuple):
     """
     :ivar body: what follows the header.
-    :ivar proposed: of a sync at a server that follows the current leader: the last zxid that it has proposed.
+    :ivar least: of a sync: the zxid that its reply must have reached.
     """
 
     connection: int
@@ -120,7 +120,7 @@ class Request(NamedTuple):
     op: int
     body: bytes
     now: int
-    proposed: int = 0
+    least: int = 0
 
 
 class Reply(NamedTuple):

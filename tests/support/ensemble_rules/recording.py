@@ -135,14 +135,14 @@ class Recording:
                 self._links[number] = epoch
                 self.facts.append(f.Linked(number, epoch, self._ensemble.now))
 
-    def proposed(self, member: Member) -> int:
-        """The last zxid that the current leader has proposed; 0 if the server does not follow it."""
-        leader = member.leader
-        if leader is None or leader.number != self._ensemble.epoch or leader.member is member:
+    def least_behind_sync(self, member: Member) -> int:
+        """The zxid that a sync must reach which a server takes now; 0 if it has not the current leader."""
+        leader, committed = member.leader, self._ensemble.log.last_zxid
+        if leader is None or leader.number != self._ensemble.epoch or leader.member.leader is not leader:
             return 0
-        if leader.member.leader is not leader:
-            return 0
-        return leader.outstanding[-1].zxid if leader.outstanding else self._ensemble.log.last_zxid
+        if leader.member is member:  # it waits for nothing that is only proposed
+            return 0 if member.stands_at is not None else committed
+        return leader.outstanding[-1].zxid if leader.outstanding else committed
 
 
 class _Tape:
@@ -161,8 +161,8 @@ class _Tape:
                 self._asked(payload, now)
             elif len(payload) >= 8:
                 xid, op = _REQUEST(payload)
-                proposed = self._recording.proposed(self._member) if op == OpCode.SYNC else 0
-                self._note(f.Request(self.number, xid, op, payload[8:], now, proposed))
+                least = self._recording.least_behind_sync(self._member) if op == OpCode.SYNC else 0
+                self._note(f.Request(self.number, xid, op, payload[8:], now, least))
 
     def sent(self, data: bytes) -> None:
         if not self._has_asked:
