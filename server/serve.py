@@ -195,6 +195,11 @@ class Server:
         """Let the hub serve the clients of a listening socket, which is detached."""
         self._hub.listen(Listener(fileno=listener.detach()))
 
+    def share_the_loop(self, seconds: float) -> None:
+        """Let the other servers of this process have their turns after so many seconds."""
+        if self._hub is not None:
+            self._hub.share = seconds
+
     def bind(self) -> None:
         """Take the port of plain clients, which wait until :meth:`run` lets them in.
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .testing.controls import Controls
     from .testing.ensemble import EnsembleControls
 
+_SHARE = 0.0005
+"""Seconds of turns of one server before the others have theirs: their clients wait for it."""
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
 
 
@@ -109,6 +111,7 @@ class Servers:
 
     def _make(self, member: ensemble.Member, settings: Settings) -> _Member:
         server = _Member(settings, self.clock, member.make_service)
+        server.share_the_loop(_SHARE)
         server.together = self
         member.port = self.servers[member.number] = server
         return server

@@ -10,7 +10,8 @@ The rules:
    (:data:`.service.SLICE` seconds); where more than 8 are ready, they share the time of 8.
 2. Input that is left over has its next part in the next turn, before what is new. If such connections take
    more than 4 slices, the rest of them comes first in the turn after.
-3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP.
+3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble take
+   turns more often (:attr:`Hub.share`): the clients of one server wait for the turns of the others.
 4. The replies of a turn are sent in about 8 groups, events and long output behind them.
 5. Whatever goes wrong with one socket ends that connection alone.
 6. A connection that has ended has our side closed first; the client has some seconds to close its own
@@ -89,6 +90,7 @@ class Hub:
     """
     :param now: the clock, in seconds.
     :param hand_over: takes the socket of a client that speaks HTTP or TLS, its address, and what it has sent.
+    :ivar share: seconds of turns before trio's other tasks run.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Hub:
         hand_over: Callable[[socket.socket, str, bytes], object],
     ) -> None:
         self._service = service
+        self.share = SLICE
         self._now = now
         self._hand_over = hand_over
         self._poller = select.epoll()
@@ -157,7 +160,7 @@ class Hub:
                 else:
                     await trio.lowlevel.wait_readable(self._poller.fileno())
                 # in real seconds, whatever the server's clock says; trio's other tasks take 1 % of that
-                end = time.monotonic() + SLICE
+                end = time.monotonic() + self.share
                 while self.turn() and time.monotonic() < end:
                     pass
             except Exception:
