@@ -17,10 +17,9 @@ from . import logs
 from .logger import logger
 
 if TYPE_CHECKING:
-    from .config.given import Given
+    from .config.given import Configuration, Given
     from .config.members import Member
     from .config.settings import Settings
-    from .config.zoocfg import Configuration
     from .core.engine import Engine
     from .ensemble.ensemble import Timing
     from .storage.storage import Storage
@@ -145,15 +144,19 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from .config import elsewhere, zoocfg
+    from .config import elsewhere
+    from .config.given import Configuration
 
     beside, warnings = elsewhere.from_environment(os.environ)
     beside += elsewhere.from_flags(arguments.set)
-    found = zoocfg.Configuration({}, ())
-    if arguments.config is not None:
-        found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
-    elif beside:
-        found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
+    found = Configuration({}, ())
+    if arguments.config is not None or beside:
+        from .config import zoocfg
+
+        if arguments.config is not None:
+            found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
+        else:
+            found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
     for warning in (*warnings, *found.warnings):
         logger.warning("%s", warning)
     return found

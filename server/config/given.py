@@ -1,16 +1,22 @@
-"""Values for settings, and who gave them: a key in a file, a variable of the environment, a flag."""
+"""Values for settings, and who gave them: a key in a file, a variable of the environment, a flag.
+
+A server that is given no keys of zoo.cfg does without the modules that read them (:mod:`.zoocfg`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .properties import ConfigError
 from .settings import Settings, SettingsError, check
 from .zookeys import KEY_OF
+
+if TYPE_CHECKING:
+    from .members import Member
 
 
 @attrs.frozen
@@ -23,6 +29,24 @@ class Given:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.where})" if self.where else self.name
+
+
+@attrs.frozen
+class Configuration:
+    """The contents of a file.
+
+    :ivar given: values by field of :class:`Settings`, for :func:`build`.
+    :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
+        probably a mistake.
+    :ivar members: the servers of an ensemble; none for a single server.
+    :ivar sync_limit: ticks, of an ensemble; ``init_limit`` likewise.
+    """
+
+    given: Mapping[str, Given]
+    warnings: Sequence[str]
+    members: Sequence[Member] = ()
+    sync_limit: int = 0
+    init_limit: int = 0
 
 
 def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:

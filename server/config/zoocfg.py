@@ -7,33 +7,12 @@ in neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import attrs
+from collections.abc import Iterable
 
 from . import rules, servers
-from .given import Given
-from .members import Member
+from .given import Configuration, Given
 from .properties import Entry, text_of
 from .reading import Reading
-
-
-@attrs.frozen
-class Configuration:
-    """The contents of a file.
-
-    :ivar given: values by field of :class:`Settings`, for :func:`build`.
-    :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
-        probably a mistake.
-    :ivar members: the servers of an ensemble; none for a single server.
-    :ivar sync_limit: ticks, of an ensemble; ``init_limit`` likewise.
-    """
-
-    given: Mapping[str, Given]
-    warnings: Sequence[str]
-    members: Sequence[Member] = ()
-    sync_limit: int = 0
-    init_limit: int = 0
 
 
 def read(path: str, *, port_given: bool = False, beside: Iterable[Entry] = ()) -> Configuration:

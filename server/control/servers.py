@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ..config import zoocfg
+from ..config.given import Configuration
 from ..config.members import chosen
 from ..config.settings import Settings
 from ..core.failures import report
@@ -118,7 +119,7 @@ class Servers:
         await started.stopped.wait()
 
 
-def _configuration(config: Mapping[str, Any]) -> zoocfg.Configuration:
+def _configuration(config: Mapping[str, Any]) -> Configuration:
     """:raises ValueError: for a key or value that zoo.cfg may not have."""
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
     return zoocfg.interpret(text, "config", port_given=True)
