@@ -170,7 +170,8 @@ class Service:
                 self._refusals.add(host)
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
-        self._refusals.discard(host)
+        if not reserve.short:  # else there is room for one now and then: one line of the log is enough
+            self._refusals.discard(host)
         connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None

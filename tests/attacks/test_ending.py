@@ -193,15 +193,19 @@ def test_sessions_until_none_fits() -> None:
             sock.close()
             return None
 
-        socks = []
-        while sock := opened():
-            socks.append(sock)
-        later = [sock for sock in (opened() for _ in range(1000)) if sock]
-        assert len(later) < 10  # half of the reserve may be free again for a moment when others have gone
+        # A table that grows may find no room where the next session, which needs no growth, still does
+        socks: list[socket.socket] = []
+        refused = 0
+        while refused < 1000:
+            if sock := opened():
+                socks.append(sock)
+            else:
+                refused += 1
         server.bystander.ask(wire.get("/bystander"))
-        server.reset(*socks, *later)
+        server.reset(*socks)
         server.until(lambda: _NO_LONGER in server.log(), "there is room again")
-        assert server.log().count("refusing connections from 127.0.0.1: memory is short") == 1
+        told = server.log().count("refusing connections from 127.0.0.1: memory is short")
+        assert 1 <= told <= server.log().count(_SHORT), "once for each time that memory was short"
         assert opened()
 
 
