@@ -64,12 +64,21 @@ def transcript(side: Side, script: Callable[[Side], None]) -> list[str]:
     return side.lines
 
 
+def compare(theirs: Callable[[], list[str]], ours: list[str]) -> None:
+    """Real servers run a script until it gives what ours gives, three times at most: there two threads may
+    come in either order, for example an event, and the end of the connection that it is for."""
+    for _ in range(ATTEMPTS - 1):
+        if theirs() == ours:
+            return
+    assert theirs() == ours
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> None:
     with Ours.make() as ensemble:
         ours = transcript(Ours(ensemble), script)
     assert "nothing comes" not in "\n".join(ours)
-    assert transcript(Real(real), script) == ours
+    compare(lambda: transcript(Real(real), script), ours)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +90,15 @@ def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -
     with Ours.make(reconfig_enabled=True, super_digest=SUPER_DIGEST) as ensemble:
         ours = transcript(Ours(ensemble), script)
     assert "nothing comes" not in "\n".join(ours)
-    side = Real(changeable)
-    try:
-        assert transcript(side, script) == ours
-    finally:
-        side.bring_back()
+
+    def theirs() -> list[str]:
+        side = Real(changeable)
+        try:
+            return transcript(side, script)
+        finally:
+            side.bring_back()
+
+    compare(theirs, ours)
 
 
 @nightly
