@@ -1,8 +1,9 @@
 """One body of a test, driven with each face.
 
 A body is ``async def body(api)``. ``api`` has what the package of the face exports, and what programs of its
-kind do besides: ``sleep(seconds)``, ``both(first, second)`` to run two bodies at a time, and
-``until_lost(grant)``, which ends when the loss of a grant reaches the body. With threads the awaits of a body
+kind do besides: ``sleep(seconds)``; ``timeout(seconds)``, a limit for a block; ``both(first, second)`` to run
+two bodies at a time; and ``until_lost(grant)``, which ends when the loss of a grant reaches the body.
+With threads the awaits of a body
 never wait: what they await has been called already, by the thread that runs the body.
 """
 
@@ -12,7 +13,8 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -46,6 +48,12 @@ async def _trio_both(first: Callable[[], Awaitable[object]], second: Callable[[]
         nursery.start_soon(second)
 
 
+@asynccontextmanager
+async def _trio_timeout(seconds: float) -> AsyncIterator[None]:
+    with trio.fail_after(seconds):
+        yield
+
+
 async def _trio_until_lost(grant: Any) -> None:
     await trio.sleep(60)
 
@@ -55,6 +63,7 @@ def _run_trio(body: Body) -> object:
         **{name: getattr(client, name) for name in client.__all__},
         **{name: getattr(recipes, name) for name in recipes.__all__},
         sleep=trio.sleep,
+        timeout=_trio_timeout,
         both=_trio_both,
         until_lost=_trio_until_lost,
     )
@@ -75,7 +84,8 @@ async def _aio_until_lost(grant: Any) -> None:
 
 
 def aio_api() -> Any:
-    return _api(aio, sleep=asyncio.sleep, both=_aio_both, until_lost=_aio_until_lost)
+    more = {"sleep": asyncio.sleep, "timeout": asyncio.timeout}
+    return _api(aio, both=_aio_both, until_lost=_aio_until_lost, **more)
 
 
 def _run_aio(body: Body) -> object:

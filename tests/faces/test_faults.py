@@ -10,27 +10,9 @@ from pyzk.recipes import LossReason
 from pyzk.server.testing import EmbeddedServer
 
 from .drivers import Driver
+from .holds import HOLDS, block, one
 
-HOLDS = ["Lock", "RWLock", "Semaphore", "LeaderElection", "MultiLock", "SingleNodeLock"]
 holds = pytest.mark.parametrize("kind", HOLDS)
-
-
-def block(api: Any, zk: Any, kind: str) -> Any:
-    """A block that holds something; its value is a grant, or several."""
-    match kind:
-        case "RWLock":
-            return api.RWLock(zk, "/held").write()
-        case "Semaphore":
-            return api.Semaphore(zk, "/held", 1)
-        case "LeaderElection":
-            return api.LeaderElection(zk, "/held").lead()
-        case "MultiLock":
-            return api.MultiLock([api.Lock(zk, "/held/a"), api.Lock(zk, "/held/b")])
-    return getattr(api, kind)(zk, "/held/lock" if kind == "SingleNodeLock" else "/held")
-
-
-def one(value: Any, kind: str) -> Any:
-    return value[0] if kind == "MultiLock" else value
 
 
 @pytest.mark.row("F1", "F2")

@@ -1,0 +1,64 @@
+"""Leaders die one after the other while clients of every recipe are at work: nothing is held by two, lost or
+doubled, and nobody waits for ever. With trio, with threads and with asyncio, on a pretended ensemble;
+HYPOTHESIS_PROFILE=nightly: on a real one and with uvloop, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from pyzk import recipes
+from pyzk.bridge.faced import FACED, FUNCTIONS
+from pyzk.server.testing import EmbeddedEnsemble
+
+from ...support import jvm
+from ...support.needs import need
+from ...support.real import Ensemble
+from ..drivers import DRIVERS, Driver
+from . import groups, holds, values
+from .ensembles import Pretended, Real, Service
+from .run import Run
+from .workload import WORKLOADS, Workload
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+nightly = pytest.mark.skipif(not NIGHTLY, reason="it takes minutes: HYPOTHESIS_PROFILE=nightly")
+
+PARTS = (groups, holds, values)
+"""Where the workloads are."""
+
+MADE_BY_OTHERS = {"Grant", "Grants", "Term", "WriteGrant"}
+"""Classes of which a program makes no objects."""
+
+faces = pytest.mark.parametrize(
+    "face", [face for face in DRIVERS if NIGHTLY or face.name != "uvloop"], ids=lambda face: face.name
+)
+
+
+@pytest.fixture
+def pretended() -> Iterator[Service]:
+    with EmbeddedEnsemble(3, clock="frozen", extended_types=True) as ensemble:
+        yield Pretended(ensemble)
+
+
+@faces
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+def test_leaders_of_a_pretended_ensemble_die(pretended: Service, face: Driver, workload: Workload) -> None:
+    Run(pretended, [workload]).drive(face)
+
+
+@nightly
+@faces
+def test_leaders_of_a_real_ensemble_die(face: Driver) -> None:
+    need(jvm.missing())
+    with Ensemble(3) as ensemble:
+        Run(Real(ensemble), WORKLOADS).drive(face)
+
+
+def test_every_recipe_has_a_workload() -> None:
+    shown = {name for workload in WORKLOADS for name in workload.uses}
+    classes = {cls.__name__ for cls in FACED if cls.__name__ in recipes.__all__}
+    functions = {function.__name__ for function in FUNCTIONS if function.__name__ in recipes.__all__}
+    assert (classes | functions) - MADE_BY_OTHERS - shown == set()
