@@ -82,6 +82,7 @@ def a_double_barrier_lets_all_in_and_out(run: Scene) -> Check:
 @workload("Party")
 def the_members_are_those_that_live(run: Scene) -> Check:
     told = False
+    settled: set[str] = set()  # who stays and looks no longer: until all do so, nobody may leave
 
     async def stay(api: Any, zk: Any, me: Worker) -> None:
         async with api.Party(zk, "/party", me.name) as party:
@@ -90,7 +91,8 @@ def the_members_are_those_that_live(run: Scene) -> Check:
                 ids = {member.id for member in await party.members()}
                 assert ids >= joined | {me.name}, "a member is missing"
                 joined |= ids - {"guest"}
-            await me.until(lambda: told)
+            settled.add(me.name)
+            await me.until(lambda: told and len(settled) == 2)
 
     async def come_and_go(api: Any, zk: Any, me: Worker) -> None:
         while await me.step():
