@@ -85,11 +85,11 @@ class Waiting:
         self.member.engine.answered(self)
 
 
-@attrs.frozen
 class Nobody:
     """Asks for a transaction, and need not hear of it."""
 
-    member: Member
+    def __init__(self, member: Member) -> None:
+        self.member = member
 
     def applied(self, proposal: Proposal) -> None:
         """Do nothing."""

@@ -44,7 +44,6 @@ from ..core.sessions import Session
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
-from .reconfig import changed
 
 if TYPE_CHECKING:
     from .course import Course
@@ -215,6 +214,8 @@ class Leader(Engine):
 
         :raises ZooKeeperError: that cannot be, or the client may not do it.
         """
+        from .reconfig import changed
+
         if any(proposal.config is not None for proposal in self.outstanding):
             raise ReconfigInProgressError(CONFIG_PATH)
         config = changed(self.ensemble.config, request, self.zxid)
