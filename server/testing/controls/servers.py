@@ -58,9 +58,7 @@ class ServersControls(Base):
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
-        servers = self.running.servers
-        servers.receive()
-        servers.ensemble.now = max(servers.ensemble.now, self.running.now_ms())
+        self.running.receive()
 
     def _flush(self) -> None:
         servers = self.running.servers
