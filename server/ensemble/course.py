@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from ...protocol.text import session_text
 from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings, SettingsError
@@ -385,6 +386,6 @@ class Course:
         leader = self.leader()
         session = leader.sessions.get(session_id)
         if session is None:
-            raise LookupError(f"there is no session 0x{session_id:x}")
+            raise LookupError(f"there is no session {session_text(session_id)}")
         leader.expire(session, self.now)
         self.flush()

@@ -25,6 +25,7 @@ import attrs
 
 from ...protocol.errors import NotReadOnlyError
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
@@ -250,7 +251,7 @@ class MemberEngine(Engine):
         if client is None or (isinstance(asker, Waiting) and asker.connection is client):
             return
         how = "has expired" if expired else "was closed elsewhere"
-        client.abort(f"its session 0x{session_id:x} {how}")
+        client.abort(f"its session {session_text(session_id)} {how}")
         self.disconnected(client)
 
     # --- sessions ----------------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ class MemberEngine(Engine):
             self.tracker.remove(session)
             client = self._served.pop(session.id, connection)
             if client is not connection:
-                client.abort(f"its session 0x{session.id:x} was closed elsewhere")
+                client.abort(f"its session {session_text(session.id)} was closed elsewhere")
                 self.disconnected(client)
         return self.zxid, 0, b""
 

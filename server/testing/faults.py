@@ -19,6 +19,7 @@ import attrs
 
 from ...protocol.errors import ZooKeeperError
 from ...protocol.operations import PING
+from ...protocol.text import session_text
 from .describe import error_name
 from .operations import Selection, name_of, paths_in
 
@@ -152,7 +153,7 @@ class Fault(Spoiler):
         self._happened = threading.Event()
         self._others: Counter[str] = Counter()
         what = "any request" if op is None else op if isinstance(op, str) else " or ".join(op)
-        whose = "" if session is None else f" of session 0x{session:x}"
+        whose = "" if session is None else f" of session {session_text(session)}"
         self.words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...core.sessions import Session
 from ...net.clock import Clock
@@ -122,7 +123,7 @@ class ServerBase(Base):
         return self.running.engine
 
     def _receive(self) -> None:
-        self.running.server.receive()
+        self.running.receive()
 
     def _flush(self) -> None:
         self.running.server.flush()
@@ -134,6 +135,8 @@ class ServerBase(Base):
         session_id = session_id_of(session)
         found = self.running.engine.sessions.get(session_id)
         if found is None:
-            live = ", ".join(f"0x{s.id:x}" for s in self.running.engine.sessions) or "none"
-            raise UnknownSessionError(f"there is no session 0x{session_id:x}; live sessions: {live}")
+            live = ", ".join(session_text(s.id) for s in self.running.engine.sessions) or "none"
+            raise UnknownSessionError(
+                f"there is no session {session_text(session_id)}; live sessions: {live}"
+            )
         return found
