@@ -203,6 +203,12 @@ class Course:
         """Return the time at which :meth:`advance` is to be called; :data:`NEVER` if nothing is due."""
         return min((when for when, _ in self._due()), default=NEVER)
 
+    @property
+    def least_delay(self) -> int:
+        """How long it takes until something falls due that a server is sent from now on, in ms; :data:`NEVER`
+        if servers take at once what they are sent."""
+        return min((member.delay for member in self.members.values() if member.delay), default=NEVER)
+
     def advance(self, now: int) -> None:
         """Do all that is due at ``now``, in its order."""
         while True:
@@ -233,6 +239,8 @@ class Course:
         if self.elections.due is not None:
             yield self.elections.due, self._elect_when_due
         for member in self.members.values():
+            if member.delay:
+                yield member.takes_at, member.go_on
             if (when := member.read_only_at) is not None:
                 yield when, member.become_read_only
         if self.nemesis is not None:

@@ -24,18 +24,28 @@ Pending: TypeAlias = Literal["lost", "applied"]
 class Ensemble(Course):
     """Several servers on one log, in a test's hands. The arguments are those of :class:`.course.Course`."""
 
-    def lag(self, member: Member, upto: int | None = None) -> None:
-        """Let a server stand at a zxid: it applies nothing later until :meth:`release`."""
-        member.stands_at = member.engine.zxid if upto is None else upto
+    def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
+        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`release`.
+
+        :param upto: the zxid; by default the one that it has applied, unless there is a delay.
+        :param delay: in ms.
+        """
+        member.stands_at = member.engine.zxid if upto is None and not delay else upto
+        member.delay = delay
         member.go_on()
         self.flush()
 
     def release(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
         for member in members:
-            member.stands_at = None
+            self._release(member)
             member.go_on()
         self.settle()
+
+    @staticmethod
+    def _release(member: Member) -> None:
+        member.stands_at = None
+        member.delay = 0
 
     def partition(self, groups: Sequence[Iterable[Member]], silent: bool) -> None:
         """Cut all links between servers of different groups; those that are named nowhere are one more group.
@@ -106,7 +116,7 @@ class Ensemble(Course):
         if member.up:
             raise EnsembleError(f"server {member.number} runs already")
         member.up = True
-        member.stands_at = None
+        self._release(member)
         member.look()
         if member.port is not None:
             member.port.open_port()

@@ -116,12 +116,7 @@ class Leader(Engine):
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
-            if (
-                may_be_own
-                and self.ensemble.holding is None
-                and member.stands_at is None
-                and self._has_quorum()
-            ):
+            if may_be_own and self.ensemble.holding is None and not member.lags and self._has_quorum():
                 return True
         if self.tree is own:
             self._prepare_in(own.copy())

@@ -17,7 +17,7 @@ from ...protocol.records import ConnectRequest
 from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings
-from ..core.sessions import Session
+from ..core.sessions import NEVER, Session
 from .engine import MemberEngine
 from .leader import Leader
 from .log import Proposal
@@ -57,9 +57,11 @@ class Member:
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
-    :ivar stream: what the leader has sent and the server has not taken yet, in order.
+    :ivar stream: what the leader has sent and the server has not taken yet, in order, each with the time at
+        which it was sent, in ms.
     :ivar outbox: what the server has sent and the leader has not taken yet.
-    :ivar stands_at: the zxid at which a test has it stand; None if it does not lag.
+    :ivar stands_at: the zxid at which a test has it stand; None if it does not stand.
+    :ivar delay: how long a test has it wait before it takes what was sent, in ms.
     :ivar position: how many entries of the log it has applied.
     :ivar logged: how many it has.
     :ivar epoch: the last epoch that it has served in.
@@ -86,9 +88,10 @@ class Member:
         self.up = True
         self.frozen = False
         self.leader: Leader | None = None
-        self.stream: deque[Proposal | Callable[[], object]] = deque()
+        self.stream: deque[tuple[int, Proposal | Callable[[], object]]] = deque()
         self.outbox: deque[Callable[[Leader], object]] = deque()
         self.stands_at: int | None = None
+        self.delay = 0
         self.position = self.logged = 0
         self.epoch = 0
         self.silent_since: int | None = None
@@ -132,6 +135,11 @@ class Member:
     def serves(self) -> bool:
         """Whether clients can have a session here right now."""
         return self.up and not self.frozen and self.leader is not None
+
+    @property
+    def lags(self) -> bool:
+        """Whether a test has it apply the log late."""
+        return self.stands_at is not None or self.delay > 0
 
     @property
     def own_leader(self) -> Leader | None:
@@ -186,7 +194,7 @@ class Member:
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
         if self.leader is not None:
-            self.stream.append(message)
+            self.stream.append((self.ensemble.now, message))
             self._take()
 
     def go_on(self) -> None:
@@ -195,14 +203,22 @@ class Member:
             self.outbox.popleft()(self.leader)
         self._take()
 
+    @property
+    def takes_at(self) -> int:
+        """When it takes the next message of the leader, in ms; :data:`NEVER` if there is none, or something
+        else than time holds it up."""
+        if not self.stream or self.frozen or (self.is_cut_off and not self.leads):
+            return NEVER
+        sent, message = self.stream[0]
+        if self.stands_at is not None:
+            zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
+            if zxid > self.stands_at:
+                return NEVER
+        return sent + self.delay if self.delay else 0
+
     def _take(self) -> None:
-        while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
-            message = self.stream[0]
-            if self.stands_at is not None:
-                zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
-                if zxid > self.stands_at:
-                    return
-            self.stream.popleft()
+        while self.takes_at <= self.ensemble.now:
+            _, message = self.stream.popleft()
             if isinstance(message, Proposal):
                 self.apply(message)
             else:

@@ -25,7 +25,7 @@ B = TypeVar("B", bound="Base")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_FURTHEST = 1_000_000_000
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
@@ -94,8 +94,8 @@ class Base(ABC):
 
     @control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         self._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         clock, _ = self._time
         self._jump(clock.now() + seconds, keep_alive)

@@ -97,7 +97,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         return [
             text
             for text, holds in (
-                ("lags", member.stands_at is not None),
+                ("lags", member.lags),
                 ("cut off", self._ensemble.links.is_apart(member)),
                 ("frozen", member.frozen),
             )
