@@ -73,7 +73,6 @@ class Course:
     :ivar moves: which sessions a test moves to another server.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config: who belongs to it, by the last change that is committed.
-    :ivar quorum: how many servers that vote decide.
     :ivar elections: who leads next.
     :ivar nemesis: makes trouble by chance, if a test wants that.
     :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
@@ -168,7 +167,6 @@ class Course:
     def _adopt(self, config: Configuration) -> None:
         """Let another configuration decide who votes."""
         self.config = config
-        self.quorum = config.quorum
         self.most_outstanding = most_outstanding(len(config.voters))
         for member in self.members.values():
             member.votes = member.number in config.voters
@@ -253,11 +251,11 @@ class Course:
         member.report(self.now)
 
     def _check(self, leader: Leader) -> None:
-        self._resign(leader, f"no quorum of {self.quorum} follows it")
+        self._resign(leader, f"no quorum of {self.config.quorum} follows it")
 
     def _watch_quorum(self, leader: Leader) -> None:
         """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""
-        if sum(member.votes for member in leader.followers.values()) >= self.quorum:
+        if self.config.has_quorum(leader.followers):
             leader.next_check = None
         elif leader.next_check is None:
             leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
@@ -279,7 +277,7 @@ class Course:
         """Start, once all servers have their services: all run, and the last one that votes leads."""
         first = self.epoch + 1 << 32
         self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
-        self._lead(self.members[max(self.config.voters)])
+        self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
         for member in self.members.values():  # as if each had got the tree of the leader
             member.engine.zxid = first
 

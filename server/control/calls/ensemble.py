@@ -56,7 +56,7 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
         "port": own.port,
         "secure_port": own.secure_port,
         "role": member.role,
-        "votes": member.votes,
+        "votes": member.ensemble.config.may_lead(number),
         "epoch": zxid_form(member.epoch),
         "zxid": zxid_form(member.engine.zxid),
         "behind": log.committed - member.position,
