@@ -177,6 +177,11 @@ class MemberEngine(Engine):
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
+    def drain_all(self) -> None:
+        """Send the replies that wait for nothing more, that of the client included whose turn it is."""
+        for session_id in list(self.waiting):
+            self.drain(session_id)
+
     def drain(self, session_id: int) -> None:
         """Send the replies that wait for nothing more."""
         queue = self.waiting.get(session_id)

@@ -53,7 +53,8 @@ class Member:
     :ivar address: its line in the configuration that it knows; or its own, if it is not there.
     :ivar config: the configuration that it knows: all that its log says so far.
     :ivar observes: it is an observer. A server that is no member (any more) is a follower without a vote.
-    :ivar votes: whether it counts, by the last change of the members that is committed anywhere.
+    :ivar votes: whether it is one of those who vote, by the last change of the members that is committed
+        anywhere; with the weight 0 its vote does not count.
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
@@ -233,8 +234,8 @@ class Member:
         begins_anew = leader is not None and not (
             config.keeps(leader.member.address) and self._is_observer_in(config) is self.observes
         )
-        if begins_anew and proposal.asker is not None and proposal.asker.member is self:
-            proposal.asker = None
+        if begins_anew and not self.leads and proposal.asker is not None and proposal.asker.member is self:
+            proposal.asker = None  # a leader answers before it resigns, the others mostly do not
         self.engine.apply(proposal)
         self.configure(config)
         if begins_anew and self.leader is leader:
@@ -320,6 +321,8 @@ class Member:
         self.silent_since = None
         self.is_given_up = False
         self.look()
+        if are_told:
+            self.engine.drain_all()
         self.close_connections(reason, are_told=are_told)
         self.engine.drop_requests()
         self.engine.tracker.forget_own()
