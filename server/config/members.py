@@ -201,7 +201,7 @@ class Configuration:
     :ivar members: the servers, by their numbers.
     :ivar version: the zxid of the change that has made it; 0 if there was none.
     :ivar voters: the numbers of those who vote.
-    :ivar groups: the numbers of the servers of each group that decides.
+    :ivar groups: the numbers of the servers of each group that decides; none if all are one.
     """
 
     members: Mapping[int, Member]
@@ -215,9 +215,10 @@ class Configuration:
 
     @groups.default
     def _who_decides(self) -> Sequence[frozenset[int]]:
-        groups: dict[int | None, set[int]] = {}
+        groups: dict[int, set[int]] = {}
         for number in self.voters:
-            groups.setdefault(self.members[number].group, set()).add(number)
+            if (group := self.members[number].group) is not None:
+                groups.setdefault(group, set()).add(number)
         return [frozenset(group) for group in groups.values() if self._weight(group)]
 
     @classmethod
@@ -227,6 +228,8 @@ class Configuration:
     def has_quorum(self, numbers: Iterable[int]) -> bool:
         """Return whether these servers are enough to decide."""
         present = self.voters.intersection(numbers)
+        if not self.groups:
+            return 2 * len(present) > len(self.voters)
         won = sum(2 * self._weight(group & present) > self._weight(group) for group in self.groups)
         return 2 * won > len(self.groups)
 
@@ -234,14 +237,9 @@ class Configuration:
         return sum(self.members[number].weight for number in numbers)
 
     @property
-    def is_hierarchical(self) -> bool:
-        """Whether there are groups."""
-        return any(member.group is not None for member in self.members.values())
-
-    @property
     def quorum(self) -> str:
         """What decides, in words."""
-        if self.is_hierarchical:
+        if self.groups:
             return f"a majority of the weight in most of {len(self.groups)} groups"
         return f"{len(self.voters) // 2 + 1} of {len(self.voters)} servers"
 
@@ -258,7 +256,7 @@ class Configuration:
     def text(self) -> str:
         """The data of ``/zookeeper/config``."""
         lines = sorted(member.text for member in self.members.values())
-        if self.is_hierarchical:
+        if self.groups:
             lines += self._lines_of_groups()
         return "\n".join([*lines, f"version={self.version:x}"])
 

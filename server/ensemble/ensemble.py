@@ -30,22 +30,16 @@ class Ensemble(Course):
         :param upto: the zxid; by default the one that it has applied, unless there is a delay.
         :param delay: in ms.
         """
-        member.stands_at = member.engine.zxid if upto is None and not delay else upto
-        member.delay = delay
+        member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
         member.go_on()
         self.flush()
 
     def release(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
         for member in members:
-            self._release(member)
+            member.lag()
             member.go_on()
         self.settle()
-
-    @staticmethod
-    def _release(member: Member) -> None:
-        member.stands_at = None
-        member.delay = 0
 
     def partition(self, groups: Sequence[Iterable[Member]], silent: bool) -> None:
         """Cut all links between servers of different groups; those that are named nowhere are one more group.
@@ -116,7 +110,7 @@ class Ensemble(Course):
         if member.up:
             raise EnsembleError(f"server {member.number} runs already")
         member.up = True
-        self._release(member)
+        member.lag()
         member.look()
         if member.port is not None:
             member.port.open_port()

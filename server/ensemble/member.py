@@ -61,6 +61,7 @@ class Member:
     :ivar stream: what the leader has sent and the server has not taken yet, in order, each with the time at
         which it was sent, in ms.
     :ivar outbox: what the server has sent and the leader has not taken yet.
+    :ivar lags: whether a test has it apply the log late.
     :ivar stands_at: the zxid at which a test has it stand; None if it does not stand.
     :ivar delay: how long a test has it wait before it takes what was sent, in ms.
     :ivar position: how many entries of the log it has applied.
@@ -91,8 +92,7 @@ class Member:
         self.leader: Leader | None = None
         self.stream: deque[tuple[int, Proposal | Callable[[], object]]] = deque()
         self.outbox: deque[Callable[[Leader], object]] = deque()
-        self.stands_at: int | None = None
-        self.delay = 0
+        self.lag()
         self.position = self.logged = 0
         self.epoch = 0
         self.silent_since: int | None = None
@@ -137,10 +137,10 @@ class Member:
         """Whether clients can have a session here right now."""
         return self.up and not self.frozen and self.leader is not None
 
-    @property
-    def lags(self) -> bool:
-        """Whether a test has it apply the log late."""
-        return self.stands_at is not None or self.delay > 0
+    def lag(self, stands_at: int | None = None, delay: int = 0) -> None:
+        """Apply the log late from now on; without arguments at once."""
+        self.stands_at, self.delay = stands_at, delay
+        self.lags = stands_at is not None or delay > 0
 
     @property
     def own_leader(self) -> Leader | None:
@@ -172,11 +172,12 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether what the leader sends does not reach this server's machine."""
-        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
+        leader, links = self.leader, self.ensemble.links
+        return leader is None or (not links.are_whole and links.is_cut(self, leader.member))
 
     @property
     def answers(self) -> bool:
-        """Whether the leader hears of this server right now."""
+        """Whether the server runs, and the leader and it reach each other."""
         return self.up and not self.frozen and not self.is_cut_off
 
     @property
@@ -208,17 +209,19 @@ class Member:
     def takes_at(self) -> int:
         """When it takes the next message of the leader, in ms; :data:`NEVER` if there is none, or something
         else than time holds it up."""
-        if not self.stream or self.frozen or (self.is_cut_off and not self.leads):
+        if not (self.stream and self.answers):
             return NEVER
         sent, message = self.stream[0]
         if self.stands_at is not None:
             zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
             if zxid > self.stands_at:
                 return NEVER
-        return sent + self.delay if self.delay else 0
+        return sent + self.delay
 
     def _take(self) -> None:
-        while self.takes_at <= self.ensemble.now:
+        while self.stream and self.answers:
+            if self.lags and self.takes_at > self.ensemble.now:
+                return
             _, message = self.stream.popleft()
             if isinstance(message, Proposal):
                 self.apply(message)

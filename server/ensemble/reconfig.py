@@ -48,7 +48,7 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int, least: in
         raise BadVersionError(CONFIG_PATH, f"the version is {before.version:x}, not {version & 2**64 - 1:x}")
     if new_members is not None:
         members = _full(new_members, least)
-    elif before.is_hierarchical:
+    elif before.groups:
         raise _refused("the servers have groups: only new_members can change that, all lines in one")
     else:
         members = dict(before.members)
