@@ -251,7 +251,7 @@ class Course:
         member.report(self.now)
 
     def _check(self, leader: Leader) -> None:
-        self._resign(leader, f"no quorum of {self.config.quorum} follows it")
+        self._resign(leader, f"no quorum follows it, which is {self.config.quorum}")
 
     def _watch_quorum(self, leader: Leader) -> None:
         """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""

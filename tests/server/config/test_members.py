@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pyzk.server.config.members import Configuration, Member, MemberError, made_up
@@ -120,6 +122,13 @@ def test_groups_and_weights() -> None:
         *(True, True, True, False, True, False),
         *(False, False),
     ]
+
+
+def test_groups_in_a_file_of_their_own(tmp_path: Path) -> None:
+    members = tmp_path / "zoo.cfg.dynamic"
+    members.write_text(SEVEN + GROUPS)
+    found = interpret(f"{LIMITS}dynamicConfigFile={members}")
+    assert [member.group for member in found.members] == [1, 1, 1, 2, 2, 3, None]
 
 
 @pytest.mark.parametrize(
