@@ -196,8 +196,8 @@ def test_sessions_have_their_whole_timeout_when_the_server_begins_to_serve(tmp_p
 
 
 def test_who_waits_for_an_abandoned_session_is_told_when_it_ends(tmp_path: Path) -> None:
-    """Clients that open a new session after a restart, as ClickHouse does, wait for the ephemerals of their old
-    one; elections wait for those of a leader that does not come back."""
+    """Clients that open a new session after a restart wait for the ephemerals of their old one; elections
+    wait for those of a leader that does not come back."""
     run = Run(world(tmp_path))
     run.peer(0).create("/leader", flags=1)
     killed(run.world)
