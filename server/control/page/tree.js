@@ -1,7 +1,7 @@
 // The tree, lazily and page by page; search on the server; one znode beside it.
 
 import { lines, pages } from "./api.js";
-import { badge, button, form, h, put, reconcile, to } from "./dom.js";
+import { badge, button, dim, form, h, onChange, put, reconcile, searchField, select as choices, to } from "./dom.js";
 import { bytes, count, join, parentOf, plural, serverNow, visible } from "./words.js";
 import { create, openZnode } from "./znode.js";
 
@@ -17,9 +17,8 @@ export function open(place, params) {
   let found = null; // the result of a search
   let search = null; // what stops it
 
-  const text = h("input", { type: "search", placeholder: "Search in names and paths", "aria-label": "Search", spellcheck: "false" });
-  const where = h("select", { "aria-label": "Where to search" },
-    [["name", "names"], ["data", "data"], ["both", "both"]].map(([value, word]) => h("option", { value }, word)));
+  const text = searchField("Search in names and paths", "Search");
+  const where = choices("in", [["name", "names"], ["data"], ["both"]], { "aria-label": "Where to search" });
   const state = h("p.dim.hint", { role: "status" });
   const list = h("ul", { role: "tree", "aria-label": "Znodes", class: "rows" });
   const detail = h("article.detail", { "aria-label": "The znode" });
@@ -95,7 +94,7 @@ export function open(place, params) {
       element.drawn = state;
       put(meta,
         shown && shown.kind !== "persistent" && badge(shown.kind, shown.kind),
-        shown?.owner?.name && h("span.dim", visible(shown.owner.name)),
+        shown?.owner?.name && dim(visible(shown.owner.name)),
         children ? h("span.dim", { title: plural(children, "child", "children") }, count(children)) : null,
         shown?.bytes ? h("span.dim.size", bytes(shown.bytes)) : null);
     }
@@ -215,7 +214,7 @@ export function open(place, params) {
     clearTimeout(typing);
     typing = setTimeout(find, 250);
   });
-  where.addEventListener("change", find);
+  onChange(find, where);
 
   // --- the keyboard ---
 
