@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { changed, dim, doing, h, put, reconcile, statusLine, to } from "./dom.js";
-import { duration, plural, visible } from "./words.js";
+import { ago, plural, serverNow, visible } from "./words.js";
 import { sessionLink, znodeLink } from "./znode.js";
 
 export function open(place) {
@@ -24,6 +24,7 @@ export function open(place) {
   }
 
   async function refresh(figures) {
+    if (!figures) return;
     if (figures.server) route = "/ensemble/advice";
     start.hidden = figures.records;
     if (!figures.records) {
@@ -38,7 +39,7 @@ export function open(place) {
     const at = figures.server ? ", at all servers of the ensemble" : "";
     const rules = new Map();
     for (const one of findings) {
-      one.ago = `${duration(1000 * Math.max(0, Math.round(figures.seconds - one.last)))} ago`;
+      one.ago = ago(serverNow() - 1000 * Math.max(0, Math.round(figures.seconds - one.last)));
       rules.set(one.rule, [...(rules.get(one.rule) ?? []), one]);
     }
     state.textContent = findings.length ? `${plural(findings.length, "finding")}${at}.` : `Nothing to say about what clients have done so far${at}.`;

@@ -24,7 +24,7 @@ export function open(place) {
     const lags = one.lags_at !== null;
     put(element,
       h("header", h("h2", `Server ${server}`), badge(role, COLOURS[role] ?? "bad"), troubles.filter((trouble) => trouble !== "cut off").map((trouble) => badge(trouble, "warn")),
-        h("span.grow"), own ? badge("this page") : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
+        h("span.grow"), own ? badge("this page") : down ? null : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
       definitions([
         ["Clients", [h("span.mono", one.hosts), ` ${plural(one.connections, "connection")} `, one.outstanding ? badge(`${plural(one.outstanding, "request")} waiting`, "warn") : null]],
         ["Position", [h("span.mono", one.zxid), one.behind ? [" ", badge(`${plural(one.behind, "entry", "entries")} behind`, "warn")] : null, dim(`epoch ${one.epoch}`)]],
@@ -39,6 +39,7 @@ export function open(place) {
   }
 
   async function refresh(figures) {
+    if (!figures) return;
     if (!figures.server) {
       put(place, h("div.empty", h("h1", "This is a single server"),
         h("p", "A pretend ensemble has several, which lag, are cut off, die and change their leader on command:"),

@@ -19,7 +19,7 @@ export function open(place) {
 
   // --- faults ---
 
-  const matching = () => [field("Operation", textField("op", "any; such as create")), field("Path", textField("path", "any; /locks/**")), field("Session", textField("session", "any"))];
+  const matching = () => [field("Operation", textField("op", "any, or create")), field("Path", textField("path", "any, or /locks/**")), field("Session", textField("session", "any"))];
   const action = select("action", [["disconnect", "cut the connection"], ["drop_reply", "lose it, and go silent"], ["error", "answer an error"], ["delay", "delay it"]]);
   const error = field("Error", textField("error", "NoNode or -101"));
   const delay = field("Seconds", number("seconds", "1", { min: "0", step: "any" }));
@@ -65,6 +65,7 @@ export function open(place) {
   h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard));
 
   const row = () => h("li");
+  const words = (fault) => h("span.mono.grow", visible(fault.replace(/^<|, fired \d+ of \d+>$|>$/g, "")));
 
   async function refresh() {
     const found = await get("/armed");
@@ -72,13 +73,12 @@ export function open(place) {
     frozen.textContent = found.frozen ? "Unfreeze" : "Freeze";
     frozen.disabled = false;
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
-    reconcile(faults, found.faults, (one) => one.fault, row, (element, one) => put(element,
-      h("span.mono.grow", visible(one.text.replace(/^<Fault |, fired \d+ of \d+>$/g, ""))),
-      badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
-      doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" })));
-    faults.classList.toggle("none", !found.faults.length);
-    reconcile(holds, found.holds, (one) => one, row, (element, one) => put(element, h("span.grow", `hold ${one}`),
-      doing("End", () => remove(`/holds/${one}`), "", { class: "quiet" })));
+    reconcile(faults, [...found.faults, ...found.others], (one) => one.fault ?? one, row, (element, one) => put(element,
+      one.fault ? [words(one.text), badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
+        doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" })] : [words(one), badge("by the test")]));
+    faults.classList.toggle("none", !faults.firstChild);
+    reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))),
+      doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,
       badge(one.kind), h("span.mono.grow", visible(one.text ?? `${one.op ?? ""} ${one.path ?? ""}`)),
       h("span.dim.mono", one.session ? sessionId(one.session) : ""), h("span.num.dim", duration(1000 * Math.max(0, found.seconds - one.time))),

@@ -54,7 +54,7 @@ export function open(place, params) {
       return;
     }
     element.classList.toggle("cycle", row.cycle);
-    const words = [plural(row.held, row.shape === "group" ? "member" : "holder"), row.waiting ? `${count(row.waiting)} waiting` : null,
+    const words = [row.held || row.items === null ? plural(row.held, row.shape === "group" ? "member" : "holder") : null, row.waiting ? `${count(row.waiting)} waiting` : null,
       row.items !== null ? plural(row.items, "item") : null, row.limit !== null ? `${row.limit} at a time` : null];
     put(element,
       h("header", h("h2", znodeLink(row.path)), badge(row.shape, "shape"), row.libraries.map((library) => badge(library)),

@@ -70,7 +70,7 @@ async function refresh() {
     again = false;
     const shown = view;
     const started = performance.now();
-    if (shown?.refresh && figures && !document.hidden) {
+    if (shown?.refresh && !document.hidden) {
       try {
         await shown.refresh(figures);
       } catch (error) {

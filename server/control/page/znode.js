@@ -208,10 +208,10 @@ export function definitions(facts) {
 }
 
 function dataInput(text, binary) {
-  const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text, "aria-label": "Data" });
+  const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text });
   const file = h("input", { type: "file", "aria-label": "A file instead" });
   return {
-    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
+    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, field("Data", area), field("or a file", file)],
     async read() {
       if (file.files.length) return { base64: toBase64(new Uint8Array(await file.files[0].arrayBuffer())) };
       return area.value;
