@@ -79,7 +79,7 @@ export const onInput = (act, control) => control.addEventListener("input", () =>
 export const dim = (...words) => h("span.dim", words);
 
 /** A line that says how things stand. */
-export const statusLine = () => h("p.dim", { role: "status" });
+export const statusLine = () => h("p.dim", { role: "status" }, "looking …");
 
 /** What is not listed of so many. */
 export const andMore = (all, listed, what = "more") => (all > listed ? h("p.dim", `and ${count(all - listed)} ${what}`) : null);

@@ -35,7 +35,7 @@ export function open(place, params) {
   const hold = button("Pause", () => {
     paused = !paused;
     hold.textContent = paused ? "Go on" : "Pause";
-    hold.setAttribute("aria-pressed", String(paused));
+    hold.ariaPressed = paused;
     if (!paused) missed = 0;
     draw();
   });

@@ -79,16 +79,15 @@ export function open(place, params) {
     }
     const shown = row.row;
     const children = shown ? shown.children : row.count;
-    element.setAttribute("aria-level", row.level);
-    element.setAttribute("aria-selected", row.path === selected);
-    if (children && !found) element.setAttribute("aria-expanded", row.open);
-    else element.removeAttribute("aria-expanded");
+    element.ariaLevel = row.level;
+    element.ariaSelected = row.path === selected;
+    element.ariaExpanded = children && !found ? row.open : null;
     element.classList.toggle("fresh", Boolean(shown && serverNow() - shown.mtime < FRESH && shown.mtime));
     const [twist, name, meta] = element.children;
     twist.textContent = children && !found ? (row.open ? "▾" : "▸") : "";
     name.textContent = visible(found ? row.path : row.name);
     name.title = visible(row.path, 2000);
-    element.setAttribute("aria-label", `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`);
+    element.ariaLabel = `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`;
     const state = shown ? `${shown.kind} ${children} ${shown.bytes} ${shown.owner?.id} ${shown.owner?.name}` : `${children}`;
     if (element.drawn !== state) {
       element.drawn = state;
@@ -138,7 +137,6 @@ export function open(place, params) {
     await znode.refresh();
     if (found) return;
     const opened = visibleNodes().filter((node) => node.open);
-    const shown = new Set();
     for (const node of opened) {
       if (node !== root && !nodes.has(node.path)) continue;
       try {
@@ -149,7 +147,6 @@ export function open(place, params) {
         node.children = [];
       }
       if (node !== root && !node.children.length) node.open = false;
-      shown.add(node.path);
     }
     const kept = new Set(["/"]);
     for (const node of nodes.values()) for (const name of node.children) kept.add(join(node.path, name));
