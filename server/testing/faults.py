@@ -19,7 +19,6 @@ import attrs
 
 from ...protocol.errors import ZooKeeperError
 from ...protocol.operations import PING
-from ...protocol.text import session_text
 from .describe import error_name
 from .operations import Selection, name_of, paths_in
 
@@ -152,9 +151,7 @@ class Fault(Spoiler):
         self._run = run
         self._happened = threading.Event()
         self._others: Counter[str] = Counter()
-        what = "any request" if op is None else op if isinstance(op, str) else " or ".join(op)
-        whose = "" if session is None else f" of session {session_text(session)}"
-        self.words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
+        self.words = self._selection.describe("request")
 
     def __repr__(self) -> str:
         when, action = self.harm.when, self.harm.action

@@ -86,6 +86,10 @@ class _Hold:
     seconds: float | None
     left: int | None
 
+    def describe(self) -> str:
+        what = self.selection.describe(self.kind)
+        return f"{self.kind} of {what}" if self.selection.named else what
+
 
 @attrs.frozen(eq=False)
 class _Held:
@@ -271,6 +275,10 @@ class HoldingGate(FreezingGate):
 
     def holds(self) -> list[int]:
         return list(self._holds)
+
+    def holds_in_words(self) -> dict[int, str]:
+        """Return what each hold is for, by number."""
+        return {number: hold.describe() for number, hold in self._holds.items()}
 
     def held(self) -> list[HeldMessage]:
         """List all messages that are held, the oldest first."""
