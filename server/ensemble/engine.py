@@ -234,9 +234,9 @@ class MemberEngine(Engine):
         txn, effect = proposal.txn, proposal.txn.effect
         self.zxid, self.time = txn.zxid, txn.time
         changes, proposal.changes = proposal.changes, None
-        self.fire(self.tree.replay(txn) if changes is None else changes)
-        if self.watches.watchers:
+        if self.watches.watchers:  # before they are told: that is the end of a watch that fires once
             self.member.has_output = True
+        self.fire(self.tree.replay(txn) if changes is None else changes)
         if isinstance(effect, CreateSession):
             self.tracker.learn(txn.session, effect.timeout)
         if self.on_txn is not None:
