@@ -196,7 +196,6 @@ class MemberEngine(Engine):
                 connection.service.gate.answered(connection, request.op, request.frame, result, now)
             else:
                 connection.reply(request.op, request.frame, result)
-            self.member.has_output = True
 
     def _take(self, session_id: int, queue: deque[Waiting]) -> Waiting:
         self.outstanding -= 1
@@ -234,8 +233,6 @@ class MemberEngine(Engine):
         txn, effect = proposal.txn, proposal.txn.effect
         self.zxid, self.time = txn.zxid, txn.time
         changes, proposal.changes = proposal.changes, None
-        if self.watches.watchers:  # before they are told: that is the end of a watch that fires once
-            self.member.has_output = True
         self.fire(self.tree.replay(txn) if changes is None else changes)
         if isinstance(effect, CreateSession):
             self.tracker.learn(txn.session, effect.timeout)

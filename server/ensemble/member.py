@@ -72,7 +72,7 @@ class Member:
     :ivar looks_since: when it began to look for a leader, in ms.
     :ivar is_read_only: it has looked for so long that it serves who asks for a read-only server.
     :ivar report_at: when the server tells the leader next whom it has heard of, in ms; infinite if of nobody.
-    :ivar has_output: something may wait to be sent on connections.
+    :ivar has_output: something waits to be sent on a connection, or it is to be closed.
     """
 
     service: MemberService
@@ -366,7 +366,6 @@ class Member:
                 connection.finish(reason)
             elif session_id in (None, connection.session_id):
                 connection.abort(reason)
-        self.has_output = True
 
     def freeze(self) -> None:
         self.frozen = True
@@ -378,7 +377,6 @@ class Member:
         self.frozen = False
         for connection in list(self.service.connections):
             connection.thaw_with_server(self.ensemble.now / 1000)
-        self.has_output = True
 
     def flush(self) -> None:
         """Send what waits on the connections, unless a turn is going on that ends with it."""

@@ -47,9 +47,16 @@ class MemberConnection(Connection):
     engine: MemberEngine
 
     def __init__(self, service: MemberService, *arguments: Any) -> None:
-        self.member = service.member
+        self.member = member = service.member
         super().__init__(service, *arguments)
         self._is_attaching = False
+        wake = self.wake
+
+        def wake_member() -> None:
+            wake()
+            member.has_output = True
+
+        self.wake = wake_member
 
     @property
     def frozen(self) -> bool:
@@ -118,7 +125,6 @@ class MemberConnection(Connection):
         self._welcome(session, request, flag, self.member.ensemble.now / 1000)
         self.more = not self.input.empty
         self.wake()
-        self.member.has_output = True
 
     # --- requests ----------------------------------------------------------------------------------------
 

@@ -18,3 +18,11 @@ def test_the_last_watch_of_another_server_fires(ensemble: EmbeddedEnsemble, at: 
     waiting.exists("/x", watch=True)
     created = other.create("/x")
     assert waiting.wait_event() == Event(created.zxid, EventType.CREATED, "/x")
+
+
+def test_a_session_that_ends_elsewhere_is_closed(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    """Its old connection, too, at once."""
+    old = at(1)
+    new = at(2, old)
+    assert new.close_session().err == 0
+    assert old.is_closed()
