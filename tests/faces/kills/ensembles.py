@@ -85,8 +85,7 @@ class Pretended:
         if lags and not writes():  # all wait for a client of the slow server, which does not know
             ensemble.release(slow)
         wait_until(lambda: writes() or clients.are_over, PATIENCE)
-        ensemble.kill(leader, pending)
-        ensemble.elect()
+        ensemble.run(lambda: (ensemble.kill(leader, pending), ensemble.elect()))  # no client looks in between
         if lags:
             time.sleep(LAG)
             ensemble.release(slow)
