@@ -28,6 +28,7 @@ import attrs
 
 from ...protocol.operations import PING
 from ...protocol.records import ConnectRequest
+from ...protocol.text import session_text
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Withheld
@@ -165,7 +166,7 @@ class HoldingGate(FreezingGate):
         hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, lambda: ()))
         if hold is None:
             return True
-        text = f"for session 0x{session:x}" if session else "for a new session"
+        text = f"for session {session_text(session)}" if session else "for a new session"
 
         def deliver(now: float) -> None:
             self._admitted.add(connection)

@@ -10,6 +10,7 @@ import attrs
 from ...protocol.jute import JuteError, Record
 from ...protocol.multi import decode_multi
 from ...protocol.operations import CLIENTS, PING, OpCode
+from ...protocol.text import session_text
 
 _FAMILIES: dict[str, list[int]] = {}  # clients choose among these by themselves: a test need not know which
 for _op in sorted(CLIENTS):
@@ -120,7 +121,7 @@ class Selection:
     def describe(self, kind: str) -> str:
         """Put it into words, for messages of a kind."""
         where = "" if self.path is None else f" on {self.path}"
-        whose = "" if self.session is None else f" of session 0x{self.session:x}"
+        whose = "" if self.session is None else f" of session {session_text(self.session)}"
         return f"{' or '.join(self.named) or f'any {kind}'}{where}{whose}"
 
     def has_request(self, session: int, op: int, frame: bytes) -> bool:

@@ -21,7 +21,7 @@ export function open(place) {
     if (!changed(element, one)) return;
     const { server, role, troubles } = one;
     const [down, own, leads] = [role === "down", server === one.own, role === "leader"];
-    const lags = one.lags_at !== null;
+    const lags = troubles.includes("lags");
     put(element,
       h("header", h("h2", `Server ${server}`), badge(role, COLOURS[role] ?? "bad"), troubles.filter((trouble) => trouble !== "cut off").map((trouble) => badge(trouble, "warn")),
         h("span.grow"), own ? badge("this page") : down ? null : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
