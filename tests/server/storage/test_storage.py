@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks import wire
 from pyzk.protocol import records as r
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.restoring import Restorer
 from pyzk.protocol.files.snapshot import SnapshotReader
@@ -192,6 +193,24 @@ def test_sessions_have_their_whole_timeout_when_the_server_begins_to_serve(tmp_p
     assert len(new.engine.sessions) == 2
     new.pass_time(10)
     assert len(new.engine.sessions) == 0
+    killed(new)
+
+
+def test_who_waits_for_an_abandoned_session_is_told_when_it_ends(tmp_path: Path) -> None:
+    """Clients that open a new session after a restart wait for the ephemerals of their old one; elections
+    wait for those of a leader that does not come back."""
+    run = Run(world(tmp_path))
+    run.peer(0).create("/leader", flags=1)
+    killed(run.world)
+    new = world(tmp_path)
+    waiting = new.connect()
+    waiting.exists("/leader", watch=True)
+    new.pass_time(9)
+    assert waiting.take_events() == []
+    waiting.ping()
+    new.pass_time(4)  # sessions end with a tick
+    (event,) = waiting.take_events()
+    assert (event.type, event.path) == (EventType.DELETED, "/leader")
     killed(new)
 
 
