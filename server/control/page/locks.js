@@ -98,11 +98,12 @@ export function open(place, params) {
     });
     const nodes = points.map(([x, y], at) => svg("g", svg("circle", { cx: x, cy: y, r: 11 }),
       svg("text", { x, y: y + (y < high / 2 - 5 ? -18 : 28) }, visible(sessionName(cycle[at].session), 24))));
+    const end = Math.max(...points.map(([, y]) => y)) + 40;
     const words = cycle.map((step, at) => `${sessionName(step.session)} waits at ${step.path} for ${sessionName(cycle[(at + 1) % cycle.length].session)}`);
     const marker = svg("marker", { id: "head", viewBox: "0 0 10 10", refX: 8, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0 0 10 5 0 10z" }));
     return h("section.ring",
       h("h2", `${plural(cycle.length, "session")} wait for each other, for ever`),
-      svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": visible(words.join("; "), 1000) }, svg("defs", marker), arrows, nodes),
+      svg("svg", { viewBox: `0 0 ${wide} ${end}`, role: "img", "aria-label": visible(words.join("; "), 1000) }, svg("defs", marker), arrows, nodes),
       h("ul.plain", cycle.map((step, at) => h("li", sessionLink(step.session), " waits at ", znodeLink(step.path), " for ", sessionLink(cycle[(at + 1) % cycle.length].session)))));
   }
 

@@ -2,6 +2,7 @@
 
 import { events, Gone, Refused, setToken } from "./api.js";
 import { ask, field, h, put } from "./dom.js";
+import * as tree from "./tree.js";
 import { count, setServerTime } from "./words.js";
 
 const VIEWS = [
@@ -44,7 +45,7 @@ async function show() {
   for (const [other, { link }] of links) link.ariaCurrent = other === id ? "page" : null;
   const title = VIEWS.find(([other]) => other === id)[1];
   document.title = `${title} – pyzk-server`;
-  const module = await import(`./${id}.js`);
+  const module = await (id === "tree" ? tree : import(`./${id}.js`)); // the tree asks before the first paint
   if (name !== id || view) return;
   const place = h("section", { class: `view ${id}`, "aria-label": title });
   put(main, place);

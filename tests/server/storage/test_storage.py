@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.files.image import Image, ImageNode
@@ -279,6 +280,31 @@ def test_an_entry_has_the_number_that_its_client_gave_the_request(tmp_path: Path
     by_clients = [(cxid - first, type_) for cxid, type_ in found[1:-2]]
     assert by_clients == [(0, 1), (1, 1), (2, -1), (4, 5), (5, 5), (6, 14), (7, -1), (8, 2), (9, -11)]
     assert [found[0], *found[-2:]] == [(0, -10), (0, -10), (0, -11)]
+    killed(server)
+
+
+def test_many_requests_in_flight_share_a_write_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    client.create("/a")
+    writes: list[int] = []
+    write = os.write
+
+    def count(fd: int, data: bytes) -> int:
+        writes.append(len(data))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", count)
+    client.receive_data(
+        client.exchange(wire.request(OpCode.SET_DATA, r.SetDataRequest("/a", b"", -1), 1) * 100)
+    )
+    replies = 0
+    while client.take_frame() is not None:
+        replies += 1
+    assert (replies, len(writes)) == (100, 2)
+    assert read(tmp_path)[0].nodes["/a"].version == 100
     killed(server)
 
 
