@@ -103,7 +103,9 @@ class Waiter(Generic[T]):
         self._lock.acquire()
 
     def answer(self, value: T, error: BaseException | None) -> None:
-        """Give the answer; called once."""
+        """Give the answer. The first one counts: of a call that was interrupted, there may be two."""
+        if self._answered:
+            return
         self._value, self._error = value, error
         self._answered = True
         self._lock.release()

@@ -1,0 +1,141 @@
+"""Calls over a connection on loan (:mod:`pyzk.client.loan`): no switch to the thread of the loop.
+
+The rules:
+
+* The loop lends while it waits for I/O, and takes back when it goes on, before it does anything else.
+* A caller may do a call itself if the call sends one request after the other, and the blocks around it are
+  not cancelled. That is known while the loop waits; when it changes, the loop has the connection again, and
+  the call is brought to the loop with its next request.
+* A call is *borrowed* while its caller does it: then the loop leaves it alone. That ends when the loop goes
+  on with its exchange, or when the caller asks the loop.
+* What the loop has to do is posted to it: a request that could not be sent any more, or a reply that came
+  with something else.
+"""
+
+from __future__ import annotations
+
+import select
+from contextlib import suppress
+
+from ..client import ClosingError
+from ..client.loan import Exchange, Lender, Loan, TakenError
+from ..client.pending import thread
+from .agent import Call
+from .loop import Loop
+from .wakeups import Bell
+
+
+class Borrower:
+    """A thread that makes calls.
+
+    :param loop: the loop of the clients.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+
+    # --- in the loop -------------------------------------------------------------------------------------
+
+    def offer(self, lender: Lender) -> None:
+        self.loop.lenders.offers[lender] = None
+
+    def withdraw(self, lender: Lender) -> None:
+        self.loop.lenders.offers.pop(lender, None)
+
+    def ended(self, loan: Loan, under_way: bool) -> None:
+        raise NotImplementedError
+
+    # --- in the thread -----------------------------------------------------------------------------------
+
+    def loan_for(self, call: Call) -> Loan | None:
+        """Return the loan over which this thread may do a call; None if there is none."""
+        if self.loop.forked:
+            return None
+        call.lender = lender = call.function.__self__.lender  # type: ignore[attr-defined]
+        if lender is None:
+            return None
+        call.borrower = self
+        loan = lender.loan
+        return loan if loan is not None and loan.borrower is self and self.loop.allows(call) else None
+
+    def start(self, call: Call) -> None:
+        """Begin a call. It is answered then, or has a request to send."""
+        before, call.borrowed = thread.borrows, True
+        try:
+            thread.borrows = True
+            call.start()
+        finally:
+            thread.borrows = before
+
+    def send(self, call: Call, loan: Loan) -> Exchange | None:
+        """Send the request of a call. Returns None if the call is answered.
+
+        :raises TakenError: the loop is to be asked.
+        """
+        request = call.request
+        return None if request is None else loan.send(request, call.adopt)
+
+    def settle(self, call: Call, exchange: Exchange, reply: bytes) -> None:
+        """Take a reply. Then the call is answered, or has another request to send."""
+        before = thread.borrows
+        try:
+            thread.borrows = True
+            exchange.request.take_reply(exchange.code, reply)
+        except Exception as error:
+            assert call.lender is not None
+            self.loop.post(call.lender.end_connection, f"the server broke the protocol: {error}")
+        finally:
+            thread.borrows = before
+
+    def give_back(self) -> None:
+        """Have the loop take its connection back."""
+        self.loop.post(_go_on)
+
+
+def _go_on() -> None:
+    """Whatever wakes the loop, it takes its connections back."""
+
+
+class Waiting(Borrower):
+    """A thread that waits for the answer."""
+
+    def ended(self, loan: Loan, under_way: bool) -> None:
+        if under_way:
+            with suppress(ClosingError):
+                loan.desk.bell.ring()
+
+    def carry_out(self, call: Call) -> bool:
+        """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
+        call is answered, or the loop will do that."""
+        loan = self.loan_for(call)
+        if loan is None:
+            return False
+        if loan.desk is None:
+            loan.desk = _Desk(loan)
+        try:
+            self.start(call)
+            while (exchange := self.send(call, loan)) is not None:
+                if exchange.is_sent:
+                    loan.desk.wait()
+                reply = loan.receive(exchange)
+                if reply is None:
+                    self.give_back()
+                    break
+                self.settle(call, exchange, reply)
+        except TakenError:
+            return False
+        return True
+
+
+class _Desk:
+    """Waits for a reply, or for the bell that ends the loan.
+
+    :ivar wait: waits.
+    """
+
+    def __init__(self, loan: Loan) -> None:
+        self.bell = Bell()
+        poll = select.poll()
+        poll.register(loan.fileno, select.POLLIN)
+        poll.register(self.bell.fileno(), select.POLLIN)
+        self.wait = poll.poll
