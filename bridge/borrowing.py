@@ -6,6 +6,7 @@ The rules:
 * A caller may do a call itself if the call sends one request after the other, and the blocks around it are
   not cancelled. That is known while the loop waits; when it changes, the loop has the connection again, and
   the call is brought to the loop with its next request.
+* A call that the loop was asked for comes first: until the loop goes on for it, no other call borrows.
 * A call is *borrowed* while its caller does it: then the loop leaves it alone. That ends when the loop goes
   on with its exchange, or when the caller asks the loop.
 * What the loop has to do is posted to it: a request that could not be sent any more, or a reply that came

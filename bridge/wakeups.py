@@ -39,6 +39,11 @@ class Mailbox:
                 self._woken = False
                 raise
 
+    @property
+    def is_woken(self) -> bool:
+        """True if the other thread was woken for a post, and has not begun to call the functions."""
+        return self._woken
+
     def open(self) -> None:
         """Call the functions. If one raises, the others are called after another wake-up."""
         self._woken = False  # before the posts are taken: a later one wakes again
