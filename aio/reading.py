@@ -56,13 +56,18 @@ class Reading(Borrower):
         if loan is None:
             return False
         if loan.desk is None:
-            loan.desk = _Desk(self, loan)
+            try:
+                loan.desk = _Desk(self, loan)
+            except OSError:  # no file descriptor is left; or the loan has just ended, and the connection, too
+                return False
         desk: _Desk = loan.desk
         return desk.is_free and desk.begin(call, asked)
 
 
 class _Desk:
     """Waits for what comes over a loan."""
+
+    _fileno = -1
 
     def __init__(self, borrower: Reading, loan: Loan) -> None:
         self._borrower = borrower

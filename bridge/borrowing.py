@@ -112,7 +112,10 @@ class Waiting(Borrower):
         if loan is None:
             return False
         if loan.desk is None:
-            loan.desk = _Desk(loan)
+            try:
+                loan.desk = _Desk(loan)
+            except OSError:  # no file descriptor is left
+                return False
         try:
             self.start(call)
             while (exchange := self.send(call, loan)) is not None:

@@ -164,8 +164,8 @@ class Loop:
         self._mailbox.post(self._agents.dispatch, ask)
 
     def allows(self, call: Call) -> bool:
-        """Return whether a caller may do a call over a connection on loan, while the loop waits. Behind a call
-        that the loop was asked for, it may not: requests are sent in the order of the calls."""
+        """Return whether a caller may do a call over a connection on loan, while the loop waits. It may not
+        after a call that the loop was asked for: requests are sent in the order of the calls."""
         return not self._mailbox.is_woken and self._agents.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:

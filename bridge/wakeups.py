@@ -59,7 +59,12 @@ class Mailbox:
 
 class Bell:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
-    ``call_soon_threadsafe``, which read until nothing is left."""
+    ``call_soon_threadsafe``, which read until nothing is left.
+
+    :raises OSError: no file descriptor is left.
+    """
+
+    _closed = True  # until there is a pipe
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()  # never full: see Mailbox.post

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from pyzk import aio
+import pytest
+
+from pyzk import aio, blocking
 from pyzk.server.testing import EmbeddedServer
 
 
@@ -19,5 +25,39 @@ def test_a_call_over_a_loan_does_not_overtake_one_that_the_loop_was_asked_for(se
                 await asyncio.sleep(0)
                 await zk.create("/node")
                 await deleted
+
+    asyncio.run(main())
+
+
+@contextmanager
+def no_file_descriptors() -> Iterator[None]:
+    """Leave none that is free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.dup(0)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_calls_need_no_free_file_descriptor(server: EmbeddedServer) -> None:
+    with blocking.connect(server.hosts) as zk:
+        zk.create("/node")
+        with no_file_descriptors():
+            for _ in range(20):
+                zk.get("/node")
+
+
+def test_calls_of_asyncio_need_no_free_file_descriptor(server: EmbeddedServer) -> None:
+    async def main() -> None:
+        async with aio.connect(server.hosts) as zk:
+            await zk.create("/node")
+            with no_file_descriptors():
+                for _ in range(20):
+                    await zk.get("/node")
 
     asyncio.run(main())
