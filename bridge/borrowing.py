@@ -16,7 +16,9 @@ The rules:
 from __future__ import annotations
 
 import select
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from ..client import ClosingError
 from ..client.loan import Exchange, Lender, Loan, TakenError
@@ -84,13 +86,17 @@ class Borrower:
             exchange.request.take_reply(exchange.code, reply)
         except Exception as error:
             assert call.lender is not None
-            self.loop.post(call.lender.end_connection, f"the server broke the protocol: {error}")
+            self._post(call.lender.end_connection, f"the server broke the protocol: {error}")
         finally:
             thread.borrows = before
 
     def give_back(self) -> None:
         """Have the loop take its connection back."""
-        self.loop.post(_go_on)
+        self._post(_go_on)
+
+    def _post(self, function: Callable[..., object], *args: Any) -> None:
+        with suppress(ClosingError):  # it has taken its connection back, and has answered all calls
+            self.loop.post(function, *args)
 
 
 def _go_on() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from pyzk import aio, blocking
+from pyzk.client.loan import Exchange, Loan
 from pyzk.server.testing import EmbeddedServer
 
 
@@ -61,3 +63,33 @@ def test_calls_of_asyncio_need_no_free_file_descriptor(server: EmbeddedServer) -
                     await zk.get("/node")
 
     asyncio.run(main())
+
+
+def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, closed = threading.Event(), threading.Event()
+    receive, outcomes = Loan.receive, []
+
+    def receive_late(loan: Loan, exchange: Exchange) -> bytes | None:
+        sent.set()
+        closed.wait(5)
+        return receive(loan, exchange)
+
+    def write() -> None:
+        try:
+            while not sent.is_set():
+                outcomes.append(zk.set("/node", b"data").version)
+        except Exception as error:
+            outcomes.append(error)
+
+    monkeypatch.setattr(Loan, "receive", receive_late)
+    with blocking.connect(server.hosts) as zk:
+        zk.create("/node")
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert sent.wait(5)
+    closed.set()
+    writer.join(5)
+    assert outcomes == list(range(1, len(outcomes) + 1))
+    assert server.dump()["/node"] == b"data"
