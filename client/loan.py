@@ -164,19 +164,22 @@ class Loan:
 
     :param sock: of the connection; it never waits.
     :param xid: the number of the last request.
-    :param limit: bytes of the largest request.
+    :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
     :ivar fileno: of the socket.
     :ivar borrower: who has it.
     :ivar desk: what the borrower waits with; set by the borrower.
     """
 
-    def __init__(self, sock: socket.socket, xid: int, limit: int, borrower: Borrower) -> None:
+    def __init__(
+        self, sock: socket.socket, xid: int, request_limit: int, reply_limit: int, borrower: Borrower
+    ) -> None:
         self.borrower = borrower
         self.fileno = sock.fileno()
         self.desk: Any = None
         self._send, self._receive = sock.send, sock.recv
         self._xid = xid
-        self._limit = min(limit, _LARGEST)
+        self._request_limit = min(request_limit, _LARGEST)
+        self._read_size = min(reply_limit + 4, _LARGEST)  # a larger reply does not come as a whole
         self._done: list[Exchange] = []
         self._open: Exchange | None = None
         self._cell: list[Any] = [(None, None)]
@@ -189,7 +192,7 @@ class Loan:
         :param adopt: called in the loop if the loop goes on with the exchange.
         :raises TakenError: nothing was sent: the loop is to do it.
         """
-        if len(request.body) + REQUEST_HEADER_SIZE > self._limit or self._open is not None:
+        if len(request.body) + REQUEST_HEADER_SIZE > self._request_limit or self._open is not None:
             raise TakenError
         xid = self._xid + 1 if self._xid < INT_MAX else 1
         exchange = self._open = Exchange(request, xid, adopt)
@@ -205,7 +208,7 @@ class Loan:
         """Read what has come. Returns the reply, behind its length; None if the loop is to go on."""
         if not exchange.is_sent:
             return None
-        self._step(exchange, self._receive, _LARGEST)
+        self._step(exchange, self._receive, self._read_size)
         if not exchange.answered or not exchange.take_claim():
             return None
         exchange.received_at = time.monotonic()

@@ -166,7 +166,7 @@ class Runner:
         if not self.machine.can_lend():
             return False
         data = self.machine.data
-        self.loan = Loan(self._socket, data.xid, data.request_limit, borrower)
+        self.loan = Loan(self._socket, data.xid, data.request_limit, data.reply_limit, borrower)
         return True
 
     def take_back(self) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from pyzk import aio, blocking
+from pyzk.client import MarshallingError
 from pyzk.client.loan import Exchange, Loan
 from pyzk.server.testing import EmbeddedServer
 
@@ -93,3 +94,13 @@ def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
     writer.join(5)
     assert outcomes == list(range(1, len(outcomes) + 1))
     assert server.dump()["/node"] == b"data"
+
+
+def test_a_loan_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
+    with blocking.connect(server.hosts, reply_limit=1000) as zk:
+        zk.create("/small", bytes(1000 - 88))  # what a reply has besides: a header, a length and the Stat
+        zk.create("/large", bytes(1000 - 87))
+        for _ in range(10):
+            assert zk.get("/small")[1].dataLength == 912
+        with pytest.raises(MarshallingError, match="reply_limit is 1,000"):
+            zk.get("/large")
