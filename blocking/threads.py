@@ -64,7 +64,9 @@ class _Bodies(threading.local):
 
     def forget(self) -> None:
         """Forget the loop: a client was closed."""
-        self._borrower = None
+        borrower, self._borrower = self._borrower, None
+        if borrower is not None:
+            borrower.close()
 
 
 _bodies = _Bodies()

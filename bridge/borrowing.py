@@ -104,12 +104,22 @@ def _go_on() -> None:
 
 
 class Waiting(Borrower):
-    """A thread that waits for the answer."""
+    """A thread that waits for the answer. It has one bell for all its loans: one for each would be closed by
+    Python, which swallows a KeyboardInterrupt there."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop)
+        self._bell: Bell | None = None
+
+    def close(self) -> None:
+        """End; called in the thread."""
+        if self._bell is not None:
+            self._bell.close()
 
     def ended(self, loan: Loan, under_way: bool) -> None:
-        if under_way:
+        if under_way and self._bell is not None:
             with suppress(ClosingError):
-                loan.desk.bell.ring()
+                self._bell.ring()
 
     def carry_out(self, call: Call) -> bool:
         """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
@@ -117,16 +127,21 @@ class Waiting(Borrower):
         loan = self.loan_for(call)
         if loan is None:
             return False
+        try:
+            if self._bell is None:
+                self._bell = Bell()
+        except OSError:  # no file descriptor is left
+            return False
         if loan.desk is None:
-            try:
-                loan.desk = _Desk(loan)
-            except OSError:  # no file descriptor is left
-                return False
+            desk = select.poll()
+            desk.register(loan.fileno, select.POLLIN)
+            desk.register(self._bell.fileno(), select.POLLIN)
+            loan.desk = desk
         try:
             self.start(call)
             while (exchange := self.send(call, loan)) is not None:
                 if exchange.is_sent:
-                    loan.desk.wait()
+                    self._wait(loan)
                 reply = loan.receive(exchange)
                 if reply is None:
                     self.give_back()
@@ -136,16 +151,12 @@ class Waiting(Borrower):
             return False
         return True
 
-
-class _Desk:
-    """Waits for a reply, or for the bell that ends the loan.
-
-    :ivar wait: waits.
-    """
-
-    def __init__(self, loan: Loan) -> None:
-        self.bell = Bell()
-        poll = select.poll()
-        poll.register(loan.fileno, select.POLLIN)
-        poll.register(self.bell.fileno(), select.POLLIN)
-        self.wait = poll.poll
+    def _wait(self, loan: Loan) -> None:
+        """Wait until something comes, or the loop has taken its connection back."""
+        bell = self._bell
+        assert bell is not None
+        while loan.is_here:
+            for fileno, _ in loan.desk.poll():
+                if fileno == loan.fileno:
+                    return
+                bell.answer()  # rung for this loan, or for one before, whose call was interrupted

@@ -238,7 +238,7 @@ class Loan:
 
     @property
     def is_here(self) -> bool:
-        """True if the loop has not taken it. The thread is in no step."""
+        """True if the loop has not taken it. Called by the thread, between its steps."""
         return bool(self._cell)
 
     # --- the loop ----------------------------------------------------------------------------------------
