@@ -110,6 +110,7 @@ class Waiting(Borrower):
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop)
         self._bell: Bell | None = None
+        self._waits = False
 
     def close(self) -> None:
         """End; called in the thread."""
@@ -125,7 +126,7 @@ class Waiting(Borrower):
         """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
         call is answered, or the loop will do that."""
         loan = self.loan_for(call)
-        if loan is None:
+        if loan is None or self._waits:  # the handler of a signal would answer the bell that is for the wait
             return False
         try:
             if self._bell is None:
@@ -155,8 +156,12 @@ class Waiting(Borrower):
         """Wait until something comes, or the loop has taken its connection back."""
         bell = self._bell
         assert bell is not None
-        while loan.is_here:
-            for fileno, _ in loan.desk.poll():
-                if fileno == loan.fileno:
-                    return
-                bell.answer()  # rung for this loan, or for one before, whose call was interrupted
+        try:
+            self._waits = True
+            while loan.is_here:
+                for fileno, _ in loan.desk.poll():
+                    if fileno == loan.fileno:
+                        return
+                    bell.answer()  # rung for this loan, or for one before, whose call was interrupted
+        finally:
+            self._waits = False

@@ -54,7 +54,7 @@ def theirs(pair: tuple[socket.socket, socket.socket]) -> socket.socket:
 
 @pytest.fixture
 def loan(pair: tuple[socket.socket, socket.socket]) -> Loan:
-    return Loan(pair[0], 6, LIMIT, Borrower())
+    return Loan(pair[0], 6, LIMIT, LIMIT, Borrower())
 
 
 def request() -> Request[Any]:
@@ -95,7 +95,7 @@ def test_exchanges_follow_one_another(loan: Loan, theirs: socket.socket) -> None
 
 
 def test_xids_begin_again_after_the_largest(pair: tuple[socket.socket, socket.socket]) -> None:
-    assert send(Loan(pair[0], INT_MAX, LIMIT, Borrower())).xid == 1
+    assert send(Loan(pair[0], INT_MAX, LIMIT, LIMIT, Borrower())).xid == 1
 
 
 def test_a_large_request_is_for_the_loop(loan: Loan, theirs: socket.socket) -> None:
@@ -166,7 +166,7 @@ def test_taken_when_the_reply_was_read_and_the_thread_has_not_noted_it(
 
 def test_a_kernel_that_takes_a_part(pair: tuple[socket.socket, socket.socket]) -> None:
     pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    loan = Loan(pair[0], 0, 2**20, Borrower())
+    loan = Loan(pair[0], 0, 2**20, 2**20, Borrower())
     large = Request[Any](OpCode.SET_DATA, b"x" * 60_000)
     exchange = loan.send(large, lambda: None)
     assert not exchange.is_sent
@@ -193,7 +193,7 @@ def test_stopped_before_any_instruction(pair: tuple[socket.socket, socket.socket
     ours, theirs = pair
     seen = set()
     for number in range(1, 2000):
-        loan = Loan(ours, 6, LIMIT, Borrower())
+        loan = Loan(ours, 6, LIMIT, LIMIT, Borrower())
 
         def call(loan: Loan = loan) -> None:
             exchange = send(loan)
@@ -241,7 +241,7 @@ class Slow:
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_loop_waits_for_a_step_but_not_for_ever(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     sock = Slow()
-    loan = Loan(sock, 6, LIMIT, Borrower())  # type: ignore[arg-type]
+    loan = Loan(sock, 6, LIMIT, LIMIT, Borrower())  # type: ignore[arg-type]
     exchange = send(loan)
     replies = []
     thread = threading.Thread(target=lambda: replies.append(loan.receive(exchange)))

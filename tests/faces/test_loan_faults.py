@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -104,3 +106,26 @@ def test_a_loan_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
             assert zk.get("/small")[1].dataLength == 912
         with pytest.raises(MarshallingError, match="reply_limit is 1,000"):
             zk.get("/large")
+
+
+def test_a_handler_of_a_signal_that_borrows_wakes_the_call_that_it_interrupts(server: EmbeddedServer) -> None:
+    def handle(*_: object) -> None:
+        threading.Timer(0.02, server.stop_holding).start()
+        for _ in range(10):
+            zk.set("/other", b"")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with blocking.connect(server.hosts, session_timeout=20) as zk:
+            for path in ("/node", "/other"):
+                zk.create(path)
+            for _ in range(5):
+                zk.get("/node")
+            server.hold(op="set_data", path="/node")
+            began = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            assert zk.set("/node", b"data").version == 1
+            assert time.monotonic() - began < 5  # a ping comes after 6.7 seconds
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
