@@ -97,7 +97,7 @@ class Loop:
         self._agents = Agents()
         self._bell = Bell()
         self._mailbox = Mailbox(self._bell.ring)
-        self.lenders = Lenders(self._bell.ring)
+        self.lenders = Lenders(self._bell.ring_own)
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
         self._thread.start()
         _loops.add(self)

@@ -85,6 +85,12 @@ class Bell:
                 raise ClosingError(message="the client was closed")
             os.write(self._writer, b"\0")
 
+    def ring_own(self) -> None:
+        """Wake the loop; called in the thread that answers and closes the bell. So it needs no lock: a thread
+        may hold that while the handler of a signal waits for this loop."""
+        if not self._closed:
+            os.write(self._writer, b"\0")
+
     def answer(self) -> None:
         """Note that the loop runs, after it was rung."""
         os.read(self._reader, _RINGS)

@@ -129,3 +129,32 @@ def test_a_handler_of_a_signal_that_borrows_wakes_the_call_that_it_interrupts(se
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Refusing:
+    """Offers a loan, and then does not lend."""
+
+    def lend(self) -> bool:
+        return False
+
+    def take_back(self) -> None:
+        pass
+
+
+def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answered(
+    server: EmbeddedServer,
+) -> None:
+    answers = []
+
+    def call() -> None:
+        with loop._bell._lock:  # as if the handler came in Bell.ring
+            for _ in range(3):
+                loop.post(loop.lenders.offers.setdefault, Refusing(), None)
+                answers.append(zk.exists("/node"))
+
+    with blocking.connect(server.hosts) as zk:
+        loop = zk._loop  # type: ignore[attr-defined]
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(5)
+        assert answers == [None] * 3
