@@ -86,15 +86,15 @@ class Borrower:
             exchange.request.take_reply(exchange.code, reply)
         except Exception as error:
             assert call.lender is not None
-            self._post(call.lender.end_connection, f"the server broke the protocol: {error}")
+            self._tell(call.lender.end_connection, f"the server broke the protocol: {error}")
         finally:
             thread.borrows = before
 
     def give_back(self) -> None:
         """Have the loop take its connection back."""
-        self._post(_go_on)
+        self._tell(_go_on)
 
-    def _post(self, function: Callable[..., object], *args: Any) -> None:
+    def _tell(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(ClosingError):  # it has taken its connection back, and has answered all calls
             self.loop.post(function, *args)
 
