@@ -338,6 +338,7 @@ class Runner:
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = self._send_now = self._socket = None
+            self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
             now, since = trio.current_time(), machine.connected_since
             if now - since >= _GOOD_AFTER:
                 self.hosts.settled()

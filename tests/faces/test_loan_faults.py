@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -17,6 +18,8 @@ from pyzk import aio, blocking
 from pyzk.client import MarshallingError
 from pyzk.client.loan import Exchange, Loan
 from pyzk.server.testing import EmbeddedServer
+
+from ..support.waiting import wait_until
 
 
 def test_a_call_over_a_loan_does_not_overtake_one_that_the_loop_was_asked_for(server: EmbeddedServer) -> None:
@@ -158,3 +161,19 @@ def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answe
         thread.start()
         thread.join(5)
         assert answers == [None] * 3
+
+
+def test_threads_that_have_ended_keep_no_file_descriptors(server: EmbeddedServer) -> None:
+    counts = []
+    gc.disable()
+    try:
+        for _ in range(4):
+            with blocking.connect(server.hosts) as zk:
+                thread = threading.Thread(target=lambda zk=zk: [zk.exists("/") for _ in range(30)])
+                thread.start()
+                thread.join()
+            wait_until(lambda: not server.sessions())
+            counts.append(len(os.listdir("/proc/self/fd")))
+    finally:
+        gc.enable()
+    assert counts[1:] == counts[1:2] * 3
