@@ -153,6 +153,8 @@ def longest_wait(server: EmbeddedServer, page: Page) -> tuple[float, float]:
     assert server.port is not None
     waits: list[float] = []
     over = threading.Event()
+    page.fill("[type=search]", "")  # what an earlier search has found is gone
+    page.until("!document.querySelector('.hint').innerText")
 
     def ask() -> None:
         client = Client(("127.0.0.1", server.port))

@@ -138,6 +138,7 @@ class Waiting(Borrower):
             desk.register(loan.fileno, select.POLLIN)
             desk.register(self._bell.fileno(), select.POLLIN)
             loan.desk = desk
+        before = thread.taskless, thread.borrows
         try:
             self.start(call)
             while (exchange := self.send(call, loan)) is not None:
@@ -150,6 +151,8 @@ class Waiting(Borrower):
                 self.settle(call, exchange, reply)
         except TakenError:
             return False
+        finally:
+            thread.taskless, thread.borrows = before  # an exception may have come where they are set
         return True
 
     def _wait(self, loan: Loan) -> None:

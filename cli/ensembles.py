@@ -45,6 +45,8 @@ def _reset(add: Add) -> None:
 
 def _lag(add: Add) -> None:
     _server(add)
+    help = "it does not stand, but takes what the leader sends so much later: 0.2, 5s"
+    add("seconds", metavar="TIME", type=duration, nargs="?", help=help)
     add("--upto", metavar="ZXID", type=_zxid, help="where it stands: 0x100000002 (default: where it is)")
 
 
@@ -105,7 +107,7 @@ def _advance(add: Add) -> None:
 
 _ACT: Final = "ensemble:act"
 VERBS: Final[dict[str, Verb]] = {
-    "lag": Verb("let a server stand still in the log: reads show old data", _ACT, _lag),
+    "lag": Verb("let a server stand still in the log, or apply it late: reads show old data", _ACT, _lag),
     "release": Verb("end that", _ACT, _servers),
     "isolate": Verb("cut a server off from all others", _ACT, _isolate),
     "partition": Verb("cut the links between groups of servers", _ACT, _partition),

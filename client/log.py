@@ -9,6 +9,7 @@ import logging
 
 import trio
 
+from ..protocol.text import session_text
 from .hosts import Host
 from .machine import SessionState
 from .observer import Observer, StateChange
@@ -33,7 +34,7 @@ class Log(Observer):
 
     def state_changed(self, change: StateChange) -> None:
         """Log a new state."""
-        name = f"session 0x{change.session_id:x}"
+        name = f"session {session_text(change.session_id)}"
         match change.state:
             case SessionState.CONNECTED:
                 self._quiet_until.clear()

@@ -138,16 +138,17 @@ class Taskless:
 
     def _step(self, error: BaseException | None = None) -> None:
         self._waits_for = None
-        before, thread.taskless = thread.taskless, True
         try:
-            waits_for = self._coroutine.throw(error) if error is not None else self._coroutine.send(None)
+            before = thread.taskless
+            try:
+                thread.taskless = True
+                waits_for = self._coroutine.throw(error) if error is not None else self._coroutine.send(None)
+            finally:
+                thread.taskless = before
         except StopIteration as ended:
-            thread.taskless = before
             self._done(ended.value, None)
         except BaseException as failure:
-            thread.taskless = before
             self._done(None, failure)
         else:
-            thread.taskless = before
             self._waits_for = waits_for
             waits_for.request.on_settled(self._go_on)

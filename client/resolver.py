@@ -59,7 +59,8 @@ class Resolver:
             found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
         except (OSError, ValueError) as error:  # ValueError: the text cannot be a name
             if host in self.unresolved:
-                self.unresolved[host] = str(error) or type(error).__name__
+                text = error.strerror if isinstance(error, OSError) else str(error)
+                self.unresolved[host] = text or type(error).__name__
         else:
             if host in self._servers:
                 self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]

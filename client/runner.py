@@ -13,6 +13,7 @@ It decides nothing but how long each server may take to accept a connection and 
 from __future__ import annotations
 
 import math
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -388,5 +389,8 @@ def _describe(error: BaseException) -> str:
             error = error.exceptions[0]
         elif error.__cause__ is not None:
             error = error.__cause__
+        elif isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno:
+            # trio's own text names the address once more; look-ups have numbers of their own, below 0
+            return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
         else:
             return str(error) or type(error).__name__

@@ -10,6 +10,7 @@ from weakref import WeakSet
 import trio
 
 from ..protocol.errors import ClosingError, SessionExpiredError
+from ..protocol.text import session_text
 from .machine import SERVED, SessionMachine, SessionState
 from .observer import StateChange
 
@@ -30,7 +31,7 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"<Session 0x{self.id:x}, {self.state.name}, generation {self.generation}, "
+            f"<Session {session_text(self.id)}, {self.state.name}, generation {self.generation}, "
             f"timeout {self.negotiated_timeout:g} s>"
         )
 

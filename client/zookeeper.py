@@ -12,6 +12,7 @@ from typing import Any
 import trio
 
 from ..protocol.errors import BadArgumentsError
+from ..protocol.text import session_text
 from .arguments import check_arguments
 from .background import Background
 from .hosts import ConnectString, Host
@@ -57,7 +58,7 @@ class ZooKeeper(Writes, Reads):
     def __repr__(self) -> str:
         where = f"{self.server or 'no server yet'}{self.chroot}"
         return (
-            f"<ZooKeeper at {where}, {self.session.state.name}, session 0x{self.session.id:x}, "
+            f"<ZooKeeper at {where}, {self.session.state.name}, session {session_text(self.session.id)}, "
             f"{self.requests_in_flight} requests in flight, {self.requests_waiting} waiting>"
         )
 

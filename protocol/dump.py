@@ -4,9 +4,9 @@
     {"path": "/jobs", "data": "", "kind": "container"}
     {"path": "/jobs/1", "hex": "00ff", "acl": [{"scheme": "world", "id": "anyone", "perms": "r"}]}
 
-``kind`` is ``persistent`` where it is missing, else ``ephemeral`` (with ``owner``, a session), ``container``
-or ``ttl``, with ``ttl`` in seconds. Data that is not UTF-8 is ``hex``; null is null. Without ``acl`` all is
-open to everybody.
+``kind`` is ``persistent`` where it is missing, else ``ephemeral`` (with ``owner``, a session, and the
+``timeout`` of that in seconds where it is known), ``container`` or ``ttl``, with ``ttl`` in seconds. Data
+that is not UTF-8 is ``hex``; null is null. Without ``acl`` all is open to everybody.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Node:
     :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
     :ivar ttl: in seconds, of the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
+    :ivar timeout: of that session, in seconds; None if it is not known.
     :ivar stat: the Stat as files have it, if it is known (:data:`.files.snapshot.STAT`).
     """
 
@@ -45,6 +46,7 @@ class Node:
     ttl: float | None = None
     owner: int = 0
     stat: bytes | None = attrs.field(default=None, eq=False, repr=False)
+    timeout: float | None = None
 
 
 EPHEMERALS = ("omit", "keep", "persist")
@@ -72,7 +74,7 @@ class Choice:
         if node.kind == "ephemeral" and self.ephemerals != "keep":
             if self.ephemerals == "omit":
                 return None
-            node = attrs.evolve(node, kind="persistent", owner=0)
+            node = attrs.evolve(node, kind="persistent", owner=0, timeout=None)
         if not self.acl and node.acl is not None:
             node = attrs.evolve(node, acl=None)
         if any(fnmatch.fnmatchcase(node.path, glob) for glob in self.masks):
@@ -107,6 +109,8 @@ def fields_of(node: Node) -> dict[str, Any]:
         fields["ttl"] = node.ttl
     if node.owner:
         fields["owner"] = session_text(node.owner)
+    if node.timeout is not None:
+        fields["timeout"] = node.timeout
     return fields
 
 
@@ -153,8 +157,9 @@ def _node(fields: dict[str, Any]) -> Node:
         data.encode() if isinstance(data, str) else data,
         acl,
         kind,
-        _seconds(fields["ttl"]) if kind == "ttl" else None,
+        _seconds(fields, "ttl") if kind == "ttl" else None,
         _session(fields["owner"]) if kind == "ephemeral" and "owner" in fields else 0,
+        timeout=_seconds(fields, "timeout") if kind == "ephemeral" and "timeout" in fields else None,
     )
 
 
@@ -165,9 +170,10 @@ def _session(text: str) -> int:
     return value if value < 2**63 else value - 2**64
 
 
-def _seconds(value: object) -> float:
+def _seconds(fields: dict[str, Any], name: str) -> float:
+    value = fields[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ValueError(f"ttl is a number of seconds, not {value!r:.50}")
+        raise ValueError(f"{name} is a number of seconds, not {value!r:.50}")
     return float(value)
 
 

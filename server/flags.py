@@ -81,7 +81,11 @@ def parser() -> argparse.ArgumentParser:
         help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
     )
     add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
-    add("--load", metavar="FILE", help="start with the znodes of a file that --save or pyzk dump has written")
+    add(
+        "--load",
+        metavar="FILE",
+        help="start with the znodes of a file of --save or pyzk dump, a snapshot or a data directory",
+    )
     add("--load-subtree", metavar="PATH", default="/", help="of that file: its top (default: /)")
     add("--load-no-acl", action="store_true", help="of that file: without access control lists")
     add("--load-ephemerals", action="store_true", help="of that file: ephemerals too, as persistent znodes")

@@ -159,6 +159,8 @@ class Servers:
             if step <= now:  # rounding
                 step += half
             due = self.ensemble.next_deadline()
+            if (delay := self.ensemble.least_delay) < NEVER:
+                step = min(step, now + delay / 1000)  # nothing that comes meanwhile is due earlier
             await self.clock.sleep_until(min(step, due / 1000) if due < NEVER else step)
             try:
                 self.receive()  # what has arrived already counts as a sign of life

@@ -4,12 +4,13 @@ makes the whole suite quicker. And the rules that every test with an ensemble is
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from benchmarks.compiled import keep_compiled
 
 from .support.ensemble_rules.recording import checked
 
@@ -24,11 +25,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Where the environment forbids Python to keep compiled modules beside the sources, they are kept apart. Else
-# each of the hundreds of processes that the tests start would compile them all, for 0.3 s.
-if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / "build/compiled")
+keep_compiled()  # hundreds of processes are started
 
 LONG_FIRST = (
     "ensemble/test_lease.py",

@@ -127,7 +127,7 @@ class Stage:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Have what is inside end with :class:`TimeoutError` after so long, whatever it waits for."""
+    """Raise :class:`TimeoutError` in the block when it has taken so long, whatever it waits for."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"not done after {seconds:g} s")

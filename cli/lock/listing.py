@@ -12,6 +12,7 @@ import attrs
 from ...client import ZooKeeper
 from ...protocol.layouts import ContenderKind
 from ...protocol.paths import join
+from ...protocol.text import session_text
 from ...recipes.locks.lock import Contender, contenders
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
 from ..units import age
@@ -85,7 +86,7 @@ class Entry:
         text = self.text() or "a contender without data"
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]}… ({len(self.data):,} bytes)"
-        return f"{text} (session 0x{self.session:x}, for {age(now - self.came)})"
+        return f"{text} (session {session_text(self.session)}, for {age(now - self.came)})"
 
 
 @attrs.frozen
@@ -142,7 +143,9 @@ def table(path: str, found: Survey, now: float) -> str:
         text = entry.text()
         if len(text) > _WIDEST:
             text = text[: _WIDEST - 1] + "…"
-        rows.append((str(position or "holder"), kind, f"0x{entry.session:x}", age(now - entry.came), text))
+        rows.append(
+            (str(position or "holder"), kind, session_text(entry.session), age(now - entry.came), text)
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pad: Callable[[str, int], str] = str.ljust
     lines = ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
@@ -163,7 +166,7 @@ def as_json(path: str, found: Survey, now: float) -> str:
                     "position": position,
                     "kind": entry.kind,
                     "libraries": entry.libraries,
-                    "session": f"0x{entry.session:x}",
+                    "session": session_text(entry.session),
                     "token": str(entry.token),
                     "age": round(max(0.0, now - entry.came), 3),
                     "data": entry.text(),

@@ -24,6 +24,7 @@ from typing import TypedDict
 import trio
 
 from ...client import ZooKeeper, ZooKeeperError
+from ...protocol.text import session_text
 from ...recipes.base.hold import Suspended
 from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
 from ...recipes.locks.grant import Grant
@@ -229,7 +230,7 @@ def _start(options: Options, grant: Grant) -> Child:
         "PYZK_LOCK_PATH": options.path,
         "PYZK_LOCK_NODE": "\n".join(grant.paths),
         "PYZK_LOCK_TOKEN": str(grant.token),
-        "PYZK_LOCK_SESSION": f"0x{grant.session_id:x}",
+        "PYZK_LOCK_SESSION": session_text(grant.session_id),
     }
     with runnable(options.command[0]):
         return Child(options.command, environment)

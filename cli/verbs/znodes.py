@@ -110,6 +110,10 @@ async def create(context: Context) -> int:
                 ttl=options.ttl,
                 make_parents=options.parents,
             )
+        except NoNodeError:
+            raise Failure(
+                Status.NO, f"{options.path}: its parent does not exist; -p creates that too"
+            ) from None
         except ValueError as error:
             raise wrong(f"{PROG} create", str(error)) from None
         await context.out(printable(path), {"path": path, **stat_fields(stat)})

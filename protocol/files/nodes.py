@@ -29,15 +29,23 @@ def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
         node = image.nodes[path]
         owner = node.owner
         ttl = ttl_of(owner)
-        kind, session = "persistent", 0
+        kind, session, timeout = "persistent", 0, 0
         if owner == CONTAINER:
             kind = "container"
         elif ttl is not None:
             kind = "ttl"
         elif owner:
-            kind, session = "ephemeral", owner
-        seconds = ttl / 1000 if ttl is not None else None
-        yield Node(path[len(base) :] or "/", node.data, node.acl, kind, seconds, session, node.stat)
+            kind, session, timeout = "ephemeral", owner, image.sessions.get(owner, 0)
+        yield Node(
+            path[len(base) :] or "/",
+            node.data,
+            node.acl,
+            kind,
+            ttl / 1000 if ttl is not None else None,
+            session,
+            node.stat,
+            timeout / 1000 if timeout > 0 else None,
+        )
 
 
 def stored_stat(stat: Stat) -> bytes:

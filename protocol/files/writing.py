@@ -6,6 +6,7 @@ are made. Others are as if one transaction had created them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from zlib import adler32
 
@@ -14,9 +15,11 @@ from ..records import OPEN_ACL
 from .image import CONTAINER, MAX_TTL, TTL_MARK, Image, ImageNode
 from .snapshot import STAT, NodeEncoder, ZxidDigest, tail
 
-_TIMEOUT = 30_000
-"""The timeout in ms of a session that owns a copied ephemeral: so long its client has to go on where the copy
-is served."""
+_TIMEOUT = 30.0
+"""The timeout in seconds of a session that owns a copied ephemeral, if it is not known: so long its client
+has to go on where the copy is served."""
+_MAX_TIMEOUT = 2**31 - 1
+"""In ms: files have 32 bits for it."""
 
 
 def image_of(nodes: Iterable[Node], now: int) -> Image:
@@ -42,7 +45,8 @@ def image_of(nodes: Iterable[Node], now: int) -> Image:
         stat = STAT.pack(*fields[:7], owner, fields[8])
         image.nodes[path] = ImageNode(node.data, OPEN_ACL if node.acl is None else node.acl, stat)
         if node.kind == "ephemeral":
-            image.sessions[owner] = _TIMEOUT
+            timeout = _TIMEOUT if node.timeout is None else node.timeout
+            image.sessions[owner] = min(math.ceil(timeout * 1000), _MAX_TIMEOUT)
     for path, children in unknown.items():
         fields = STAT.unpack(image.nodes[path].stat)
         image.nodes[path].stat = STAT.pack(*fields[:5], children, *fields[6:])

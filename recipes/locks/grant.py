@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from ...client import Check, Job, SessionState, Watch, ZooKeeper
+from ...protocol.text import session_text
 from ..base.bound import Bound
 from ..base.hold import Hold
 from ..errors import LockLost, LockRevoked, LossReason
@@ -67,7 +68,8 @@ class Grant:
 
     def __repr__(self) -> str:
         state = "released" if self.released else "lost" if self.lost.is_set() else "held"
-        return f"<{type(self).__name__} {self.path}, token {self.token}, {state} by 0x{self.session_id:x}>"
+        session = session_text(self.session_id)
+        return f"<{type(self).__name__} {self.path}, token {self.token}, {state} by {session}>"
 
     @property
     def path(self) -> str:

@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -35,6 +35,8 @@ class Member:
     :ivar quorum: the port for the other servers, which is shown only; ``election`` likewise.
     :ivar votes: False for an observer.
     :ivar client: host and port for clients, if the line has them.
+    :ivar group: the number of its group; None if all servers that vote are one.
+    :ivar weight: how much its vote counts in the group.
     """
 
     number: int
@@ -43,6 +45,8 @@ class Member:
     election: int
     votes: bool
     client: str = ""
+    group: int | None = None
+    weight: int = 1
 
     @classmethod
     def parse(cls, number: str, text: str) -> Member:
@@ -120,15 +124,16 @@ def chosen(written: Sequence[Member], participants: int | None, observers: int) 
     return written or asked
 
 
-def check(members: Sequence[Member]) -> None:
+def check(members: Sequence[Member], least: int = 2) -> None:
     """
+    :param least: how many servers must vote beside observers.
     :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
         would give the same ids to sessions.
     """
     check_numbers(member.number for member in members)
     voters = sum(member.votes for member in members)
-    if voters < 2 and len(members) > voters:
-        raise MemberError(f"observers need at least two servers that vote, and there are {voters}")
+    if voters < least and len(members) > voters:
+        raise MemberError(f"observers need at least {least} servers that vote, and there are {voters}")
 
 
 def check_numbers(numbers: Iterable[int]) -> None:
@@ -142,35 +147,105 @@ def check_numbers(numbers: Iterable[int]) -> None:
             raise MemberError(f"servers {other} and {number} end in the same byte, and so would session ids")
 
 
+def is_of_groups(key: str) -> bool:
+    """Return whether a key is about groups or weights."""
+    return key.startswith(("group.", "weight."))
+
+
+def grouped(members: Iterable[Member], lines: Iterable[tuple[str, str]]) -> list[Member]:
+    """Put servers into groups, and give them weights; without any line they stay as they are.
+
+    :param lines: keys and values, as ``group.1`` and ``1:2:3``, ``weight.1`` and ``2``.
+    :raises MemberError: a server that votes is in no group or in two, or no vote counts.
+    :raises ValueError: a number is none, or that of a server that does not vote.
+    """
+    groups: dict[int, int] = {}
+    weights: dict[int, int] = {}
+    for key, value in lines:
+        kind, _, number = key.partition(".")
+        if kind == "weight":
+            weights[_whole(number)] = _whole(value)
+            continue
+        for server in map(_whole, value.split(":")):
+            if server in groups:
+                raise MemberError(f"server {server} is in two groups")
+            groups[server] = _whole(number)
+    found = list(members)
+    if not groups and not weights:
+        return found
+    voters = {member.number for member in found if member.votes}
+    if missing := sorted(voters - groups.keys()):
+        raise MemberError(f"server {missing[0]} is in no group; with groups or weights it must be in one")
+    if others := sorted((groups.keys() | weights.keys()) - voters):
+        raise ValueError(f"server {others[0]} has a group or a weight, and does not vote")
+    if not any(weights.get(number, 1) for number in voters):
+        raise MemberError("all weights are 0: no vote counts")
+    return [
+        attrs.evolve(one, group=groups.get(one.number), weight=weights.get(one.number, 1)) for one in found
+    ]
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
 @attrs.frozen
 class Configuration:
     """Who belongs to an ensemble.
 
+    A quorum is a majority of those who vote. With groups it is a majority of the weight in each of a majority
+    of the groups, those left out whose servers all have the weight 0.
+
     :ivar members: the servers, by their numbers.
     :ivar version: the zxid of the change that has made it; 0 if there was none.
     :ivar voters: the numbers of those who vote.
+    :ivar groups: the numbers of the servers of each group that decides; none if all are one.
     """
 
     members: Mapping[int, Member]
     version: int = 0
     voters: frozenset[int] = attrs.field(init=False)
+    groups: Sequence[frozenset[int]] = attrs.field(init=False)
 
     @voters.default
     def _who_votes(self) -> frozenset[int]:
         return frozenset(number for number, member in self.members.items() if member.votes)
 
+    @groups.default
+    def _who_decides(self) -> Sequence[frozenset[int]]:
+        groups: dict[int, set[int]] = {}
+        for number in self.voters:
+            if (group := self.members[number].group) is not None:
+                groups.setdefault(group, set()).add(number)
+        return [frozenset(group) for group in groups.values() if self._weight(group)]
+
     @classmethod
     def of(cls, members: Iterable[Member], version: int = 0) -> Configuration:
         return cls({member.number: member for member in members}, version)
 
-    @property
-    def quorum(self) -> int:
-        """How many voters decide."""
-        return len(self.voters) // 2 + 1
-
     def has_quorum(self, numbers: Iterable[int]) -> bool:
         """Return whether these servers are enough to decide."""
-        return len(self.voters.intersection(numbers)) >= self.quorum
+        present = self.voters.intersection(numbers)
+        if not self.groups:
+            return 2 * len(present) > len(self.voters)
+        won = sum(2 * self._weight(group & present) > self._weight(group) for group in self.groups)
+        return 2 * won > len(self.groups)
+
+    def _weight(self, numbers: Iterable[int]) -> int:
+        return sum(self.members[number].weight for number in numbers)
+
+    @property
+    def quorum(self) -> str:
+        """What decides, in words."""
+        if self.groups:
+            return f"a majority of the weight in most of {len(self.groups)} groups"
+        return f"{len(self.voters) // 2 + 1} of {len(self.voters)} servers"
+
+    def may_lead(self, number: int) -> bool:
+        """Return whether a server votes, and its vote counts."""
+        return number in self.voters and self.members[number].weight > 0
 
     def keeps(self, leader: Member) -> bool:
         """Return whether a leader may go on: it votes, and the others find it where they did."""
@@ -181,4 +256,13 @@ class Configuration:
     def text(self) -> str:
         """The data of ``/zookeeper/config``."""
         lines = sorted(member.text for member in self.members.values())
+        if self.groups:
+            lines += self._lines_of_groups()
         return "\n".join([*lines, f"version={self.version:x}"])
+
+    def _lines_of_groups(self) -> Iterator[str]:
+        in_order = [self.members[number] for number in sorted(self.voters)]
+        for group in sorted({member.group for member in in_order if member.group is not None}):
+            yield f"group.{group}={':'.join(str(m.number) for m in in_order if m.group == group)}"
+        for member in in_order:
+            yield f"weight.{member.number}={member.weight}"

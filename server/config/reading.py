@@ -27,7 +27,7 @@ from .zookeys import (
     reason_for,
 )
 
-_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile", "standaloneEnabled"))
+_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile"))
 
 
 class Reading:
@@ -38,6 +38,7 @@ class Reading:
     :ivar idle: keys without effect, by the reason.
     :ivar unknown: values of unknown keys.
     :ivar servers: the ``server.N`` lines, by key.
+    :ivar groups: the ``group.N`` and ``weight.N`` lines, by key.
     :ivar members: what they say, if they are an ensemble.
     """
 
@@ -49,6 +50,7 @@ class Reading:
         self.warnings: list[str] = []
         self.unknown: dict[str, str] = {}
         self.servers: dict[str, Entry] = {}
+        self.groups: dict[str, Entry] = {}
         self.members: list[Member] = []
 
     def take(self, entry: Entry) -> None:
@@ -66,7 +68,7 @@ class Reading:
             self._take_property(entry, *PROPERTIES[key])
         elif key in tls.OPTIONS or key in tls.QUORUM_OPTIONS or key.startswith(NUMBERED):
             pass  # their meaning depends on other keys: see ``rules``
-        elif self.members and (key in _OF_ENSEMBLES or key in self.servers):
+        elif self.members and (key in _OF_ENSEMBLES or key in self.servers or key in self.groups):
             pass
         elif reason := reason_for(key, IGNORED):
             self.note(reason, key)

@@ -1,40 +1,54 @@
 """The ``server.N`` lines of zoo.cfg, here or in a file of their own: one is a standalone server, more are an
-ensemble (operator-surface.md section 4.4, ensemble.md section 12)."""
+ensemble (operator-surface.md section 4.4, ensemble.md section 12); so is one
+with ``standaloneEnabled=false``.
+"""
 
 from __future__ import annotations
 
 import attrs
 
-from .members import Member, MemberError
+from .members import Member, MemberError, grouped, is_of_groups
 from .members import check as check_members
 from .properties import ConfigError, parse, text_of
 from .reading import Reading
-from .zookeys import KNOWN, address
+from .zookeys import KNOWN, address, boolean
 
 
 def find(reading: Reading) -> None:
     """Find the lines, before any other key is read: they say what some of those mean."""
     reading.servers = {key: entry for key, entry in reading.entries.items() if key.startswith("server.")}
+    reading.groups = {key: entry for key, entry in reading.entries.items() if is_of_groups(key)}
     if dynamic := reading.entries.get("dynamicConfigFile"):
         try:
             members = parse(text_of(dynamic.value), dynamic.value)
         except ConfigError as error:
             reading.refuse(dynamic, str(error))
         for key, entry in members.items():
+            found = attrs.evolve(dynamic, value=entry.value)
             if key.startswith("server."):
-                reading.servers[key] = attrs.evolve(dynamic, value=entry.value)
-    if len(reading.servers) < 2:
+                reading.servers[key] = found
+            elif is_of_groups(key):
+                reading.groups[key] = found
+    least = 2  # that vote
+    if "standaloneEnabled" in reading.entries:
+        entry = reading.entries["standaloneEnabled"]
+        if not reading.parse(entry, boolean):
+            least = 1
+            if not reading.servers:
+                reading.refuse(entry, "an ensemble needs a server.N line; add one, or delete this line")
+    if len(reading.servers) < least:
         return
     for key, entry in reading.servers.items():
         try:
             reading.members.append(Member.parse(key.removeprefix("server."), entry.value))
-            check_members(reading.members if len(reading.members) == len(reading.servers) else ())
+            check_members(reading.members if len(reading.members) == len(reading.servers) else (), least)
         except MemberError as error:
             reading.refuse(entry, str(error))
-    reading.members.sort(key=lambda member: member.number)
-    for key, entry in reading.entries.items():
-        if key.startswith(("group.", "weight.")):
-            reading.refuse(entry, "each server that votes has one vote here; leave groups and weights out")
+    try:
+        lines = ((key, entry.value) for key, entry in reading.groups.items())
+        reading.members = grouped(sorted(reading.members, key=lambda member: member.number), lines)
+    except ValueError as error:
+        reading.refuse(next(iter(reading.groups.values())), str(error))
 
 
 def take_address(reading: Reading) -> None:

@@ -188,6 +188,7 @@ class Settings:
     ensemble_names: frozenset[str] | None = None  # ensembleAuthName, with authProvider.N=...Ensemble...
     required_auth_schemes: frozenset[str] = frozenset()  # enforce.auth.enabled with enforce.auth.schemes
     reconfig_enabled: bool = False  # reconfigEnabled
+    standalone_enabled: bool = True  # standaloneEnabled; False: one server that votes is an ensemble, too
 
     # the operator's view
     four_letter_words: frozenset[str] = frozenset("*")  # 4lw.commands.whitelist

@@ -134,6 +134,7 @@ KNOWN: Final[dict[str, Meaning]] = {
     "maxSessionTimeout": ("max_session_timeout", _integer),
     "maxClientCnxns": ("max_client_connections", _limit(_integer)),
     "reconfigEnabled": ("reconfig_enabled", boolean),
+    "standaloneEnabled": ("standalone_enabled", boolean),
     "localSessionsEnabled": ("local_sessions", boolean),
     "localSessionsUpgradingEnabled": ("local_sessions_upgrading", boolean),
     "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
@@ -233,7 +234,6 @@ def _each(keys: str, parser: Parser) -> dict[str, Parser]:
 
 # Keys below whose value the real server checks all the same, and values that nobody could honour here.
 CHECKED: Final[dict[str, Parser]] = {
-    "standaloneEnabled": _only("true", "it asks for a quorum, and this server is a single process"),
     "electionAlg": _only("3", "no other election algorithm exists any more"),
     "peerType": _only("participant", "an observer needs an ensemble, and this server is a single process"),
     **_each(
@@ -273,7 +273,7 @@ IGNORED: Final = _reasons(
             ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
             tcpKeepAlive messageTracker.* group.* weight.*
             forward_learner_requests_to_commit_processor_disabled""",
-        "the server is standalone in any case": "server.* standaloneEnabled dynamicConfigFile",
+        "the server is standalone in any case": "server.* dynamicConfigFile",
         "only the real server's JVM and transport need tuning": """
             serverCnxnFactory nio.* netty.* commitProcessor.* intBufferStartingSizeBytes maxResponseCacheSize
             maxGetChildrenResponseCacheSize watchManagerName watcherCleanThreadsNum watcherCleanThreshold

@@ -30,6 +30,7 @@ from ...protocol.jute import MALFORMED, JuteError
 from ...protocol.multi import reread_create
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id, ReconfigFields
+from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..logger import logger
 from .acl import AccessControl, WrongEnsembleError, add_identities
@@ -180,10 +181,10 @@ class Engine:
                     continue
                 try:
                     self.expire(session, self._now)
-                    text = "session 0x%x has expired: no request or ping for %d ms"
-                    logger.info(text, session.id, session.timeout)
+                    text = "%s has expired: no request or ping for %d ms"
+                    logger.info(text, session, session.timeout)
                 except Exception:
-                    report("session 0x%x has expired, but some of its ephemerals may remain", session.id)
+                    report("%s has expired, but some of its ephemerals may remain", session)
                 if is_over():
                     return
             try:
@@ -227,18 +228,17 @@ class Engine:
             session = self.sessions.create(timeout, now)
             if self.is_recorded:
                 self.record(CreateSession(timeout), session.id)
-            logger.debug("session 0x%x is open, timeout %d ms", session.id, timeout)
+            logger.debug("%s is open, timeout %d ms", session, timeout)
         else:
             found = self.sessions.get(request.sessionId)
             if found is None:
                 logger.info(
-                    "session 0x%x is refused: it has expired or was closed; "
-                    "the client must open a new session",
-                    request.sessionId,
+                    "session %s is refused: it has expired or was closed; the client must open a new session",
+                    session_text(request.sessionId),
                 )
                 return None
             if not found.check_password(request.passwd):
-                logger.warning("session 0x%x is refused: the password is wrong", request.sessionId)
+                logger.warning("%s is refused: the password is wrong", found)
                 return None
             session = found
             before = self._served.get(session.id)
@@ -247,7 +247,7 @@ class Engine:
                 self.disconnected(before)
             session.timeout = timeout
             self.sessions.touch(session, now)
-            logger.debug("session 0x%x has a new connection, timeout %d ms", session.id, timeout)
+            logger.debug("%s has a new connection, timeout %d ms", session, timeout)
         self._served[session.id] = client
         client.session_id = session.id
         return session
@@ -285,13 +285,13 @@ class Engine:
                 try:
                     self._delete(path)
                 except Exception:  # other ephemerals may hold locks that clients wait for
-                    report("session 0x%x is over; %s remains, or not all were told", session.id, path)
+                    report("%s is over; %s remains, or not all were told", session, path)
             if self.is_recorded:
                 self.record(CloseSession(paths, expired), session.id, request)
         finally:
             client = self._served.pop(session.id, None)
             if client is not None and expired:
-                client.abort(f"its session 0x{session.id:x} has expired")
+                client.abort(f"its {session} has expired")
                 self.disconnected(client)
 
     # --- requests ----------------------------------------------------------------------------------------

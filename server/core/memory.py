@@ -38,7 +38,7 @@ class Reserve:
     """The reserve of the process, and whether it had to be given up.
 
     :ivar is_held: whether memory is watched: by the command, not by a server inside of another program.
-    :ivar short: whether memory is short; never, where it is not watched.
+    :ivar short: whether memory is short; False where memory is not watched.
     """
 
     def __init__(self) -> None:

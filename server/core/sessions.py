@@ -21,6 +21,8 @@ from itertools import islice
 import attrs
 from sortedcontainers import SortedDict
 
+from ...protocol.text import session_text
+
 SERVER_ID = 1  # the top byte of every session id, in standalone
 NEVER = 2**63 - 1
 """The time, in ms, of what is not going to happen."""
@@ -41,6 +43,9 @@ class Session:
     deadline: int = 0
     fresh_until: int = 0
     closed: bool = False
+
+    def __str__(self) -> str:
+        return f"session {session_text(self.id)}"
 
     def check_password(self, password: bytes | None) -> bool:
         return password is not None and hmac.compare_digest(self.password, password)

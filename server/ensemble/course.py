@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from ...protocol.text import session_text
 from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings, SettingsError
@@ -72,7 +73,6 @@ class Course:
     :ivar moves: which sessions a test moves to another server.
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config: who belongs to it, by the last change that is committed.
-    :ivar quorum: how many servers that vote decide.
     :ivar elections: who leads next.
     :ivar nemesis: makes trouble by chance, if a test wants that.
     :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
@@ -167,7 +167,6 @@ class Course:
     def _adopt(self, config: Configuration) -> None:
         """Let another configuration decide who votes."""
         self.config = config
-        self.quorum = config.quorum
         self.most_outstanding = most_outstanding(len(config.voters))
         for member in self.members.values():
             member.votes = member.number in config.voters
@@ -202,6 +201,12 @@ class Course:
         """Return the time at which :meth:`advance` is to be called; :data:`NEVER` if nothing is due."""
         return min((when for when, _ in self._due()), default=NEVER)
 
+    @property
+    def least_delay(self) -> int:
+        """How long it takes until something falls due that a server is sent from now on, in ms; :data:`NEVER`
+        if servers take at once what they are sent."""
+        return min((member.delay for member in self.members.values() if member.delay), default=NEVER)
+
     def advance(self, now: int) -> None:
         """Do all that is due at ``now``, in its order."""
         while True:
@@ -232,6 +237,8 @@ class Course:
         if self.elections.due is not None:
             yield self.elections.due, self._elect_when_due
         for member in self.members.values():
+            if member.delay:
+                yield member.takes_at, member.go_on
             if (when := member.read_only_at) is not None:
                 yield when, member.become_read_only
         if self.nemesis is not None:
@@ -244,11 +251,11 @@ class Course:
         member.report(self.now)
 
     def _check(self, leader: Leader) -> None:
-        self._resign(leader, f"no quorum of {self.quorum} follows it")
+        self._resign(leader, f"no quorum follows it, which is {self.config.quorum}")
 
     def _watch_quorum(self, leader: Leader) -> None:
         """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""
-        if sum(member.votes for member in leader.followers.values()) >= self.quorum:
+        if self.config.has_quorum(leader.followers):
             leader.next_check = None
         elif leader.next_check is None:
             leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
@@ -270,7 +277,7 @@ class Course:
         """Start, once all servers have their services: all run, and the last one that votes leads."""
         first = self.epoch + 1 << 32
         self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
-        self._lead(self.members[max(self.config.voters)])
+        self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
         for member in self.members.values():  # as if each had got the tree of the leader
             member.engine.zxid = first
 
@@ -385,6 +392,6 @@ class Course:
         leader = self.leader()
         session = leader.sessions.get(session_id)
         if session is None:
-            raise LookupError(f"there is no session 0x{session_id:x}")
+            raise LookupError(f"there is no session {session_text(session_id)}")
         leader.expire(session, self.now)
         self.flush()

@@ -2,9 +2,9 @@
 
 The rules:
 
-* A server leads that votes, and reaches a quorum of servers that look for a leader, vote, and have no longer
-  logs. Of those it is one with the longest log, then the one with the highest number. So it has all that was
-  ever committed: one server of every quorum has.
+* A server leads that votes, with a weight above 0, and reaches a quorum of servers that look for a leader,
+  vote, and have no longer logs. Of those it is one with the longest log, then the one with the highest
+  number. So it has all that was ever committed: one server of every quorum has.
 * A change of the members that is only proposed counts too in the log of a server: it needs a quorum of each.
 * The election takes its time (:class:`.Timing`) from the moment at which there is such a server.
 """
@@ -55,7 +55,8 @@ class Elections:
     def able(self, servers: Iterable[Member]) -> list[Member]:
         """List those of these servers that can lead the others."""
         ends = {member: self._end_of_log(member) for member in servers}
-        return [one for one in ends if one.votes and self._has_quorum(one, ends)]
+        may_lead = self._ensemble.config.may_lead
+        return [one for one in ends if may_lead(one.number) and self._has_quorum(one, ends)]
 
     def proposed(self, member: Member) -> list[Proposal]:
         """Return what a server's log holds that is not committed. Of an epoch before its last it holds

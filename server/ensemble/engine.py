@@ -25,6 +25,7 @@ import attrs
 
 from ...protocol.errors import NotReadOnlyError
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
+from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import NO_REQUEST, Client, Engine
 from ..core.operations import Unfinished
@@ -85,11 +86,11 @@ class Waiting:
         self.member.engine.answered(self)
 
 
-@attrs.frozen
 class Nobody:
     """Asks for a transaction, and need not hear of it."""
 
-    member: Member
+    def __init__(self, member: Member) -> None:
+        self.member = member
 
     def applied(self, proposal: Proposal) -> None:
         """Do nothing."""
@@ -176,6 +177,11 @@ class MemberEngine(Engine):
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
+    def drain_all(self) -> None:
+        """Send the replies that wait for nothing more, that of the client included whose turn it is."""
+        for session_id in list(self.waiting):
+            self.drain(session_id)
+
     def drain(self, session_id: int) -> None:
         """Send the replies that wait for nothing more."""
         queue = self.waiting.get(session_id)
@@ -228,9 +234,9 @@ class MemberEngine(Engine):
         txn, effect = proposal.txn, proposal.txn.effect
         self.zxid, self.time = txn.zxid, txn.time
         changes, proposal.changes = proposal.changes, None
-        self.fire(self.tree.replay(txn) if changes is None else changes)
-        if self.watches.watchers:
+        if self.watches.watchers:  # before they are told: that is the end of a watch that fires once
             self.member.has_output = True
+        self.fire(self.tree.replay(txn) if changes is None else changes)
         if isinstance(effect, CreateSession):
             self.tracker.learn(txn.session, effect.timeout)
         if self.on_txn is not None:
@@ -250,7 +256,7 @@ class MemberEngine(Engine):
         if client is None or (isinstance(asker, Waiting) and asker.connection is client):
             return
         how = "has expired" if expired else "was closed elsewhere"
-        client.abort(f"its session 0x{session_id:x} {how}")
+        client.abort(f"its session {session_text(session_id)} {how}")
         self.disconnected(client)
 
     # --- sessions ----------------------------------------------------------------------------------------
@@ -285,7 +291,7 @@ class MemberEngine(Engine):
             self.tracker.remove(session)
             client = self._served.pop(session.id, connection)
             if client is not connection:
-                client.abort(f"its session 0x{session.id:x} was closed elsewhere")
+                client.abort(f"its session {session_text(session.id)} was closed elsewhere")
                 self.disconnected(client)
         return self.zxid, 0, b""
 

@@ -24,16 +24,20 @@ Pending: TypeAlias = Literal["lost", "applied"]
 class Ensemble(Course):
     """Several servers on one log, in a test's hands. The arguments are those of :class:`.course.Course`."""
 
-    def lag(self, member: Member, upto: int | None = None) -> None:
-        """Let a server stand at a zxid: it applies nothing later until :meth:`release`."""
-        member.stands_at = member.engine.zxid if upto is None else upto
+    def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
+        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`release`.
+
+        :param upto: the zxid; by default the one that it has applied, unless there is a delay.
+        :param delay: in ms.
+        """
+        member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
         member.go_on()
         self.flush()
 
     def release(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
         for member in members:
-            member.stands_at = None
+            member.lag()
             member.go_on()
         self.settle()
 
@@ -106,7 +110,7 @@ class Ensemble(Course):
         if member.up:
             raise EnsembleError(f"server {member.number} runs already")
         member.up = True
-        member.stands_at = None
+        member.lag()
         member.look()
         if member.port is not None:
             member.port.open_port()

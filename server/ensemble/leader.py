@@ -44,7 +44,6 @@ from ..core.sessions import Session
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
-from .reconfig import changed
 
 if TYPE_CHECKING:
     from .course import Course
@@ -117,12 +116,7 @@ class Leader(Engine):
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
-            if (
-                may_be_own
-                and self.ensemble.holding is None
-                and member.stands_at is None
-                and self._has_quorum()
-            ):
+            if may_be_own and self.ensemble.holding is None and not member.lags and self._has_quorum():
                 return True
         if self.tree is own:
             self._prepare_in(own.copy())
@@ -215,13 +209,16 @@ class Leader(Engine):
 
         :raises ZooKeeperError: that cannot be, or the client may not do it.
         """
+        from .reconfig import changed
+
         if any(proposal.config is not None for proposal in self.outstanding):
             raise ReconfigInProgressError(CONFIG_PATH)
-        config = changed(self.ensemble.config, request, self.zxid)
+        least = 2 if self.settings.standalone_enabled else 1
+        config = changed(self.ensemble.config, request, self.zxid, least)
         if not config.has_quorum(self.followers):
             raise NewConfigNoQuorumError(
                 CONFIG_PATH,
-                f"{config.quorum} of servers {sorted(config.voters)} must follow the leader first",
+                f"{config.quorum} must follow the leader first; {sorted(config.voters)} vote",
             )
         node = self.tree.nodes[CONFIG_PATH]
         self.access.check(node.acl, Perms.WRITE, client.identities, CONFIG_PATH)
@@ -337,15 +334,12 @@ class Leader(Engine):
         """Return whether enough servers acknowledge a proposal now, or would acknowledge any."""
         if self.member.frozen:
             return False
-        acks = sum(
-            member.votes and member.answers and (proposal is None or number in proposal.holders)
-            for number, member in self.followers.items()
-        )
-        if proposal is not None and proposal.config is not None:  # it needs a quorum of each
-            answering = (number for number, member in self.followers.items() if member.answers)
-            if not proposal.config.has_quorum(proposal.holders.intersection(answering)):
+        acks = {number for number, member in self.followers.items() if member.answers}
+        if proposal is not None:
+            acks &= proposal.holders
+            if proposal.config is not None and not proposal.config.has_quorum(acks):  # it needs one of each
                 return False
-        return acks >= self.ensemble.quorum
+        return self.ensemble.config.has_quorum(acks)
 
     def _commit(self, proposal: Proposal) -> None:
         self.ensemble.enter(proposal)

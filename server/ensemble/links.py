@@ -10,13 +10,17 @@ if TYPE_CHECKING:
 
 
 class Links:
-    """All links are there at first. One that is cut is silent, or was reset: both ends know that at once."""
+    """All links are there at first. One that is cut is silent, or was reset: both ends know that at once.
+
+    :ivar are_whole: whether none is cut.
+    """
 
     def __init__(self) -> None:
         self._cuts: dict[frozenset[int], bool] = {}  # whether silently, by the pair
+        self.are_whole = True
 
     def is_cut(self, one: Member, other: Member) -> bool:
-        return bool(self._cuts) and frozenset((one.number, other.number)) in self._cuts
+        return frozenset((one.number, other.number)) in self._cuts
 
     def is_reset(self, one: Member, other: Member) -> bool:
         return not self._cuts.get(frozenset((one.number, other.number)), True)
@@ -48,8 +52,10 @@ class Links:
             for other in numbers:
                 if one < other and place.get(one, -1) != place.get(other, -1):
                     self._cuts[frozenset((one, other))] = silent
+        self.are_whole = not self._cuts
 
     def join(self, members: Iterable[Member]) -> None:
         """Join again what was cut between any of these servers and others."""
         numbers = {member.number for member in members}
         self._cuts = {pair: silent for pair, silent in self._cuts.items() if not pair & numbers}
+        self.are_whole = not self._cuts

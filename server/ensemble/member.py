@@ -17,7 +17,7 @@ from ...protocol.records import ConnectRequest
 from ..config.members import Configuration
 from ..config.members import Member as Address
 from ..config.settings import Settings
-from ..core.sessions import Session
+from ..core.sessions import NEVER, Session
 from .engine import MemberEngine
 from .leader import Leader
 from .log import Proposal
@@ -53,13 +53,17 @@ class Member:
     :ivar address: its line in the configuration that it knows; or its own, if it is not there.
     :ivar config: the configuration that it knows: all that its log says so far.
     :ivar observes: it is an observer. A server that is no member (any more) is a follower without a vote.
-    :ivar votes: whether it counts, by the last change of the members that is committed anywhere.
+    :ivar votes: whether it is one of those who vote, by the last change of the members that is committed
+        anywhere; with the weight 0 its vote does not count.
     :ivar up: the process runs.
     :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
     :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
-    :ivar stream: what the leader has sent and the server has not taken yet, in order.
+    :ivar stream: what the leader has sent and the server has not taken yet, in order, each with the time at
+        which it was sent, in ms.
     :ivar outbox: what the server has sent and the leader has not taken yet.
-    :ivar stands_at: the zxid at which a test has it stand; None if it does not lag.
+    :ivar lags: whether a test has it apply the log late.
+    :ivar stands_at: the zxid at which a test has it stand; None if it does not stand.
+    :ivar delay: how long a test has it wait before it takes what was sent, in ms.
     :ivar position: how many entries of the log it has applied.
     :ivar logged: how many it has.
     :ivar epoch: the last epoch that it has served in.
@@ -86,9 +90,9 @@ class Member:
         self.up = True
         self.frozen = False
         self.leader: Leader | None = None
-        self.stream: deque[Proposal | Callable[[], object]] = deque()
+        self.stream: deque[tuple[int, Proposal | Callable[[], object]]] = deque()
         self.outbox: deque[Callable[[Leader], object]] = deque()
-        self.stands_at: int | None = None
+        self.lag()
         self.position = self.logged = 0
         self.epoch = 0
         self.silent_since: int | None = None
@@ -133,6 +137,11 @@ class Member:
         """Whether clients can have a session here right now."""
         return self.up and not self.frozen and self.leader is not None
 
+    def lag(self, stands_at: int | None = None, delay: int = 0) -> None:
+        """Apply the log late from now on; without arguments at once."""
+        self.stands_at, self.delay = stands_at, delay
+        self.lags = stands_at is not None or delay > 0
+
     @property
     def own_leader(self) -> Leader | None:
         """Its part as leader, if it leads."""
@@ -163,11 +172,12 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether what the leader sends does not reach this server's machine."""
-        return self.leader is None or self.ensemble.links.is_cut(self, self.leader.member)
+        leader, links = self.leader, self.ensemble.links
+        return leader is None or (not links.are_whole and links.is_cut(self, leader.member))
 
     @property
     def answers(self) -> bool:
-        """Whether the leader hears of this server right now."""
+        """Whether the server runs, and the leader and it reach each other."""
         return self.up and not self.frozen and not self.is_cut_off
 
     @property
@@ -186,7 +196,7 @@ class Member:
     def receive(self, message: Proposal | Callable[[], object]) -> None:
         """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
         if self.leader is not None:
-            self.stream.append(message)
+            self.stream.append((self.ensemble.now, message))
             self._take()
 
     def go_on(self) -> None:
@@ -195,14 +205,24 @@ class Member:
             self.outbox.popleft()(self.leader)
         self._take()
 
+    @property
+    def takes_at(self) -> int:
+        """When it takes the next message of the leader, in ms; :data:`NEVER` if there is none, or something
+        else than time holds it up."""
+        if not (self.stream and self.answers):
+            return NEVER
+        sent, message = self.stream[0]
+        if self.stands_at is not None:
+            zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
+            if zxid > self.stands_at:
+                return NEVER
+        return sent + self.delay
+
     def _take(self) -> None:
-        while self.stream and not self.frozen and (self.leads or not self.is_cut_off):
-            message = self.stream[0]
-            if self.stands_at is not None:
-                zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
-                if zxid > self.stands_at:
-                    return
-            self.stream.popleft()
+        while self.stream and self.answers:
+            if self.lags and self.takes_at > self.ensemble.now:
+                return
+            _, message = self.stream.popleft()
             if isinstance(message, Proposal):
                 self.apply(message)
             else:
@@ -217,8 +237,8 @@ class Member:
         begins_anew = leader is not None and not (
             config.keeps(leader.member.address) and self._is_observer_in(config) is self.observes
         )
-        if begins_anew and proposal.asker is not None and proposal.asker.member is self:
-            proposal.asker = None
+        if begins_anew and not self.leads and proposal.asker is not None and proposal.asker.member is self:
+            proposal.asker = None  # a leader answers before it resigns, the others mostly do not
         self.engine.apply(proposal)
         self.configure(config)
         if begins_anew and self.leader is leader:
@@ -304,6 +324,8 @@ class Member:
         self.silent_since = None
         self.is_given_up = False
         self.look()
+        if are_told:
+            self.engine.drain_all()
         self.close_connections(reason, are_told=are_told)
         self.engine.drop_requests()
         self.engine.tracker.forget_own()

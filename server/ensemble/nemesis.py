@@ -53,11 +53,13 @@ class Nemesis:
             return [(f"start {number}", lambda: ensemble.start(member))]
         if member.frozen:
             return [(f"thaw {number}", lambda: ensemble.thaw(member))]
-        if member.stands_at is not None:
+        if member.lags:
             acts += [(f"release {number}", lambda: ensemble.release([member]))] * 2
         else:
             upto = self._random.choice((None, None, member.engine.zxid + self._random.randint(1, 9)))
             acts.append((f"lag {number}", lambda: ensemble.lag(member, upto)))
+            delay = self._random.randint(1, 3000)
+            acts.append((f"lag {number} by {delay} ms", lambda: ensemble.lag(member, delay=delay)))
         if ensemble.links.is_apart(member):
             acts += [(f"heal {number}", lambda: ensemble.heal([member]))] * 2
         else:

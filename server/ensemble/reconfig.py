@@ -10,14 +10,15 @@ case                                                                error
 =================================================================== ==============
 the change was made for another version                             BadVersion
 full form: a key that is no server, a line that does not parse      BadArguments
-full form: observers, and fewer than 2 that vote                    Marshalling
+full form: observers, and fewer than 2, or 1, that vote             Marshalling
 joining: not ``server.N=...``, or without a port for clients        BadArguments
 joining: an address that another server has                         BadArguments
 joining or leaving: not a number; a port above 65535                Marshalling
-fewer than 2 that vote are left                                     BadArguments
+fewer than 2 that vote are left; 1 with ``standaloneEnabled=false`` BadArguments
+joining or leaving: there are groups                                BadArguments
+full form: a server that votes is in no group, or in two            BadArguments
+full form: a group of a server that does not vote; not a number     Marshalling
 =================================================================== ==============
-
-Not done: ``group`` and ``weight`` lines of the full form are refused as unknown keys.
 """
 
 from __future__ import annotations
@@ -28,26 +29,27 @@ from collections.abc import Iterator
 from ...protocol.constants import CONFIG_PATH
 from ...protocol.errors import BadArgumentsError, BadVersionError, MarshallingError
 from ...protocol.records import ReconfigFields
-from ..config.members import Configuration, Member, MemberError, check_numbers
+from ..config.members import Configuration, Member, MemberError, check_numbers, grouped, is_of_groups
 
-_LEAST = 2
-"""Servers that must vote, with ``standaloneEnabled=true``, the default."""
 _LARGEST_PORT = 65535
 _EVERYWHERE = re.compile(r"127\..*|0\.0\.0\.0|localhost|(0*:)*:?0*1?")
 """Hosts that several servers may share: those of the loopback, and those that stand for all addresses."""
 
 
-def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Configuration:
+def changed(before: Configuration, request: ReconfigFields, zxid: int, least: int) -> Configuration:
     """Return the configuration that a client asks for.
 
     :param zxid: of the transaction: the new version.
+    :param least: how many servers must vote.
     :raises ZooKeeperError: it asks for what cannot be.
     """
     joining, leaving, new_members, version = request
     if version not in (-1, before.version):
         raise BadVersionError(CONFIG_PATH, f"the version is {before.version:x}, not {version & 2**64 - 1:x}")
     if new_members is not None:
-        members = _full(new_members)
+        members = _full(new_members, least)
+    elif before.groups:
+        raise _refused("the servers have groups: only new_members can change that, all lines in one")
     else:
         members = dict(before.members)
         for text in _parts(leaving or "", ","):
@@ -59,8 +61,8 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Config
                     raise _refused(f"server {other.number} has an address of {text}")
             members[member.number] = member
     after = Configuration(members, zxid)
-    if len(after.voters) < _LEAST:
-        raise _refused(f"at least {_LEAST} servers must vote, and {len(after.voters)} would be left")
+    if len(after.voters) < least:
+        raise _refused(f"at least {least} servers must vote, and {len(after.voters)} would be left")
     try:
         check_numbers(members)
     except MemberError as error:
@@ -68,20 +70,29 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int) -> Config
     return after
 
 
-def _full(text: str) -> dict[int, Member]:
-    members = {}
+def _full(text: str, least: int) -> dict[int, Member]:
+    members: dict[int, Member] = {}
+    groups: list[tuple[str, str]] = []
     for line in _parts(text.replace(",", "\n"), "\n"):
         key, _, value = (part.strip() for part in line.partition("="))
         if line.startswith("#") or key == "version":
+            continue
+        if is_of_groups(key):
+            groups.append((key, value))
             continue
         if not key.startswith("server."):
             raise _refused(f"a line is server.N=host:quorum:election[:role][;[host:]port], not {line!r}")
         member = _parse(key, value)
         members[member.number] = member
     voters = sum(member.votes for member in members.values())
-    if len(members) > voters and voters < _LEAST:
-        raise MarshallingError(CONFIG_PATH, f"observers need {_LEAST} servers that vote, not {voters}")
-    return members
+    if len(members) > voters and voters < least:
+        raise MarshallingError(CONFIG_PATH, f"observers need {least} servers that vote, not {voters}")
+    try:
+        return {member.number: member for member in grouped(members.values(), groups)}
+    except MemberError as error:
+        raise _refused(str(error)) from None
+    except ValueError as error:
+        raise MarshallingError(CONFIG_PATH, str(error)) from None
 
 
 def _joiner(text: str) -> Member:

@@ -80,7 +80,7 @@ class MemberConnection(Connection):
         if self._is_moved_away(request.sessionId):
             return False
         self._is_attaching = True
-        _Attachment(self, request, b"\0" if read_only else b"", self.member).begin()
+        _Attachment(self, request, b"\0" if read_only else b"").begin()
         return self.session is not None and not self.close_expected
 
     def _is_moved_away(self, session_id: int) -> bool:
@@ -185,14 +185,14 @@ def attach_locally(connection: MemberConnection, request: ConnectRequest, flag: 
     return True
 
 
-@attrs.define(eq=False)
 class _Attachment:
     """A ConnectRequest on its way to the leader and back."""
 
-    connection: MemberConnection
-    request: ConnectRequest
-    flag: bytes
-    member: Member
+    def __init__(self, connection: MemberConnection, request: ConnectRequest, flag: bytes) -> None:
+        self.connection = connection
+        self.request = request
+        self.flag = flag
+        self.member = connection.member
 
     def begin(self) -> None:
         request, member = self.request, self.member

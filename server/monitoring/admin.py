@@ -68,7 +68,10 @@ def answer(request: Request, service: Service, now: float) -> Response:
     if command is None:
         return _json(200, name, {}, f"Unknown command: {name}")
     if command.guarded and (refused := _unauthorized(request, service)):
-        text = "the admin command %s was refused to %s: %s; it needs all permissions on /, or super"
+        text = (
+            "the admin command %s was refused to %s: %s; it needs all permissions on /, or the super user's"
+            " (DigestAuthenticationProvider.superDigest)"
+        )
         logger.warning(text, name, request.peer, refused[1])
         return _json(refused[0], name, {}, refused[1])
     if command.method != request.method.replace("HEAD", "GET"):

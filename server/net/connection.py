@@ -33,6 +33,7 @@ from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TEL
 from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
 from ...protocol.operations import CLOSE_SESSION, PING
+from ...protocol.text import session_text
 from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
@@ -121,7 +122,7 @@ class Connection:
         self.frozen = False
 
     def __repr__(self) -> str:
-        session = f" session=0x{self.session.id:x}" if self.session else ""
+        session = f" session={session_text(self.session.id)}" if self.session else ""
         return f"<Connection {self.peer[0]}:{self.peer[1]}{session}>"
 
     # --- bytes in ----------------------------------------------------------------------------------------

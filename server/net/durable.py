@@ -19,7 +19,16 @@ from .service import Service
 
 
 class DurableConnection(Connection):
-    """A connection whose output waits for the log."""
+    """A connection whose output waits for the log.
+
+    A turn of a client with many requests in flight takes two parts, 64 requests: they share one write of the
+    log, and one reply. Where the first part has ended early, by its time or its output, there is no second.
+    """
+
+    def proceed(self, now: float) -> None:
+        super().proceed(now)
+        if self.more and not (self.frames or self.is_full):
+            super().proceed(now)
 
     def data_to_send(self) -> bytes:
         if self.output:

@@ -16,7 +16,7 @@ from ..core.tree import DataTree
 from ..core.txn import AnyEffect, Applied, Create, Delete, Effect, Replace, SetData
 from ..core.znode import Znode
 from .entries import CREATES, DELETE, DELETED, OPEN, OPEN_EPHEMERAL, SETS, of_multi, of_other, of_write
-from .journal import END, FRAME, Journal
+from .journal import FRAME, NEXT, Journal
 
 _LARGEST = 3 * 2**19
 """Bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB. Only a test that loads a
@@ -25,6 +25,7 @@ _VALUES = 4096
 """Znodes whose numbers in the digest are remembered."""
 _FIELDS = struct.Struct(">qqqqqiiiq").pack
 """Packs the fields of a Stat in the order of the digest."""
+_LONG = struct.Struct(">q").pack
 _sets, _creates = SETS.by_length, CREATES.by_length
 
 
@@ -33,14 +34,20 @@ class JournaledEngine(Engine):
     :ivar journal: set before the first request.
     :ivar on_replace: called when the whole tree is another one, which no entry can tell.
     :ivar on_large: called with zxid and time of a multi that is too large for an entry.
-    :ivar wait: appends to what the journal writes next: the frame of an entry, then the entry.
+    :ivar waiting: what the journal writes next: in turns the frame of an entry, and the entry.
+    :ivar packed_time: the time as files have it, encoded once for all transactions of a millisecond.
     """
 
     keeps_log = True
     journal: Journal
     on_replace: Callable[[], object]
     on_large: Callable[[int, int], object]
-    wait: Callable[[bytes], object]
+    waiting: list[bytes]
+    packed_time: bytes
+
+    def _set_time(self, now: int) -> None:
+        super()._set_time(now)
+        self.packed_time = _LONG(self.time)
 
     def password_of(self, session_id: int) -> bytes:
         """Compute the password from the id, as the real server does: files hold no passwords, and the
@@ -58,7 +65,8 @@ class JournaledEngine(Engine):
                 pack, head, length, size = _sets[len(name)][len(data)]
             except KeyError:
                 pack, head, length, size = SETS.make(len(name), len(data))
-            entry = pack(client.session_id, frame, self.zxid, self.time, head, name, length, data, version)
+            time = self.packed_time
+            entry = pack(client.session_id, frame, self.zxid, time, head, name, length, data, version)
         elif kind is Create and fields[3] is OPEN_ACL and fields[4] >= 0 and fields[2] is not None:
             path, _, data, _, owner = fields
             name = path.encode()
@@ -67,20 +75,20 @@ class JournaledEngine(Engine):
             except KeyError:
                 pack, head, length, size = CREATES.make(len(name), len(data))
             created = at.children.created  # type: ignore[union-attr]
-            session, zxid, time = client.session_id, self.zxid, self.time
+            session, zxid, time = client.session_id, self.zxid, self.packed_time
             acl = OPEN_EPHEMERAL if owner else OPEN
             entry = pack(session, frame, zxid, time, head, name, length, data, acl, created)
         elif kind is Delete:
             name = fields[0].encode()
-            entry = DELETED(client.session_id, frame, self.zxid, self.time, DELETE, len(name)) + name
+            entry = DELETED(client.session_id, frame, self.zxid, self.packed_time, DELETE, len(name)) + name
             size = len(entry)
         else:
             change = kind, fields, at.children.created if kind is Create else 0  # type: ignore[union-attr]
             entry = of_write(client.session_id, frame, self.zxid, self.time, change)
             size = len(entry)
-        wait = self.wait
-        wait(FRAME(END, adler32(entry), size))
-        wait(entry)
+        waiting = self.waiting
+        waiting.append(FRAME(NEXT, adler32(entry), size))
+        waiting.append(entry)
         if self.watches.watchers or self._on_txn is not None:
             super().written(client, frame, kind, fields, node, at)
 
@@ -103,7 +111,8 @@ class JournaledEngine(Engine):
     def log_to(self, journal: Journal) -> None:
         """Let the entries wait in a log from now on."""
         self.journal = journal
-        self.wait = journal.waiting.append
+        self.waiting = journal.waiting
+        self.packed_time = _LONG(self.time)
 
     def enter(self, entry: bytes) -> None:
         """Let an entry wait for the next write."""

@@ -44,8 +44,8 @@ from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
 _HEADER: Final = struct.Struct(">q4sqqi").pack
 """Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
 four bytes of a request."""
-DELETED: Final = struct.Struct(">q4sqq4si").pack
-"""Packs the same and the length of a path."""
+DELETED: Final = struct.Struct(">q4sq8s4si").pack
+"""Packs the same and the length of a path; time and type are encoded already."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
 OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
@@ -119,9 +119,9 @@ class Packers:
         return made
 
 
-SETS: Final = Packers(">q4sqq8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
-"""Packs session, request, zxid, time, head, path, length of the data, data, version."""
-CREATES: Final = Packers(f">q4sqq8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
+SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
+"""Packs session, request, zxid, encoded time, head, path, length of the data, data, version."""
+CREATES: Final = Packers(f">q4sq8s8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
 """Packs the same, but instead of the version :data:`OPEN` and how many children the parent has ever had."""
 _PARTS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
 """Packs head, path, length of the data, data, version."""

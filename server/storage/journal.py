@@ -22,10 +22,12 @@ from ..core.txn import Refused
 from .directory import DataDirectory
 from .entries import of_other
 
-FRAME: Final = struct.Struct(">sqi").pack
-"""Packs :data:`END`, of the entry before, the checksum of an entry, and its length."""
+_END: Final = b"B"
+NEXT: Final = _END + bytes(4)
+"""The end of an entry, and what is behind it: the upper half of the next checksum, which is always zero."""
+FRAME: Final = struct.Struct(">5sIi").pack
+"""Packs :data:`NEXT`, the lower half of the checksum of an entry, and its length."""
 _DIGEST: Final = struct.Struct(">iq").pack
-END: Final = b"B"
 _ZXID: Final = struct.Struct(">12xq").unpack_from
 _SYSTEM_ERROR: Final = -1
 
@@ -56,7 +58,7 @@ class Journal:
 
     def add(self, entry: bytes) -> None:
         """Let an entry wait."""
-        self.waiting += (FRAME(END, adler32(entry), len(entry)), entry)
+        self.waiting += (FRAME(NEXT, adler32(entry), len(entry)), entry)
 
     def add_digested(self, entry: bytes, zxid: int, digest: int) -> None:
         """Let an entry wait, with the digest of the tree after it."""
@@ -77,8 +79,9 @@ class Journal:
         waiting = self.waiting
         if len(waiting) != 2 * count:
             self._fill(zxid, time)
-        waiting.append(END)
-        data = b"".join(waiting)[1:]  # without the end of an entry before the first
+        pieces = [*waiting, _END]
+        pieces[0] = pieces[0][len(_END) :]  # no entry before the first
+        data = b"".join(pieces)
         waiting.clear()
         try:
             if self._fd is None:

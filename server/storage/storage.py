@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from ...protocol.files.image import is_session
 from ...protocol.files.restoring import Damaged, Restored, Restorer
+from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..logger import logger
@@ -141,7 +142,9 @@ class Storage:
                 engine.sessions.restore(session, timeout, now)
             else:  # of a server of an ensemble whose number is above 127
                 del image.sessions[session]
-                logger.warning("session 0x%x is not taken over: its client gets a new one", session % 2**64)
+                logger.warning(
+                    "session %s is not taken over: its client gets a new one", session_text(session)
+                )
         if gone := image.drop_orphans():
             logger.info(
                 "%s: %d ephemerals are dropped, such as %s: their sessions are over",

@@ -28,6 +28,7 @@ from ...protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
 from ...protocol.operations import OpCode
 from ...protocol.paths import validate_path
 from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
+from ...protocol.text import session_text
 from ..core.engine import Engine
 from ..core.tree import DataTree
 from ..core.watches import Notification
@@ -204,7 +205,7 @@ def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:
 
 def _kind_text(node: Node) -> str:
     if node.kind == "ephemeral":
-        return f"ephemeral of 0x{node.owner:x}"
+        return f"ephemeral of {session_text(node.owner)}"
     return f"TTL {node.ttl} ms" if node.kind == "ttl" else node.kind
 
 

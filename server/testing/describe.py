@@ -10,7 +10,7 @@ import attrs
 
 from ...protocol import records
 from ...protocol.constants import AddWatchMode, CreateMode, EventType
-from ...protocol.errors import error_for
+from ...protocol.errors import RuntimeInconsistencyError, error_for
 from ...protocol.jute import JuteError
 from ...protocol.multi import decode_multi, decode_results
 from ...protocol.operations import OpCode
@@ -20,6 +20,7 @@ _TEXT = 32  # characters of data that are shown
 _NAMES = 6  # names of children, or operations of a multi, that are shown
 
 _HEADER = 16  # bytes: xid, zxid and error code of a reply
+_REFUSED = b"\xff\xff\xff\xff"  # the first result of a multi that was refused is an error, as all of them are
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 _KINDS = {
@@ -65,6 +66,7 @@ class Facts:
     :ivar size: of the whole message, in bytes, without its length.
     :ivar answer: a number that is another for another reply.
     :ivar created: the path of the new znode, in the reply to a create.
+    :ivar refused: of a multi that was refused: which operation, from 0, and its error code.
     :ivar step: of an event: ``created``, ``deleted``, ``changed``, ``children changed``. Of a session:
         ``begins``, ``closed``, ``expired``. Of a connection: ``opened``, ``attached``, ``refused``, ``over``.
     :ivar timeout: of a session that begins, in seconds.
@@ -74,6 +76,7 @@ class Facts:
     size: int = 0
     answer: int = 0
     created: str | None = None
+    refused: tuple[int, int] | None = None
     step: str = ""
     timeout: float = 0.0
 
@@ -197,11 +200,21 @@ def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> 
 
 def reply_facts(op: int, err: int, body: bytes) -> Facts:
     """Return what programs need to know of a reply."""
-    created = None
-    if not err and op in _CREATES:
-        with suppress(JuteError):
+    created, refused = None, None
+    with suppress(JuteError):
+        if not err and op in _CREATES:
             created = records.CreateResponse.read(body)[0].path
-    return Facts(size=len(body) + _HEADER, answer=hash((err, body)), created=created)
+        elif op == OpCode.MULTI and body.startswith(_REFUSED):
+            refused = _refusal(body)
+    return Facts(size=len(body) + _HEADER, answer=hash((err, body)), created=created, refused=refused)
+
+
+def _refusal(body: bytes) -> tuple[int, int] | None:
+    """Return which operation of a multi was refused, from 0, and its error code; None if none was."""
+    for number, result in enumerate(decode_results(body)):
+        if result.err and result.err != RuntimeInconsistencyError.code:  # the code of those beside it
+            return number, result.err
+    return None
 
 
 def _result(op: int, request_path: str | None, body: bytes) -> str:
@@ -217,9 +230,8 @@ def _result(op: int, request_path: str | None, body: bytes) -> str:
     if op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
         return some(sorted(records.GetChildrenResponse.read(body)[0].children or ()))
     if op == OpCode.MULTI:
-        results = decode_results(body)
-        failed = [(n, r.err) for n, r in enumerate(results) if r.err and r.err != -2]
-        return f"{error_name(failed[0][1])} at operation {failed[0][0]}" if failed else "ok"
+        refused = _refusal(body)
+        return f"{error_name(refused[1])} at operation {refused[0]}" if refused else "ok"
     return "ok"
 
 

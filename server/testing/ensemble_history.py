@@ -10,14 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from .history import Entry, History, Recorder
-
-if TYPE_CHECKING:
-    from .advisor.finding import Finding
 
 _AT_ALL = ("session", "reaper")
 """What each server enters when it applies the same transaction."""
@@ -72,17 +69,6 @@ class EnsembleHistory(History):
         recorder: Recorder = entry[0]
         server, recorded = entry[1:]
         return attrs.evolve(recorder.in_words(recorded), server=server)
-
-    def advice(self, max_buffer: int) -> list[Finding]:
-        """List what clients do wrong, as far as what is kept shows it.
-
-        :param max_buffer: ``jute.maxbuffer`` of the servers, in bytes.
-        """
-        from .advisor.engine import Advisor
-
-        advisor = Advisor(max_buffer)
-        advisor.read(self.entries())
-        return advisor.findings()
 
 
 class _MemberRecorder(Recorder):

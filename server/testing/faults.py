@@ -151,9 +151,7 @@ class Fault(Spoiler):
         self._run = run
         self._happened = threading.Event()
         self._others: Counter[str] = Counter()
-        what = "any request" if op is None else op if isinstance(op, str) else " or ".join(op)
-        whose = "" if session is None else f" of session 0x{session:x}"
-        self.words = f"{what}{f' on {path}' if path is not None else ''}{whose}"
+        self.words = self._selection.describe("request")
 
     def __repr__(self) -> str:
         when, action = self.harm.when, self.harm.action

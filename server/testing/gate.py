@@ -160,6 +160,11 @@ class MessageGate(HoldingGate):
 
     # --- faults ------------------------------------------------------------------------------------------
 
+    @property
+    def spoilers(self) -> Sequence[Spoiler]:
+        """All that are in force."""
+        return self._spoilers
+
     def add_spoiler(self, spoiler: Spoiler) -> None:
         self._spoilers = [*self._spoilers, spoiler]  # not while it is gone through
         self.update()

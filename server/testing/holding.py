@@ -28,6 +28,7 @@ import attrs
 
 from ...protocol.operations import PING
 from ...protocol.records import ConnectRequest
+from ...protocol.text import session_text
 from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.gate import Withheld
@@ -84,6 +85,10 @@ class _Hold:
     selection: Selection
     seconds: float | None
     left: int | None
+
+    def describe(self) -> str:
+        what = self.selection.describe(self.kind)
+        return f"{self.kind} of {what}" if self.selection.named else what
 
 
 @attrs.frozen(eq=False)
@@ -161,7 +166,7 @@ class HoldingGate(FreezingGate):
         hold = self._hold_of("handshake", lambda hold: hold.selection.has_paths(session, lambda: ()))
         if hold is None:
             return True
-        text = f"for session 0x{session:x}" if session else "for a new session"
+        text = f"for session {session_text(session)}" if session else "for a new session"
 
         def deliver(now: float) -> None:
             self._admitted.add(connection)
@@ -270,6 +275,10 @@ class HoldingGate(FreezingGate):
 
     def holds(self) -> list[int]:
         return list(self._holds)
+
+    def holds_in_words(self) -> dict[int, str]:
+        """Return what each hold is for, by number."""
+        return {number: hold.describe() for number, hold in self._holds.items()}
 
     def held(self) -> list[HeldMessage]:
         """List all messages that are held, the oldest first."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from ...protocol.jute import JuteError, Record
 from ...protocol.multi import decode_multi
 from ...protocol.operations import CLIENTS, PING, OpCode
+from ...protocol.text import session_text
 
 _FAMILIES: dict[str, list[int]] = {}  # clients choose among these by themselves: a test need not know which
 for _op in sorted(CLIENTS):
@@ -100,16 +101,28 @@ class Selection:
     :ivar ops: op codes.
     :ivar pattern: a path of the message must match it; None for any message.
     :ivar session: a session's id; None for any.
+    :ivar named: the operations as a test has named them; empty for any.
+    :ivar path: the pattern as the test has written it.
     """
 
     ops: frozenset[int]
     pattern: re.Pattern[str] | None
     session: int | None
+    named: Sequence[str] = ()
+    path: str | None = None
 
     @classmethod
     def of(cls, op: str | Iterable[str] | None, path: str | None, session: int | None) -> Selection:
         """:raises ValueError: for a word that is no operation."""
-        return cls(op_codes(op), None if path is None else glob(path), session)
+        named = () if op is None else (op,) if isinstance(op, str) else tuple(op)
+        pattern = None if path is None else glob(path)
+        return cls(op_codes(op if op is None else named), pattern, session, named, path)
+
+    def describe(self, kind: str) -> str:
+        """Put it into words, for messages of a kind."""
+        where = "" if self.path is None else f" on {self.path}"
+        whose = "" if self.session is None else f" of session {session_text(self.session)}"
+        return f"{' or '.join(self.named) or f'any {kind}'}{where}{whose}"
 
     def has_request(self, session: int, op: int, frame: bytes) -> bool:
         """Return whether a request of this session is meant."""

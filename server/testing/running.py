@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar
 from weakref import WeakSet
 
 from ..core.engine import Engine
 from ..core.txn import Txn
 from ..net.clock import Clock
 from ..serve import Server
+from .advice import Advised
 from .gate import MessageGate
 from .history import Entry, EntryKind, History, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
 
-if TYPE_CHECKING:
-    from .advisor.engine import Advisor
-    from .advisor.finding import Finding
-
 _MEMORY_HOST = "127.0.0.1"
 """The address that clients without a socket are said to come from; their ports count from 1."""
-_STEP: Final = 50
-"""Entries that the advisor reads at once, which takes some 2 ms."""
 
 
-class Running:
+class Running(Advised):
     """A server that runs, in parts: for tests of the server itself, and in its own thread only.
 
     :param record: whether the history is recorded; None: from :meth:`begin_history` on.
@@ -52,6 +46,7 @@ class Running:
         history_limit: int,
         hostile: int | None = None,
     ) -> None:
+        super().__init__()
         self.server = server
         self.service = server.service
         self.clock = clock
@@ -63,8 +58,6 @@ class Running:
         self._history_limit = history_limit
         self.records = False
         self.recorder: Recorder | None = None
-        self._advisor: Advisor | None = None  # and how many entries it has read
-        self._advised = 0
         self.streams: WeakSet[MemoryStream] = WeakSet()
         self.gate = self._make_gate(hostile)(
             self.service,
@@ -87,6 +80,14 @@ class Running:
     @property
     def engine(self) -> Engine:
         return self.service.engine
+
+    @property
+    def max_buffer(self) -> int:
+        return self.service.settings.max_buffer
+
+    def receive(self) -> None:
+        """Handle what has arrived at the sockets."""
+        self.server.receive()
 
     def open_stream(self) -> MemoryStream:
         """Connect without a socket; returns the client's end."""
@@ -137,7 +138,6 @@ class Running:
 
     @property
     def told(self) -> History | None:
-        """The history, if one is recorded."""
         return self.recorder if self.records else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
@@ -155,31 +155,6 @@ class Running:
         self.recorder = self.gate.recorder = recorder
         self._attach()
         self.gate.update()
-
-    def advice(self) -> list[Finding]:
-        """List what clients do wrong; see :meth:`.Controls.advice`."""
-        for _ in self.advising():
-            pass
-        return self.findings()
-
-    def advising(self) -> Iterator[None]:
-        """Have the advisor read what the history has by now, some entries at each step."""
-        if self.recorder is None or not self.records:
-            return
-        if self._advisor is None:
-            from .advisor.engine import Advisor
-
-            self._advisor = Advisor(self.service.settings.max_buffer)
-        end = self.recorder.count
-        while self._advised < end and self.recorder.count >= end:  # unless it is cleared meanwhile
-            entries = list(islice(self.recorder.entries(self._advised), _STEP))
-            self._advised = max(self._advised, self.recorder.dropped) + len(entries)
-            self._advisor.read(entries)
-            yield
-
-    def findings(self) -> list[Finding]:
-        """List what the advisor has found so far."""
-        return [] if self._advisor is None else self._advisor.findings()
 
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""
@@ -211,7 +186,7 @@ class Running:
         self.names.clear()
         self.unobserve(self.names)
         self.replace_engine(now)
-        self._advisor, self._advised = None, 0
+        self.forget_advice()
         if self.recorder is not None:
             self.recorder.clear(self.engine, now)
 

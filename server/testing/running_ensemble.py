@@ -9,13 +9,13 @@ from ..config.members import Member as Address
 from ..ensemble.member import Member
 from ..serve import Server
 from ..together import Servers
+from .advice import Advised
 from .ensemble_history import EnsembleHistory
 from .history import Entry, History, Listener, Recorder
 from .observers import SessionNames
 from .running import Running
 
 if TYPE_CHECKING:
-    from .advisor.finding import Finding
     from .controls.server import Controls
 
 
@@ -47,7 +47,7 @@ class _Part(Running):
         )
 
 
-class RunningEnsemble:
+class RunningEnsemble(Advised):
     """An ensemble that runs, in parts: for its own thread only.
 
     :param record: whether the history is recorded; None: once somebody asks for that.
@@ -63,6 +63,7 @@ class RunningEnsemble:
     is_ensemble: ClassVar[bool] = True
 
     def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
+        super().__init__()
         self.servers = servers
         self.started = servers.clock.now()
         self.names = SessionNames()
@@ -106,6 +107,15 @@ class RunningEnsemble:
         """Return the time of the clock in whole ms."""
         return next(iter(self.parts.values())).service.at(self.servers.clock.now())
 
+    @property
+    def max_buffer(self) -> int:
+        return next(iter(self.parts.values())).max_buffer
+
+    def receive(self) -> None:
+        """Handle what has arrived at the sockets of all servers."""
+        self.servers.receive()
+        self.servers.ensemble.now = max(self.servers.ensemble.now, self.now_ms())
+
     def each(self) -> Iterable[Running]:
         """Return the servers that this is."""
         return self.parts.values()
@@ -119,10 +129,6 @@ class RunningEnsemble:
         for part in self.parts.values():
             if not part.records:
                 part.begin_history()
-
-    def advice(self) -> list[Finding]:
-        """List what clients do wrong; see :meth:`.EnsembleControls.advice`."""
-        return self.history.advice(next(iter(self.parts.values())).service.settings.max_buffer)
 
     def listen(self, listener: Listener) -> None:
         """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
@@ -139,7 +145,6 @@ class RunningEnsemble:
 
     @property
     def told(self) -> History | None:
-        """The history, if one is recorded."""
         return self.history if self.history.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:

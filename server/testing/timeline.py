@@ -23,6 +23,7 @@ from types import MappingProxyType
 import attrs
 
 from ...protocol.operations import WRITES
+from ...protocol.text import session_text
 from .history import FAULT, Entry
 from .operations import name_of
 
@@ -87,7 +88,7 @@ def format_timeline(
     if left_out:
         head.append(f"{left_out} pings and pongs are left out")
     text = ["; ".join(head)]
-    text += [f"  {names[session]}  session 0x{session:x}" for session in columns]
+    text += [f"  {names[session]}  session {session_text(session)}" for session in columns]
     if not shown:
         return "\n".join([*text, "  nothing has happened"])
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ...protocol.text import printable
+from ...protocol.text import printable, session_text
 from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
@@ -125,7 +125,7 @@ class Traced:
             words.append(f" {seconds * 1000:.3f} ms")
         if entry.reason:
             words.append(f" ({entry.reason})")
-        where = f"{entry.client or '-':<21} {f'0x{entry.session:x}' if entry.session else '-':<18}"
+        where = f"{entry.client or '-':<21} {session_text(entry.session) if entry.session else '-':<18}"
         if self.of_ensemble:
             where = f"[{entry.server or '-'}] {where}"
         said = printable(" ".join(words))
@@ -144,7 +144,7 @@ class Traced:
             "server": entry.server,
             "client": entry.client,
             "connection": entry.connection,
-            "session": f"0x{entry.session:x}" if entry.session else "",
+            "session": session_text(entry.session) if entry.session else "",
             "xid": entry.xid,
             "op": entry.op,
             "path": entry.path,

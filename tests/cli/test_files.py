@@ -199,6 +199,7 @@ def test_a_dump_becomes_a_snapshot(offline: Offline, tmp_path: Path) -> None:
         '{"path": "/", "data": ""}\n{"path": "/x", "data": "1"}\n'
         '{"path": "/x/c", "data": null, "kind": "container"}\n'
         '{"path": "/x/e", "data": "2", "kind": "ephemeral", "owner": "0x10000000000002a"}\n'
+        '{"path": "/x/f", "data": "3", "kind": "ephemeral", "owner": "0x2b", "timeout": 12.5}\n'
         '{"path": "/x/t", "data": "3", "kind": "ttl", "ttl": 60,'
         ' "acl": [{"scheme": "ip", "id": "::1", "perms": "r"}]}\n'
     )
@@ -209,7 +210,8 @@ def test_a_dump_becomes_a_snapshot(offline: Offline, tmp_path: Path) -> None:
     assert again == [
         {"path": "/", "data": "1"},
         {"path": "/c", "data": None, "kind": "container"},
-        {"path": "/e", "data": "2", "kind": "ephemeral", "owner": "0x10000000000002a"},
+        {"path": "/e", "data": "2", "kind": "ephemeral", "owner": "0x10000000000002a", "timeout": 30.0},
+        {"path": "/f", "data": "3", "kind": "ephemeral", "owner": "0x2b", "timeout": 12.5},
         {
             "path": "/t",
             "data": "3",
@@ -224,8 +226,31 @@ def test_a_dump_becomes_a_snapshot(offline: Offline, tmp_path: Path) -> None:
     lines = objects(offline("dump", "/", "--data", snapshot))
     assert lines[2:] == [
         {"path": "/e", "data": "2"},
+        {"path": "/f", "data": "3"},
         {"path": "/t", "data": "***", "kind": "ttl", "ttl": 60.0},
     ]
+
+
+def test_sessions_keep_their_timeouts_in_a_copy(offline: Offline, tmp_path: Path) -> None:
+    with EmbeddedServer(data=tmp_path / "one") as server:
+        zk = KazooClient(server.hosts, timeout=7)
+        zk.start()
+        zk.create("/e", ephemeral=True)
+        session = zk.client_id[0]
+        server.stop()  # the session lives on in the files
+    assert offline("cp", f"file:{tmp_path}/one", f"file:{tmp_path}/two/", "--ephemerals", "keep").status == 0
+    sessions = places.image_at(tmp_path / "two").sessions
+    assert sessions == {session: 7000}
+    zk.stop()
+    zk.close()
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", '"soon"', "1e400", "true"])
+def test_a_timeout_in_a_dump_is_a_number_of_seconds(offline: Offline, tmp_path: Path, timeout: str) -> None:
+    dump = tmp_path / "dump"
+    dump.write_text(f'{{"path": "/", "data": "", "kind": "ephemeral", "timeout": {timeout}}}\n')
+    refused = offline("cp", f"file:{dump}", f"file:{tmp_path}/snapshot.1", "--ephemerals", "keep")
+    assert (refused.status, "timeout is a number of seconds" in refused.err) == (2, True)
 
 
 def test_a_server_is_copied_to_files_and_back(pyzk: Run, server: EmbeddedServer, tmp_path: Path) -> None:

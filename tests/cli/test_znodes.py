@@ -18,6 +18,11 @@ from .conftest import Run
 
 
 def test_create_get_set(pyzk: Run, server: EmbeddedServer) -> None:
+    refused = pyzk("create", "/a/b", "one")
+    assert (refused.status, refused.err) == (
+        1,
+        "pyzk: /a/b: its parent does not exist; -p creates that too\n",
+    )
     assert pyzk("create", "-p", "/a/b", "one").out == "/a/b\n"
     assert pyzk("get", "/a/b").out == "one\n"
     assert pyzk("set", "/a/b", "two").out == "version 1\n"

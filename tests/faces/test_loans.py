@@ -333,6 +333,8 @@ def test_interrupted_before_any_instruction(zk: blocking.ZooKeeper) -> None:
         now = zk.get("/")[1].version
         assert now - version in (0, 1)
         assert stopped or now - version == 1
+        assert not pending.thread.taskless
+        assert not pending.thread.borrows
         version = now
         if not stopped:
             break

@@ -10,6 +10,7 @@ with Ensemble(3) as ensemble:
 from __future__ import annotations
 
 import functools
+import re
 import signal
 import socket
 import subprocess
@@ -198,6 +199,7 @@ class Ensemble:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
+        print(self.logs())  # shown with the test if it fails: the fault may be a server's
         self._stop()
 
     def cut(self, one: Node, *others: Node) -> None:
@@ -234,8 +236,16 @@ class Ensemble:
             if len(dead) > self.size // 2:
                 break
             time.sleep(0.05)  # between two looks: nothing announces it
-        logs = "\n".join(f"--- node {node.number}\n{node.log[-3000:]}" for node in self.nodes)
-        raise StartError(f"{problem}:\n{logs}")
+        raise StartError(f"{problem}:\n{self.logs()}")
+
+    def logs(self) -> str:
+        """What each server has logged last, without stack frames and refused clients."""
+        dull = re.compile(r"\s+at |.*(ZooKeeperServer not running|Close of session 0x0)")
+        parts = []
+        for node in self.nodes:
+            lines = [line for line in node.log.splitlines() if not dull.match(line)]
+            parts.append("\n".join([f"--- server {node.number}, port {node.port}", *lines[-60:]]))
+        return "\n".join(parts)
 
     def _start(self, folder: Path) -> None:
         ports = free_ports(3 * (self.size + self._observers))

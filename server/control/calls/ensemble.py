@@ -56,13 +56,14 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
         "port": own.port,
         "secure_port": own.secure_port,
         "role": member.role,
-        "votes": member.votes,
+        "votes": member.ensemble.config.may_lead(number),
         "epoch": zxid_form(member.epoch),
         "zxid": zxid_form(member.engine.zxid),
         "behind": log.committed - member.position,
         "connections": len(service.connections),
         "outstanding": service.outstanding(),
         "troubles": controls.troubles(number),
+        "lags_by": member.delay / 1000,
         "lags_at": None if member.stands_at is None else zxid_form(member.stands_at),
         "cuts": [{"server": other, "silent": silent} for other, silent in links.cuts_of(member)],
     }
@@ -97,8 +98,12 @@ def _of_all(route: Route) -> Route:
 
 VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
     "lag": (
-        "Let a server stand still in the log: it answers reads with old data, and nothing else.",
-        {"server": _SERVER, "upto": Field("integer", "the zxid at which it stands; by default its own")},
+        "Let a server stand still in the log, or apply it late: reads are answered with old data.",
+        {
+            "server": _SERVER,
+            "seconds": Field("number", "it does not stand, but takes what the leader sends so much later"),
+            "upto": Field("integer", "the zxid at which it stands; by default, without seconds, its own"),
+        },
     ),
     "release": ("End lag.", {"servers": _SERVERS}),
     "isolate": ("Cut a server off from all others.", {"server": _SERVER, "silent": _SILENT}),

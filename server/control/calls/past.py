@@ -51,15 +51,11 @@ def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
 
 
 async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    running, turns = control.controls.running, Turns()
-    if whole:
-        findings = control.scope(whole).advice()
-    else:
-        running.server.receive()
-        for _ in running.advising():
-            await turns.pause()
-        findings = running.findings()
-    return {"findings": [forms.finding_form(found, running.names.all) for found in findings]}
+    running, turns = control.scope(whole).running, Turns()
+    running.receive()
+    for _ in running.advising():
+        await turns.pause()
+    return {"findings": [forms.finding_form(found, running.names.all) for found in running.findings()]}
 
 
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")

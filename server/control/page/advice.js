@@ -1,13 +1,14 @@
 // What clients do wrong, as far as the history shows it, and what to do instead.
 
 import { get } from "./api.js";
-import { act, button, changed, h, put, reconcile, to } from "./dom.js";
-import { duration, plural, visible } from "./words.js";
+import { changed, dim, doing, h, put, reconcile, statusLine, to } from "./dom.js";
+import { ago, plural, serverNow, visible } from "./words.js";
 import { sessionLink, znodeLink } from "./znode.js";
 
 export function open(place) {
-  const state = h("p.dim", { role: "status" });
-  const start = button("Look from now on", () => act(() => get("/advice")), { class: "primary", hidden: true });
+  const state = statusLine();
+  let route = "/advice";
+  const start = doing("Look from now on", () => get(route), "", { class: "primary", hidden: true });
   let next = 0; // looking at the history takes the server 3 % of its time at most
   const list = h("div.cards");
   put(place, state, h("div.bar", start), list);
@@ -17,12 +18,14 @@ export function open(place) {
     put(element, h("h2", rule), h("p", found[0].explanation), h("p", h("b", "Instead: "), found[0].remedy),
       h("ul.armed", { "aria-label": "Evidence" }, found.map((one) => h("li", h("div",
         h("div", visible(one.evidence, 500)),
-        h("div.bar", h("span.dim", one.ago),
+        h("div.bar", dim(one.ago),
           one.sessions.map((session) => sessionLink(session)),
           one.paths.map((path) => [znodeLink(path), h("a", { href: to("timeline", { path }) }, "timeline")])))))));
   }
 
   async function refresh(figures) {
+    if (!figures) return;
+    if (figures.server) route = "/ensemble/advice";
     start.hidden = figures.records;
     if (!figures.records) {
       state.textContent = "The advisor reads the history, which is not recorded yet. Recording costs each request some time.";
@@ -30,15 +33,16 @@ export function open(place) {
     }
     if (performance.now() < next) return;
     const began = performance.now();
-    const { findings } = await get("/advice");
+    const { findings } = await get(route);
     const now = performance.now();
     next = now + 33 * (now - began);
+    const at = figures.server ? ", at all servers of the ensemble" : "";
     const rules = new Map();
     for (const one of findings) {
-      one.ago = `${duration(1000 * Math.max(0, Math.round(figures.seconds - one.last)))} ago`;
+      one.ago = ago(serverNow() - 1000 * Math.max(0, Math.round(figures.seconds - one.last)));
       rules.set(one.rule, [...(rules.get(one.rule) ?? []), one]);
     }
-    state.textContent = findings.length ? plural(findings.length, "finding") : "Nothing to say about what clients have done so far.";
+    state.textContent = findings.length ? `${plural(findings.length, "finding")}${at}.` : `Nothing to say about what clients have done so far${at}.`;
     reconcile(list, [...rules], ([rule]) => rule, ([rule]) => h("article.card", { "aria-label": rule }), update);
   }
   return { refresh };

@@ -1,5 +1,7 @@
 // Building the page. Text from the server becomes text nodes and attribute values, never markup.
 
+import { count } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** The address of a view. */
@@ -68,6 +70,20 @@ export function changed(element, state) {
   return element.drawn !== before;
 }
 
+/** Call `act` when one of the controls has another value. */
+export const onChange = (act, ...controls) => controls.forEach((control) => control.addEventListener("change", () => act()));
+
+/** The same while somebody types. */
+export const onInput = (act, control) => control.addEventListener("input", () => act());
+
+export const dim = (...words) => h("span.dim", words);
+
+/** A line that says how things stand. */
+export const statusLine = () => h("p.dim", { role: "status" }, "looking …");
+
+/** What is not listed of so many. */
+export const andMore = (all, listed, what = "more") => (all > listed ? h("p.dim", `and ${count(all - listed)} ${what}`) : null);
+
 export const button = (text, act, props) => h("button", { type: "button", on: { click: act }, ...props }, text);
 
 export const submit = (text, kind = "primary") => h("button", { type: "submit", class: kind }, text);
@@ -77,6 +93,9 @@ export const form = (kind, act, ...children) =>
 
 export const field = (label, control) => h("label.field", h("span", label), control);
 
+export const searchField = (placeholder, label, props) =>
+  h("input", { type: "search", placeholder, "aria-label": label, spellcheck: "false", ...props });
+
 /** A field for a word or a path. */
 export const textField = (name, placeholder, props) => h("input", { name, placeholder, class: "mono", spellcheck: "false", ...props });
 
@@ -84,6 +103,8 @@ export const check = (words, checked) => h("label.check", h("input", { type: "ch
 
 export const select = (name, choices, props) =>
   h("select", { name, ...props }, choices.map(([value, text]) => h("option", { value }, text ?? value)));
+
+export const linkButton = (text, view, params) => h("a.button", { href: to(view, params) }, text);
 
 export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
 
@@ -111,6 +132,15 @@ export async function attempt(work, done) {
 
 /** The same to the server: the view shows what has become of it. */
 export const act = (work, done) => attempt(work, done).then(look);
+
+/** A button for that. */
+export const doing = (text, work, done, props) => button(text, () => act(work, done), props);
+
+/** Have the view look again each second, as time passes without an event; returns what ends that. */
+export function eachSecond() {
+  const timer = setInterval(() => document.dispatchEvent(new Event("tick")), 1000);
+  return () => clearInterval(timer);
+}
 
 export const copy = (text, what) => attempt(() => navigator.clipboard.writeText(text), what);
 

@@ -1,18 +1,18 @@
 // The servers of a pretend ensemble: who leads, how far each has come, what is cut; and what can be done to them.
 
 import { get, post } from "./api.js";
-import { act, badge, button, changed, h, put, reconcile } from "./dom.js";
+import { badge, changed, dim, doing, h, put, reconcile, statusLine } from "./dom.js";
 import { count, plural } from "./words.js";
 import { definitions } from "./znode.js";
 
 const COLOURS = { leader: "good", follower: "shape", observer: "shape" };
 
 export function open(place) {
-  const state = h("span.dim", { role: "status" });
+  const state = statusLine();
   const bar = h("div.bar");
   const cards = h("div.cards");
 
-  const verb = (word, name, body, props) => button(word, () => act(() => post(`/ensemble/${name}`, body)), props);
+  const verb = (word, name, body, props) => doing(word, () => post(`/ensemble/${name}`, body), "", props);
 
   /** A button for trouble that is not there, and one that ends it. */
   const either = (is, begin, end, off) => is ? verb(...end, { class: "primary" }) : verb(...begin, { disabled: off });
@@ -21,13 +21,13 @@ export function open(place) {
     if (!changed(element, one)) return;
     const { server, role, troubles } = one;
     const [down, own, leads] = [role === "down", server === one.own, role === "leader"];
-    const lags = one.lags_at !== null;
+    const lags = troubles.includes("lags");
     put(element,
       h("header", h("h2", `Server ${server}`), badge(role, COLOURS[role] ?? "bad"), troubles.filter((trouble) => trouble !== "cut off").map((trouble) => badge(trouble, "warn")),
-        h("span.grow"), own ? badge("this page") : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
+        h("span.grow"), own ? badge("this page") : down ? null : h("a", { href: `${location.protocol}//${location.hostname}:${one.at}/#ensemble` }, "Its page")),
       definitions([
         ["Clients", [h("span.mono", one.hosts), ` ${plural(one.connections, "connection")} `, one.outstanding ? badge(`${plural(one.outstanding, "request")} waiting`, "warn") : null]],
-        ["Position", [h("span.mono", one.zxid), one.behind ? [" ", badge(`${plural(one.behind, "entry", "entries")} behind`, "warn")] : null, h("span.dim", `epoch ${one.epoch}`)]],
+        ["Position", [h("span.mono", one.zxid), one.behind ? [" ", badge(`${plural(one.behind, "entry", "entries")} behind`, "warn")] : null, dim(`epoch ${one.epoch}`)]],
         ["Links", one.cuts.length ? one.cuts.map((cut) => badge(`to ${cut.server} cut ${cut.silent ? "silently" : "by reset"}`, "bad")) : "to all others"],
       ]),
       h("div.bar",
@@ -39,6 +39,7 @@ export function open(place) {
   }
 
   async function refresh(figures) {
+    if (!figures) return;
     if (!figures.server) {
       put(place, h("div.empty", h("h1", "This is a single server"),
         h("p", "A pretend ensemble has several, which lag, are cut off, die and change their leader on command:"),

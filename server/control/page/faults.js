@@ -1,14 +1,14 @@
 // What stands between clients and the server: faults, holds; and the server's time.
 
 import { get, post, remove } from "./api.js";
-import { act, badge, button, check, field, form, h, put, reconcile, select, submit, textField } from "./dom.js";
+import { act, badge, check, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, submit, textField } from "./dom.js";
 import { count, duration, sessionId, visible } from "./words.js";
 
 export function open(place) {
   // --- time ---
 
   const time = h("output.time.mono", { "aria-label": "The server's time, in seconds since its start" });
-  const frozen = button("Freeze", () => act(() => post(`/clock/${frozen.dataset.act}`)), { disabled: true });
+  const frozen = doing("Freeze", () => post(`/clock/${frozen.dataset.act}`), "", { disabled: true });
   const number = (name, value, props) => h("input", { type: "number", name, min: "1", value, ...props });
   const seconds = number("seconds", "10", { min: "0", step: "any", required: true });
   const alive = check("connected clients stay alive", true);
@@ -19,7 +19,7 @@ export function open(place) {
 
   // --- faults ---
 
-  const matching = () => [field("Operation", textField("op", "any; such as create")), field("Path", textField("path", "any; /locks/**")), field("Session", textField("session", "any"))];
+  const matching = () => [field("Operation", textField("op", "any, or create")), field("Path", textField("path", "any, or /locks/**")), field("Session", textField("session", "any"))];
   const action = select("action", [["disconnect", "cut the connection"], ["drop_reply", "lose it, and go silent"], ["error", "answer an error"], ["delay", "delay it"]]);
   const error = field("Error", textField("error", "NoNode or -101"));
   const delay = field("Seconds", number("seconds", "1", { min: "0", step: "any" }));
@@ -27,7 +27,7 @@ export function open(place) {
     error.hidden = action.value !== "error";
     delay.hidden = action.value !== "delay";
   };
-  action.addEventListener("change", adapt);
+  onChange(adapt, action);
   adapt();
   const faults = h("ul.armed");
   const values = (filled) => {
@@ -55,16 +55,17 @@ export function open(place) {
   const holds = h("ul.armed");
   const held = h("ul.armed");
   const holdCard = h("section.card", h("h2", "Held messages"), holds, held,
-    h("div.bar", button("Release all", () => act(() => post("/held/release", {}))), button("End all holds", () => act(() => remove("/holds")))),
+    h("div.bar", doing("Release all", () => post("/held/release")), doing("End all holds", () => remove("/holds"))),
     form("bar filters", (filled) => act(() => post("/holds", values(filled)), "Such messages are held from now on"),
       field("Hold each", select("kind", [["request"], ["reply"], ["event"], ["handshake"]])), matching(), submit("Hold")));
   put(place, h("div.cards", clock, h("section.card", h("h2", "The whole server"), h("div.bar",
     [["Pause", "/server/pause"], ["Resume", "/server/resume"], ["Refuse connections", "/connections/refuse"], ["Accept connections", "/connections/accept"]]
-      .map(([word, route]) => button(word, () => act(() => post(route)))),
-    button("Disconnect everybody", () => act(() => post("/connections/disconnect"), "All connections are cut"), { class: "danger" })),
+      .map(([word, route]) => doing(word, () => post(route))),
+    doing("Disconnect everybody", () => post("/connections/disconnect"), "All connections are cut", { class: "danger" })),
   h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard));
 
   const row = () => h("li");
+  const words = (fault) => h("span.mono.grow", visible(fault.replace(/^<|, fired \d+ of \d+>$|>$/g, "")));
 
   async function refresh() {
     const found = await get("/armed");
@@ -72,20 +73,18 @@ export function open(place) {
     frozen.textContent = found.frozen ? "Unfreeze" : "Freeze";
     frozen.disabled = false;
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
-    reconcile(faults, found.faults, (one) => one.fault, row, (element, one) => put(element,
-      h("span.mono.grow", visible(one.text.replace(/^<Fault |, fired \d+ of \d+>$/g, ""))),
-      badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
-      button("Disarm", () => act(() => remove(`/faults/${one.fault}`), "Disarmed"), { class: "quiet" })));
-    faults.classList.toggle("none", !found.faults.length);
-    reconcile(holds, found.holds, (one) => one, row, (element, one) => put(element, h("span.grow", `hold ${one}`),
-      button("End", () => act(() => remove(`/holds/${one}`)), { class: "quiet" })));
+    reconcile(faults, [...found.faults, ...found.others], (one) => one.fault ?? one, row, (element, one) => put(element,
+      one.fault ? [words(one.text), badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
+        doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" })] : [words(one), badge("by the test")]));
+    faults.classList.toggle("none", !faults.firstChild);
+    reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))),
+      doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,
       badge(one.kind), h("span.mono.grow", visible(one.text ?? `${one.op ?? ""} ${one.path ?? ""}`)),
       h("span.dim.mono", one.session ? sessionId(one.session) : ""), h("span.num.dim", duration(1000 * Math.max(0, found.seconds - one.time))),
-      button("Release", () => act(() => post("/held/release", { messages: [one.number] })), { class: "quiet" }),
-      button("Lose", () => act(() => post("/held/lose", { messages: [one.number] }), "The message is lost"), { class: "quiet danger" })));
+      doing("Release", () => post("/held/release", { messages: [one.number] }), "", { class: "quiet" }),
+      doing("Lose", () => post("/held/lose", { messages: [one.number] }), "The message is lost", { class: "quiet danger" })));
   }
 
-  const ticking = setInterval(() => document.dispatchEvent(new Event("tick")), 1000);
-  return { refresh, close: () => clearInterval(ticking) };
+  return { refresh, close: eachSecond() };
 }

@@ -2,6 +2,7 @@
 
 import { events, Gone, Refused, setToken } from "./api.js";
 import { ask, field, h, put } from "./dom.js";
+import * as tree from "./tree.js";
 import { count, setServerTime } from "./words.js";
 
 const VIEWS = [
@@ -41,13 +42,10 @@ async function show() {
   view?.close?.();
   view = null;
   name = id;
-  for (const [other, { link }] of links) {
-    if (other === id) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  for (const [other, { link }] of links) link.ariaCurrent = other === id ? "page" : null;
   const title = VIEWS.find(([other]) => other === id)[1];
   document.title = `${title} – pyzk-server`;
-  const module = await import(`./${id}.js`);
+  const module = await (id === "tree" ? tree : import(`./${id}.js`)); // the tree asks before the first paint
   if (name !== id || view) return;
   const place = h("section", { class: `view ${id}`, "aria-label": title });
   put(main, place);
@@ -70,7 +68,7 @@ async function refresh() {
     again = false;
     const shown = view;
     const started = performance.now();
-    if (shown?.refresh && figures && !document.hidden) {
+    if (shown?.refresh && !document.hidden) {
       try {
         await shown.refresh(figures);
       } catch (error) {
@@ -178,19 +176,18 @@ function askToken(reason) {
 
 // --- colours ---
 
+const button = byId("theme");
 const THEMES = [["", "◐", "as the system"], ["light", "☀", "light"], ["dark", "☾", "dark"]];
 let theme = THEMES.find(([value]) => value === (localStorage.getItem("theme") ?? "")) ?? THEMES[0];
 
 function paint() {
   const [value, sign, words] = theme;
-  if (value) document.documentElement.dataset.theme = value;
-  else delete document.documentElement.dataset.theme;
-  put(byId("theme"), sign);
-  byId("theme").setAttribute("aria-label", `Colours: ${words}`);
-  byId("theme").title = `Colours: ${words}`;
+  document.documentElement.dataset.theme = value;
+  button.textContent = sign;
+  button.ariaLabel = button.title = `Colours: ${words}`;
 }
 
-byId("theme").addEventListener("click", () => {
+button.addEventListener("click", () => {
   theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
   localStorage.setItem("theme", theme[0]);
   paint();

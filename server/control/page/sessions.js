@@ -1,7 +1,7 @@
 // Live sessions and their clients.
 
 import { get, pages, post } from "./api.js";
-import { act, ask, badge, button, h, look, put, reconcile, table, to } from "./dom.js";
+import { andMore, ask, badge, button, doing, eachSecond, h, linkButton, look, onInput, put, reconcile, searchField, statusLine, table, to } from "./dom.js";
 import { count, duration, moment, plural, sessionId, visible } from "./words.js";
 import { definitions, znodeLink } from "./znode.js";
 
@@ -12,8 +12,8 @@ export function open(place, params) {
   let limit = PAGE;
   let several = false; // servers
   const rates = new Map(); // by id: requests, when, how many per second
-  const text = h("input", { type: "search", placeholder: "Name, address or id", "aria-label": "Filter", spellcheck: "false", value: params.text ?? "" });
-  const state = h("span.dim", { role: "status" });
+  const text = searchField("Name, address or id", "Filter", { value: params.text ?? "" });
+  const state = statusLine();
   const body = h("tbody");
   const more = button("Show more", () => { limit += PAGE; refresh(); }, { hidden: true });
   const detail = h("article.detail", { "aria-label": "The session", hidden: true });
@@ -23,7 +23,7 @@ export function open(place, params) {
       h("div.bar", text, state),
       table(heads.map((head, at) => [head, at > 4 || at === 2 ? "num" : ""]), body), more),
     detail));
-  text.addEventListener("input", () => refresh());
+  onInput(refresh, text);
 
   function make(row) {
     const link = h("a.mono", { href: to("sessions", { id: row.id }) });
@@ -97,11 +97,10 @@ export function open(place, params) {
     put(detail,
       h("h1.mono", visible(found.name || sessionId(found.id))),
       h("div.bar",
-        button("Disconnect", () => act(() => tell("disconnect"), "Its connection is cut"), { disabled: !found.peer }),
-        found.paused ? button("Resume", () => act(() => tell("resume"), "Its client is heard again")) : button("Pause", () => act(() => tell("pause"), "Its client is cut off, unnoticed")),
+        doing("Disconnect", () => tell("disconnect"), "Its connection is cut", { disabled: !found.peer }),
+        found.paused ? doing("Resume", () => tell("resume"), "Its client is heard again") : doing("Pause", () => tell("pause"), "Its client is cut off, unnoticed"),
         button("Expire", expire, { class: "danger" }),
-        h("a.button", { href: to("timeline", { session: found.id }) }, "Timeline"),
-        h("a.button", { href: to("watches", { session: found.id }) }, "Watches")),
+        linkButton("Timeline", "timeline", { session: found.id }), linkButton("Watches", "watches", { session: found.id })),
       definitions([
         ["Id", h("span.mono", sessionId(found.id))],
         ["Client", found.peer ? h("span.mono", found.peer) : "not connected"],
@@ -116,10 +115,9 @@ export function open(place, params) {
   function pathList(title, items, all) {
     return h("section", h("h2", title),
       items.length ? h("ul.plain", items.map((item) => h("li", item))) : h("p.dim", "none"),
-      all > items.length ? h("p.dim", `and ${count(all - items.length)} more`) : null);
+      andMore(all, items.length));
   }
 
-  const ticking = setInterval(() => document.dispatchEvent(new Event("tick")), 1000); // time runs out without an event
   return {
     refresh,
     go({ id }) {
@@ -127,6 +125,6 @@ export function open(place, params) {
       detail.drawn = "";
       refresh();
     },
-    close: () => clearInterval(ticking),
+    close: eachSecond(),
   };
 }

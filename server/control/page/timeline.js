@@ -1,9 +1,9 @@
 // What clients do, live: a line for each request with its reply, event, session and fault.
 
 import { events, get } from "./api.js";
-import { badge, button, changed, check, copy, download, field, form, h, put, reconcile, select, textField, to } from "./dom.js";
+import { badge, button, changed, check, copy, dim, download, field, form, h, onChange, onInput, put, reconcile, select, statusLine, textField } from "./dom.js";
 import { clock, count, sessionId, visible } from "./words.js";
-import { definitions, znodeLink } from "./znode.js";
+import { definitions, sessionLink, znodeLink } from "./znode.js";
 
 const KEPT = 5000; // lines in memory
 const DRAWN = 400; // lines on the page
@@ -29,13 +29,13 @@ export function open(place, params) {
   const text = textField("text", "any text", { type: "search" });
   const outcome = select("outcome", [["", "any result"], ["failed", "only errors"], ["slow", "10 ms and more"]]);
   const boxes = GROUPS.map(([id, word]) => [id, check(word, true)]);
-  const state = h("span.dim", { role: "status" });
+  const state = statusLine();
   const list = h("ol.events.mono", { tabindex: "0", "aria-label": "What has happened" });
   const detail = h("article.detail", { "aria-label": "The whole request", hidden: true });
   const hold = button("Pause", () => {
     paused = !paused;
     hold.textContent = paused ? "Go on" : "Pause";
-    hold.setAttribute("aria-pressed", String(paused));
+    hold.ariaPressed = paused;
     if (!paused) missed = 0;
     draw();
   });
@@ -47,10 +47,9 @@ export function open(place, params) {
       button("Copy", () => copy(exported(), "The lines are copied")), button("Export", () => download("timeline.txt", [exported()], "text/plain"))),
     state,
     h("div.split.wide", h("div.pane", list), detail));
-  for (const control of [op, path, session]) control.addEventListener("change", follow);
-  text.addEventListener("input", () => draw());
-  outcome.addEventListener("change", () => draw());
-  for (const [, box] of boxes) box.addEventListener("change", () => draw());
+  onChange(follow, op, path, session);
+  onChange(draw, outcome, ...boxes.map(([, box]) => box));
+  onInput(draw, text);
 
   // --- the names of sessions ---
 
@@ -157,7 +156,7 @@ export function open(place, params) {
     element.className = `event ${entry.kind} ${bad ? "failed" : ""} ${row.number === selected ? "selected" : ""}`;
     if (!changed(element, [who, reply])) return;
     put(element,
-      h("span.dim", Number.isNaN(row.at) ? "" : clock(row.at)), h("span.who", { title: entry.client ?? "" }, who),
+      dim(Number.isNaN(row.at) ? "" : clock(row.at)), h("span.who", { title: entry.client ?? "" }, who),
       h("span.sign", { "aria-label": entry.kind }, SIGNS[entry.kind] ?? ""),
       h("span.what", h("button.bare", { type: "button" }, visible(entry.kind === "reply" ? `${entry.op ?? ""} ${entry.path ?? ""}` : entry.text ?? "")),
         reply && h("span", { class: `result ${reply.error ? "bad" : ""}` }, ` → ${visible(reply.text ?? "")}`)),
@@ -174,7 +173,7 @@ export function open(place, params) {
   function show(row) {
     const { entry, reply } = row;
     const facts = [["Time", Number.isNaN(row.at) ? "" : `${clock(row.at)} (${entry.time})`], ["Client", entry.client ?? "–"],
-      ["Session", entry.session ? h("a.mono", { href: to("sessions", { id: entry.session }) }, nameOf(entry.session)) : "–"],
+      ["Session", entry.session ? sessionLink({ id: entry.session, name: nameOf(entry.session) }) : "–"],
       ["Connection", entry.connection ?? "–"]];
     if (entry.xid) facts.push(["xid", entry.xid]);
     const paths = entry.paths ?? (entry.path ? [entry.path] : []);
@@ -194,8 +193,9 @@ export function open(place, params) {
   function asText({ entry, reply }) {
     const who = `${(entry.client ?? "-").padEnd(21)} ${(entry.session ?? "-").padEnd(18)}`;
     const said = visible(entry.kind === "reply" ? `${entry.op} ${entry.path ?? ""}` : entry.text ?? "", 5000);
-    const more = reply ? ` -> ${visible(reply.text ?? "", 5000)}${reply.zxid ? `  zxid ${reply.zxid}` : ""}${reply.latency_ms === undefined ? "" : `  ${reply.latency_ms} ms`}${reply.reason ? `  (${visible(reply.reason, 500)})` : ""}` : "";
-    return `${entry.time ?? ""} ${who} ${entry.kind.padEnd(7)} ${said}${more}`;
+    const more = reply ? [` -> ${visible(reply.text ?? "", 5000)}`, reply.zxid && `zxid ${reply.zxid}`,
+      reply.latency_ms !== undefined && `${reply.latency_ms} ms`, reply.reason && `(${visible(reply.reason, 500)})`] : [];
+    return `${entry.time ?? ""} ${who} ${entry.kind.padEnd(7)} ${said}${more.filter(Boolean).join("  ")}`;
   }
 
   const exported = () => `${chosen().map(asText).join("\n")}\n`;

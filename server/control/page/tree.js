@@ -1,7 +1,7 @@
 // The tree, lazily and page by page; search on the server; one znode beside it.
 
 import { lines, pages } from "./api.js";
-import { badge, button, form, h, put, reconcile, to } from "./dom.js";
+import { badge, button, dim, form, h, onChange, put, reconcile, searchField, select as choices, to } from "./dom.js";
 import { bytes, count, join, parentOf, plural, serverNow, visible } from "./words.js";
 import { create, openZnode } from "./znode.js";
 
@@ -17,9 +17,8 @@ export function open(place, params) {
   let found = null; // the result of a search
   let search = null; // what stops it
 
-  const text = h("input", { type: "search", placeholder: "Search in names and paths", "aria-label": "Search", spellcheck: "false" });
-  const where = h("select", { "aria-label": "Where to search" },
-    [["name", "names"], ["data", "data"], ["both", "both"]].map(([value, word]) => h("option", { value }, word)));
+  const text = searchField("Search in names and paths", "Search");
+  const where = choices("in", [["name", "names"], ["data"], ["both"]], { "aria-label": "Where to search" });
   const state = h("p.dim.hint", { role: "status" });
   const list = h("ul", { role: "tree", "aria-label": "Znodes", class: "rows" });
   const detail = h("article.detail", { "aria-label": "The znode" });
@@ -80,22 +79,21 @@ export function open(place, params) {
     }
     const shown = row.row;
     const children = shown ? shown.children : row.count;
-    element.setAttribute("aria-level", row.level);
-    element.setAttribute("aria-selected", row.path === selected);
-    if (children && !found) element.setAttribute("aria-expanded", row.open);
-    else element.removeAttribute("aria-expanded");
+    element.ariaLevel = row.level;
+    element.ariaSelected = row.path === selected;
+    element.ariaExpanded = children && !found ? row.open : null;
     element.classList.toggle("fresh", Boolean(shown && serverNow() - shown.mtime < FRESH && shown.mtime));
     const [twist, name, meta] = element.children;
     twist.textContent = children && !found ? (row.open ? "▾" : "▸") : "";
     name.textContent = visible(found ? row.path : row.name);
     name.title = visible(row.path, 2000);
-    element.setAttribute("aria-label", `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`);
+    element.ariaLabel = `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`;
     const state = shown ? `${shown.kind} ${children} ${shown.bytes} ${shown.owner?.id} ${shown.owner?.name}` : `${children}`;
     if (element.drawn !== state) {
       element.drawn = state;
       put(meta,
         shown && shown.kind !== "persistent" && badge(shown.kind, shown.kind),
-        shown?.owner?.name && h("span.dim", visible(shown.owner.name)),
+        shown?.owner?.name && dim(visible(shown.owner.name)),
         children ? h("span.dim", { title: plural(children, "child", "children") }, count(children)) : null,
         shown?.bytes ? h("span.dim.size", bytes(shown.bytes)) : null);
     }
@@ -139,7 +137,6 @@ export function open(place, params) {
     await znode.refresh();
     if (found) return;
     const opened = visibleNodes().filter((node) => node.open);
-    const shown = new Set();
     for (const node of opened) {
       if (node !== root && !nodes.has(node.path)) continue;
       try {
@@ -150,7 +147,6 @@ export function open(place, params) {
         node.children = [];
       }
       if (node !== root && !node.children.length) node.open = false;
-      shown.add(node.path);
     }
     const kept = new Set(["/"]);
     for (const node of nodes.values()) for (const name of node.children) kept.add(join(node.path, name));
@@ -215,7 +211,7 @@ export function open(place, params) {
     clearTimeout(typing);
     typing = setTimeout(find, 250);
   });
-  where.addEventListener("change", find);
+  onChange(find, where);
 
   // --- the keyboard ---
 

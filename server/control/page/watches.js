@@ -1,7 +1,7 @@
 // Watches, by path or of one session.
 
 import { pages } from "./api.js";
-import { badge, button, changed, check, h, put, reconcile, table, textField } from "./dom.js";
+import { andMore, badge, button, changed, check, dim, h, onChange, onInput, put, reconcile, searchField, statusLine, table, textField } from "./dom.js";
 import { count, plural, visible } from "./words.js";
 import { sessionLink, znodeLink } from "./znode.js";
 
@@ -14,17 +14,17 @@ const WORDS = {
 
 export function open(place, params) {
   let limit = PAGE;
-  const text = h("input", { type: "search", placeholder: "A part of the path", "aria-label": "Filter", spellcheck: "false" });
+  const text = searchField("A part of the path", "Filter");
   const session = textField("session", "any session", { "aria-label": "Only of the session" });
   const never = check("only those that never fire");
-  const state = h("span.dim", { role: "status" });
+  const state = statusLine();
   const body = h("tbody");
   const more = button("Show more", () => { limit += PAGE; refresh(); }, { hidden: true });
   put(place, h("div.bar", text, h("label.inline", "Session ", session), never, state),
     table([["Path"], ["Watchers", "num"], ["Who, and the kind"]], body), more,
     h("dl.legend", Object.entries(WORDS).map(([kind, words]) => h("div", h("dt", badge(kind)), h("dd", words)))));
-  text.addEventListener("input", () => refresh());
-  for (const control of [session, never]) control.addEventListener("change", () => refresh());
+  onInput(refresh, text);
+  onChange(refresh, session, never);
 
   const make = () => h("tr", h("th", { scope: "row" }), h("td.num"), h("td"));
 
@@ -34,8 +34,8 @@ export function open(place, params) {
     put(path, znodeLink(row.path), row.exists ? null : [" ", badge("not there", "warn")]);
     number.textContent = count(row.count);
     put(who, row.watchers.map((one) => h("div.bar",
-      one.session ? sessionLink(one.session) : h("span.dim", "no session"), one.kinds.map((kind) => badge(kind)), one.never && h("span.remark", `never fires: ${visible(one.never)}`))),
-    row.count > row.watchers.length ? h("div.dim", `and ${count(row.count - row.watchers.length)} more`) : null);
+      one.session ? sessionLink(one.session) : dim("no session"), one.kinds.map((kind) => badge(kind)), one.never && h("span.remark", `never fires: ${visible(one.never)}`))),
+    andMore(row.count, row.watchers.length));
   }
 
   async function refresh() {

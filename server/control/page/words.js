@@ -9,13 +9,9 @@ export function setServerTime(ms) {
 /** The server's time now, in ms since the epoch. */
 export const serverNow = () => Date.now() + ahead;
 
-export function count(number) {
-  return number.toLocaleString("en");
-}
+export const count = (number) => number.toLocaleString("en");
 
-export function plural(number, one, many = `${one}s`) {
-  return `${count(number)} ${number === 1 ? one : many}`;
-}
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 export function bytes(number) {
   if (number < 1024) return `${number} B`;
@@ -37,19 +33,12 @@ export function ago(ms) {
   return passed < 1500 ? "now" : `${duration(passed)} ago`;
 }
 
-const two = (number) => String(number).padStart(2, "0");
+const local = (ms) => new Date(ms - 60000 * new Date(ms).getTimezoneOffset()).toISOString();
 
 /** The local time, with ms. */
-export function clock(ms) {
-  const at = new Date(ms);
-  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
-}
+export const clock = (ms) => local(ms).slice(11, 23);
 
-export function moment(ms) {
-  if (!ms) return "at the beginning";
-  const at = new Date(ms);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)} (${ago(ms)})`;
-}
+export const moment = (ms) => (ms ? `${local(ms).slice(0, 10)} ${clock(ms)} (${ago(ms)})` : "at the beginning");
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\u115f\u1160\u3164\uffa0]/gu;
 
@@ -64,26 +53,16 @@ export function visible(text, most = 300) {
 /** The same for text of several lines. */
 export const visibleText = (text) => text.replace(HIDDEN, (sign) => ("\n\t".includes(sign) ? sign : asNumber(sign)));
 
-export function baseName(path) {
-  return path === "/" ? "/" : path.slice(path.lastIndexOf("/") + 1);
-}
+export const baseName = (path) => (path === "/" ? "/" : path.slice(path.lastIndexOf("/") + 1));
 
-export function parentOf(path) {
-  return path.slice(0, Math.max(path.lastIndexOf("/"), 1));
-}
+export const parentOf = (path) => path.slice(0, Math.max(path.lastIndexOf("/"), 1));
 
-export function join(path, name) {
-  return path === "/" ? `/${name}` : `${path}/${name}`;
-}
+export const join = (path, name) => `${path === "/" ? "" : path}/${name}`;
 
 /** A session's id without leading zeros. */
-export function sessionId(id) {
-  return id.replace(/^0x0+(?=.)/, "0x");
-}
+export const sessionId = (id) => id.replace(/^0x0+(?=.)/, "0x");
 
-export function sessionName(session) {
-  return session.name || sessionId(session.id);
-}
+export const sessionName = (session) => session.name || sessionId(session.id);
 
 const PERMS = [[1, "read"], [2, "write"], [4, "create"], [8, "delete"], [16, "set the ACL"]];
 

@@ -2,7 +2,7 @@
 
 import { blob, get, post, remove, replace } from "./api.js";
 import { asHex, asJson, asText, fromBase64, isGzip, toBase64, unpacked } from "./data.js";
-import { ask, attempt, badge, button, check, copy, download, field, h, look, put, select as choices, textField, to, toast } from "./dom.js";
+import { ask, attempt, badge, button, check, copy, dim, download, field, h, linkButton, look, onChange, put, select as choices, textField, to, toast } from "./dom.js";
 import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, visibleText } from "./words.js";
 
 const WHOLE = 1024 * 1024; // bytes of data that are read at most
@@ -80,13 +80,12 @@ export function openZnode(place, select) {
         button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
         button("Export", () => attempt(async () => download(`${fileName(own.path)}.jsonl`, [await blob("/export", { path: own.path })]))),
         button("Import", () => load(own.path)),
-        h("a.button", { href: to("timeline", { path: shown.path }) }, "Timeline"),
-        h("a.button", { href: to("locks", { path: shown.path }) }, "Locks")),
+        linkButton("Timeline", "timeline", { path: shown.path }), linkButton("Locks", "locks", { path: shown.path })),
       await dataPart(),
       h("div.columns",
         h("section", h("h2", "Stat"), definitions(facts)),
         h("section", h("h2", "Who may do what"), h("ul.plain", shown.acl.map((entry) =>
-          h("li", h("b", identity(entry)), ` ${permissions(entry.perms)}`, dim(visible(`${entry.scheme}:${entry.id}`))))))));
+          h("li", h("b", identity(entry)), ` ${permissions(entry.perms)} `, dim(visible(`${entry.scheme}:${entry.id}`))))))));
     const pre = place.querySelector("pre");
     if (pre && scroll) pre.scrollTop = scroll;
   }
@@ -122,7 +121,7 @@ export function openZnode(place, select) {
     const tabs = h("div.segments", { role: "group", "aria-label": "How to show the data" }, modes.map(([id, word]) =>
       button(word, () => { mode = id; draw(); }, { "aria-pressed": String(id === best[0]) })));
     return h("section.data-part",
-      h("div.bar", title, h("span.dim", bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
+      h("div.bar", title, dim(bytes(shown.bytes)), inside && badge(`gzip, ${bytes(inside.length)} unpacked`), tabs,
         button("Copy", () => copy(best[2], "Data copied"), { class: "quiet" }),
         button("Download", save, { class: "quiet" })),
       pre,
@@ -204,17 +203,15 @@ function load(path) {
   });
 }
 
-const dim = (text) => h("span.dim", ` ${text}`);
-
 export function definitions(facts) {
   return h("dl.facts", facts.map(([word, value]) => [h("dt", word), h("dd", value)]));
 }
 
 function dataInput(text, binary) {
-  const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text, "aria-label": "Data" });
+  const area = h("textarea", { name: "data", rows: "10", class: "mono", spellcheck: "false", value: text });
   const file = h("input", { type: "file", "aria-label": "A file instead" });
   return {
-    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, area, field("or a file", file)],
+    parts: [binary ? h("p.wrong", "The data is no text. What you save replaces it.") : null, field("Data", area), field("or a file", file)],
     async read() {
       if (file.files.length) return { base64: toBase64(new Uint8Array(await file.files[0].arrayBuffer())) };
       return area.value;
@@ -235,7 +232,7 @@ export function create(parent, select) {
     ttlField.hidden = kind.value !== "ttl";
     ownerField.hidden = kind.value !== "ephemeral";
   };
-  kind.addEventListener("change", adapt);
+  onChange(adapt, kind);
   adapt();
   const dialog = ask("Create a znode", [
     field(`Name, below ${visible(parent)}`, name), field("Kind", kind), ttlField, ownerField,

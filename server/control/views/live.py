@@ -42,7 +42,7 @@ def _figures(control: Control) -> dict[str, Any]:
         "connections": len(running.service.connections),
         "watches": engine.watches.count(),
         "requests": engine.stats.packets_received,
-        "faults": len(control.faults),
+        "faults": len(running.gate.spoilers),
         "fired": sum(fault.fired for fault in control.faults.values()),
         "holds": len(running.gate.holds()),
         "held": len(running.gate.held()),
@@ -95,13 +95,16 @@ async def _tell(control: Control, send: Send) -> None:
 def _armed(control: Control, ask: Ask) -> Any:
     gate, running = control.controls.running.gate, control.controls.running
     faults = list(control.faults.items())[:_SHOWN]
+    others = [each for each in gate.spoilers if each not in control.faults.values()]
+    holds = list(gate.holds_in_words().items())
     return {
         "faults": [forms.fault_form(number, fault) for number, fault in faults],
-        "holds": gate.holds()[:_SHOWN],
+        "others": [repr(each) for each in others[:_SHOWN]],
+        "holds": [{"hold": number, "text": text} for number, text in holds[:_SHOWN]],
         "held": [forms.message_form(message) for message in gate.held()[:_SHOWN]],
         "counts": {
-            "faults": len(control.faults),
-            "holds": len(gate.holds()),
+            "faults": len(gate.spoilers),
+            "holds": len(holds),
             "held": len(gate.held()),
         },
         "frozen": running.clock.frozen,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
     session = engine.sessions.get(client.session_id)
     if session is not None:
-        logger.debug("session 0x%x was closed by its client", session.id)
+        logger.debug("%s was closed by its client", session)
         engine.end_session(session, expired=False, request=frame)
     return b""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..history import Entry
-from . import holding, living, reading, sizes, waking, watching, writing
+from . import behind, holding, living, reading, sizes, waking, watching, writing
 from .finding import Finding, Rule
 from .table import Table
 from .world import Exchange, Place, World, place_of
@@ -16,6 +16,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     *waking.RULES,
     *reading.RULES,
     *writing.RULES,
+    *behind.RULES,
     *living.RULES,
     *holding.RULES,
     *sizes.RULES,
@@ -34,7 +35,9 @@ class Advisor:
     def __init__(self, max_buffer: int) -> None:
         self._world = World(max_buffer)
         self._rules = [rule(self._world) for rule in RULES]
-        self._open: Table[Place, Table[int, Entry]] = Table(lambda: Table(most=_MOST_OPEN))
+        self._open: Table[Place, Table[int, tuple[int, Entry]]] = Table(lambda: Table(most=_MOST_OPEN))
+        """Requests by xid, each with its number among the entries."""
+        self._entries = 0
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Look at what has happened since."""
@@ -47,13 +50,14 @@ class Advisor:
 
     def _read(self, entry: Entry) -> None:
         world, where = self._world, place_of(entry)
+        self._entries += 1
         if entry.kind == "request":
             if entry.op not in ("ping", "set_watches"):
-                self._open[where][entry.xid] = entry
+                self._open[where][entry.xid] = self._entries, entry
         elif entry.kind == "reply":
             request = self._open[where].pop(entry.xid, None) if where in self._open else None
             if request is not None:
-                self._exchange(request, entry)
+                self._exchange(*request, entry)
         elif entry.kind == "event":
             client = world.client(entry.session)
             for rule in self._rules:
@@ -66,18 +70,24 @@ class Advisor:
         elif entry.kind == "fault" or (entry.kind == "control" and entry.text.startswith(_STEERING)):
             world.steer(entry.session)
 
-    def _exchange(self, request: Entry, reply: Entry | None, time: float = 0.0) -> None:
-        client = self._world.client(request.session)
-        facts = None if reply is None else reply.facts
+    def _exchange(self, began: int, request: Entry, end: Entry) -> None:
+        """A request ends: by its reply, or with its connection."""
+        client, asked, facts = self._world.client(request.session), request.facts.asked, end.facts
+        which, err = facts.refused or (0, end.err)
         exchange = Exchange(
-            time=time if reply is None else reply.time,
+            time=end.time,
+            server=end.server,
+            began=began,
+            ended=self._entries,
+            zxid=end.zxid,
             op=request.op or "",
-            asked=request.facts.asked,
-            err=None if reply is None else reply.err,
+            asked=asked,
+            err=err if end.kind == "reply" else None,
+            refused=asked[which] if err and which < len(asked) else None,
             size=request.facts.size,
-            reply_size=facts.size if facts else 0,
-            answer=facts.answer if facts else 0,
-            created=facts.created if facts else None,
+            reply_size=facts.size,
+            answer=facts.answer,
+            created=facts.created,
         )
         for rule in self._rules:
             rule.exchange(client, exchange)
@@ -99,5 +109,5 @@ class Advisor:
             lost = self._open.pop(place_of(entry), None)
             if lost and entry.session in self._world.clients:
                 for request in lost.values():
-                    self._exchange(request, None, entry.time)
+                    self._exchange(*request, entry)
             self._world.leave(entry)

@@ -8,7 +8,7 @@ import attrs
 
 from .finding import Rule
 from .table import Table
-from .world import READS, Client, Exchange, World, parent_of
+from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 EACH: Final = 3
 """Children that are read one by one."""
@@ -115,7 +115,7 @@ class Polling(Rule):
         (asked,) = exchange.asked
         if asked.op in READS and not asked.watch:
             pass
-        elif not (asked.op == "create" and exchange.err and ("ephemeral" in asked.kind or not asked.empty)):
+        elif not (is_claim(asked) and exchange.err):
             for op in READS:  # what a client changes itself it may well read again
                 self._polls.pop((client.id, op, asked.path), None)
             return

@@ -25,8 +25,14 @@ class Exchange:
     """A request, and what became of it.
 
     :ivar time: of its end, in seconds on the server's clock since its start.
+    :ivar server: the number of the server, in an ensemble; else 0.
+    :ivar began: which entry of the history its request was.
+    :ivar ended: which entry its end was.
+    :ivar zxid: of the reply: of a write its own, of a read the last one that its server had applied.
     :ivar asked: its operations: several of a multi.
-    :ivar err: the error code of the reply; None if the connection ended before the reply.
+    :ivar err: the error code of the reply, or of what was refused in a multi; None if the connection ended
+        before the reply.
+    :ivar refused: the operation to which the error code belongs.
     :ivar size: of the request, in bytes.
     :ivar reply_size: of the reply, in bytes.
     :ivar answer: a number that is another for another reply.
@@ -38,6 +44,11 @@ class Exchange:
     asked: Sequence[Asked]
     err: int | None
     size: int
+    server: int = 0
+    began: int = 0
+    ended: int = 0
+    zxid: int = 0
+    refused: Asked | None = None
     reply_size: int = 0
     answer: int = 0
     created: str | None = None
@@ -98,6 +109,12 @@ def place_of(entry: Entry) -> Place:
 
 def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def is_claim(asked: Asked) -> bool:
+    """Return whether an operation creates what must not be there already: an ephemeral, or data. A parent
+    without data may be: it does not matter who has made it."""
+    return asked.op == "create" and ("ephemeral" in asked.kind or not asked.empty)
 
 
 def watch_key(asked: Asked, err: int | None) -> WatchKey | None:

@@ -5,7 +5,7 @@ A write is lost if its connection ended before its reply: its client cannot know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -14,13 +14,12 @@ from ....protocol.errors import NodeExistsError
 from ..describe import Asked
 from ..history import Entry
 from .finding import Rule
+from .refusals import PATIENCE, Refusals
 from .table import Table
-from .world import READS, Client, Exchange, World, parent_of
+from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 BLIND: Final = 3
 """Times that a client overwrites what others have written without a look. Once may be meant: a reset."""
-_PATIENCE: Final = 10
-"""Requests that a client may make before it looks who has made the znode that it meant to make."""
 _MOST_LOST: Final = 100
 """Writes of one session that are remembered as lost."""
 
@@ -176,9 +175,7 @@ class SequentialAgain(_Repeating):
 
 class BlindRetry(_Repeating):
     name = "blind-retry"
-    threshold = (
-        f"the first time; of a create that finds its znode, if no look follows in {_PATIENCE} requests"
-    )
+    threshold = f"the first time; of a create that finds its znode, if no look follows in {PATIENCE} requests"
     explanation = (
         "The connection ended before the reply to a write, and the client sent it again as if it had not "
         "been applied. It may have been: then a set overwrites what others have written since, and a create "
@@ -191,43 +188,24 @@ class BlindRetry(_Repeating):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._unseen: Table[int, dict[str, int]] = Table(dict)
-        """By session: the znodes that exist already, and how many requests ago their client heard of it."""
+        self._refusals: Refusals[str] = Refusals()
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
-        for path in list(self._looked_at(client, exchange)):
-            del self._unseen[client.id][path]
-        for path, requests in list(self._unseen.get(client.id, {}).items()):
-            self._unseen[client.id][path] = requests + 1
-            if requests + 1 >= _PATIENCE:
-                self._not_looked_at(client, path, exchange.time)
+        for path in self._refusals.taken(client, exchange):
+            self._report(client, path, exchange.time)
         super().exchange(client, exchange)
 
-    def _looked_at(self, client: Client, exchange: Exchange) -> Iterator[str]:
-        for path in self._unseen.get(client.id, {}):
-            if any(asked.path in (path, parent_of(path)) for asked in exchange.asked):
-                yield path
-
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
-        plain = asked.op == "create" and "sequential" not in asked.kind
         if asked.op == "set_data" and asked.version == -1 and exchange.err == 0:
             if asked.path not in client.owned:  # nobody else writes to what is its own
                 self._report(client, asked.path, exchange.time)
-        elif (
-            plain and exchange.err == NodeExistsError.code and ("ephemeral" in asked.kind or not asked.empty)
-        ):
-            # a parent without data may exist already: it does not matter who has made it
-            self._unseen[client.id][asked.path] = 0
+        elif is_claim(asked) and exchange.err == NodeExistsError.code and asked is exchange.refused:
+            self._refusals.add(client, asked.path, asked.path)
 
     def ended(self, client: Client, entry: Entry, expired: bool) -> None:
         super().ended(client, entry, expired)
-        for path in list(self._unseen.get(client.id, {})):
-            self._not_looked_at(client, path, entry.time)
-        self._unseen.pop(client.id, None)
-
-    def _not_looked_at(self, client: Client, path: str, time: float) -> None:
-        del self._unseen[client.id][path]
-        self._report(client, path, time)
+        for path in self._refusals.left(client):
+            self._report(client, path, entry.time)
 
     def _report(self, client: Client, path: str, time: float) -> None:
         self.report(

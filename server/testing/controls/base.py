@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...core.sessions import Session
 from ...net.clock import Clock
@@ -24,7 +25,7 @@ B = TypeVar("B", bound="Base")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_FURTHEST = 1_000_000_000
+FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
@@ -93,8 +94,8 @@ class Base(ABC):
 
     @control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= _FURTHEST:
-            raise ValueError(f"time advances by at most {_FURTHEST:,} s and at least 0, not {seconds}")
+        if not 0 <= seconds <= FURTHEST:
+            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
         self._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
         clock, _ = self._time
         self._jump(clock.now() + seconds, keep_alive)
@@ -122,7 +123,7 @@ class ServerBase(Base):
         return self.running.engine
 
     def _receive(self) -> None:
-        self.running.server.receive()
+        self.running.receive()
 
     def _flush(self) -> None:
         self.running.server.flush()
@@ -134,6 +135,8 @@ class ServerBase(Base):
         session_id = session_id_of(session)
         found = self.running.engine.sessions.get(session_id)
         if found is None:
-            live = ", ".join(f"0x{s.id:x}" for s in self.running.engine.sessions) or "none"
-            raise UnknownSessionError(f"there is no session 0x{session_id:x}; live sessions: {live}")
+            live = ", ".join(session_text(s.id) for s in self.running.engine.sessions) or "none"
+            raise UnknownSessionError(
+                f"there is no session {session_text(session_id)}; live sessions: {live}"
+            )
         return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import trio
 
+from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...ensemble.errors import EnsembleError
 from ...net.clock import Clock
@@ -96,7 +97,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         return [
             text
             for text, holds in (
-                ("lags", member.stands_at is not None),
+                ("lags", member.lags),
                 ("cut off", self._ensemble.links.is_apart(member)),
                 ("frozen", member.frozen),
             )
@@ -151,7 +152,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         :raises EnsembleError: if nobody leads.
         """
         session_id = session_id_of(session)
-        self._enter(f"expire 0x{session_id:x}", session_id)
+        self._enter(f"expire {session_text(session_id)}", session_id)
         try:
             self._ensemble.expire(session_id, self._ensemble.now)
         except LookupError as error:
@@ -164,7 +165,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         :raises UnknownSessionError: if no server knows such a session.
         """
         session_id = self._known(session)
-        self._enter(f"disconnect 0x{session_id:x}", session_id)
+        self._enter(f"disconnect {session_text(session_id)}", session_id)
         self._ensemble.disconnect(session_id, "the test has disconnected it")
 
     @control
@@ -179,13 +180,13 @@ class EnsembleControls(ServersControls, HistoryControls):
         :raises EnsembleError: if this server serves nobody.
         """
         session_id, member = self._known(session), self._member(server)
-        self._enter(f"move 0x{session_id:x} to server {server}", session_id)
+        self._enter(f"move {session_text(session_id)} to server {server}", session_id)
         self._ensemble.move(session_id, member)
 
     def _known(self, session: SessionRef) -> int:
         session_id = session_id_of(session)
         if all(part.engine.sessions.get(session_id) is None for part in self.running.each()):
-            raise UnknownSessionError(f"there is no session 0x{session_id:x} at any server")
+            raise UnknownSessionError(f"there is no session {session_text(session_id)} at any server")
         return session_id
 
     # --- the tree ----------------------------------------------------------------------------------------

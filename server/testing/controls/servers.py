@@ -18,7 +18,7 @@ from ...ensemble.nemesis import Nemesis, calm
 from ..contents import Loader
 from ..history import EntryKind
 from ..running_ensemble import RunningEnsemble
-from .base import Base, control
+from .base import FURTHEST, Base, control
 
 
 @attrs.frozen(eq=False)
@@ -36,6 +36,12 @@ class Trouble:
 
     def __exit__(self, *exception: object) -> None:
         self._calm()
+
+
+def _delay(seconds: float) -> int:
+    if not 0 < seconds <= FURTHEST:
+        raise ValueError(f"a server lags by more than 0 s and at most {FURTHEST:,}, not by {seconds}")
+    return max(1, round(1000 * seconds))
 
 
 class ServersControls(Base):
@@ -58,9 +64,7 @@ class ServersControls(Base):
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
-        servers = self.running.servers
-        servers.receive()
-        servers.ensemble.now = max(servers.ensemble.now, self.running.now_ms())
+        self.running.receive()
 
     def _flush(self) -> None:
         servers = self.running.servers
@@ -75,15 +79,18 @@ class ServersControls(Base):
     # --- links and processes -----------------------------------------------------------------------------
 
     @control
-    def lag(self, server: int, upto: int | None = None) -> None:
+    def lag(self, server: int, seconds: float | None = None, *, upto: int | None = None) -> None:
         """Let a server stand still in the log until :meth:`release`: it answers reads with old data, and what
-        needs the log not at all.
+        needs the log not at all. Or let it go on late.
 
-        :param upto: the zxid at which it stands; by default the one that it has applied.
+        :param seconds: it does not stand, but takes whatever the leader sends so much later, in whole ms.
+        :param upto: the zxid at which it stands; by default the one that it has applied, unless it is late.
+        :raises ValueError: for a delay that is not above 0.
         """
         member = self._member(server)
-        self._enter(f"server {server} lags")
-        self._ensemble.lag(member, upto)
+        delay = 0 if seconds is None else _delay(seconds)
+        self._enter(f"server {server} lags" + (f" by {seconds:g} s" if seconds else ""))
+        self._ensemble.lag(member, upto, delay)
 
     @control
     def release(self, *servers: int) -> None:

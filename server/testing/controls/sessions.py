@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
 from ..sessions import SessionInfo, SessionRef, session_id_of
@@ -34,7 +35,7 @@ class SessionControls(ServerBase):
         :raises UnknownSessionError: if there is no such session.
         """
         found = self._find(session)
-        self._enter(f"expire 0x{found.id:x}", found.id)
+        self._enter(f"expire {session_text(found.id)}", found.id)
         self.running.engine.expire(found, self.running.service.at(self.running.clock.now()))
 
     @control
@@ -48,7 +49,7 @@ class SessionControls(ServerBase):
         found = self._find(session)
         client = self.running.engine.client_of(found)
         if client is not None:
-            self._enter(f"disconnect 0x{found.id:x}", found.id)
+            self._enter(f"disconnect {session_text(found.id)}", found.id)
             client.abort("the test has disconnected it")
 
     @control
@@ -91,7 +92,7 @@ class SessionControls(ServerBase):
             self.running.gate.pause()
         else:
             found = self._find(session)
-            self._enter(f"pause 0x{found.id:x}", found.id)
+            self._enter(f"pause {session_text(found.id)}", found.id)
             self.running.gate.pause(found.id)
 
     @control
@@ -105,7 +106,7 @@ class SessionControls(ServerBase):
             self.running.gate.resume()
         else:
             session_id = session_id_of(session)
-            self._enter(f"resume 0x{session_id:x}", session_id)
+            self._enter(f"resume {session_text(session_id)}", session_id)
             self.running.gate.resume(session_id)
         self.running.server.receive()
 
@@ -137,7 +138,7 @@ class SessionControls(ServerBase):
 
 def leak_text(session: SessionInfo) -> str:
     state = "is still connected" if session.connected else "was never closed"
-    line = f"session 0x{session.id:x} {state}"
+    line = f"session {session_text(session.id)} {state}"
     if session.ephemerals:
         line += f"; ephemerals left: {', '.join(session.ephemerals)}"
     if session.watches:

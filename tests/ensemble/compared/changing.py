@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 from ...support.links import HOST
@@ -187,6 +188,49 @@ def a_port_for_clients_changes(e: Side) -> None:
     e.away.discard("F")
     b.get(CONFIG)
     e.client("C", "F")
+
+
+@members
+def groups_and_weights(e: Side) -> None:
+    """9.3, 10.1, 12.5: a quorum is a majority of weight in a majority of groups"""
+    watcher = e.client("W", "O")
+    a = _super(e, "A", "L")
+    servers = "\n".join(e.line(role) for role in ROLES)
+
+    def change(*more: str) -> None:
+        e.note(" ".join(more))
+        for role in ROLES:
+            more = tuple(re.sub(rf"\b{role}\b", e.number(role), line) for line in more)
+        a.reconfig(new_members="\n".join([servers, *more]))
+
+    change("group.1=L:F")
+    change("weight.L=3")
+    change("group.1=L:F:G", "group.2=G")
+    change("group.1=L:F:G", "group.2=x")
+    change("group.x=L:F:G")
+    change("group.1=L:F:G:77")
+    change("group.1=L:F:G:O")
+    change("group.1=L:F:G", "weight.L=x")
+    watcher.get(CONFIG, watch=True)
+    change("group.1=L:F:G", "weight.L=3", "weight.F=0")
+    watcher.next()
+    watcher.get(CONFIG)
+    a.reconfig()
+    a.reconfig(joining=e.line("F"))
+    a.reconfig(leaving="77")
+    e.note(f"{e.mode('F')} {e.figures('L')} {e.figures('F')}")
+    e.kill("F")
+    e.kill("G")
+    a.create("/one-is-enough")
+    e.start("F")
+    e.start("G")
+    e.leader()
+    change("group.1=L", "group.2=F:G")
+    a.get(CONFIG)
+    e.kill("G")
+    a.until_closed()
+    e.start("G")
+    e.at_leader("A again", a).create("/all-are-needed")
 
 
 @slow_members

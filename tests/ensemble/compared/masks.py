@@ -54,7 +54,17 @@ class Masks:
         *lines, version = text.splitlines()
         found = [_LINE.fullmatch(line) for line in lines]
         members = [f"{self._roles.get(int(m[1]), m[1])} {m[2]} {bool(m[3])}" for m in found if m]
-        return f"[{', '.join(sorted(members))}] of {self.zxid(int(version.removeprefix('version='), 16))}"
+        others = [self._of_groups(line) for line in lines[len(members) :]]
+        shown = ", ".join([*sorted(members), *sorted(others)])
+        return f"[{shown}] of {self.zxid(int(version.removeprefix('version='), 16))}"
+
+    def _of_groups(self, line: str) -> str:
+        """A group, or a weight, by roles."""
+        key, _, value = line.partition("=")
+        kind, _, number = key.partition(".")
+        if kind == "weight":
+            return f"weight of {self._roles[int(number)]} {value}"
+        return f"{key} {''.join(sorted(self._roles[int(server)] for server in value.split(':')))}"
 
     def show(self, value: Any) -> str:
         """A value of a reply in words."""

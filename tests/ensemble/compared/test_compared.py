@@ -20,7 +20,8 @@ from . import (  # noqa: F401 (importing them lists their scripts)
     sessions,
     timings,
 )
-from .script import LOCAL, LOCAL_READ_ONLY, MEMBERS, QUICK, READ_ONLY, SLOW, SLOW_MEMBERS, Script
+from . import script as listed
+from .script import Script
 from .sides import STEP, SUPER_DIGEST, SYNC_LIMIT, TICK, Ours, Real, Side
 from .timings import CASES, Case, Measured
 
@@ -33,8 +34,8 @@ ATTEMPTS = 3
 """A machine under load makes servers late, never early."""
 nightly = pytest.mark.skipif(not NIGHTLY, reason="it waits for seconds: HYPOTHESIS_PROFILE=nightly")
 SCRIPTS = [
-    *(pytest.param(script, id=script.__name__) for script in QUICK),
-    *(pytest.param(script, id=script.__name__, marks=nightly) for script in SLOW),
+    *(pytest.param(script, id=script.__name__) for script in listed.quick),
+    *(pytest.param(script, id=script.__name__, marks=nightly) for script in listed.slow),
 ]
 
 
@@ -83,7 +84,7 @@ def test_both_say_the_same(real: Ensemble, script: Callable[[Side], None]) -> No
 
 @pytest.mark.parametrize(
     "script",
-    [*MEMBERS, *(pytest.param(script, marks=nightly) for script in SLOW_MEMBERS)],
+    [*listed.members, *(pytest.param(script, marks=nightly) for script in listed.slow_members)],
     ids=lambda script: script.__name__,
 )
 def test_both_change_their_members_alike(changeable: Ensemble, script: Script) -> None:
@@ -107,7 +108,7 @@ def test_local_sessions_are_alike(upgrading: bool) -> None:
     need(jvm.missing())
     settings = {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": str(upgrading).lower()}
     with Ensemble(3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, settings=settings) as real:
-        for script in LOCAL:
+        for script in listed.local:
             with Ours.make(local_sessions=True, local_sessions_upgrading=upgrading) as ensemble:
                 ours = transcript(Ours(ensemble), script)
             assert "nothing comes" not in "\n".join(ours)
@@ -123,7 +124,7 @@ def test_read_only_servers_are_alike(local: bool) -> None:
     with Ensemble(
         3, tick=TICK, sync_limit=SYNC_LIMIT, observers=1, read_only=True, settings=settings
     ) as real:
-        for script in LOCAL_READ_ONLY if local else READ_ONLY:
+        for script in listed.without_quorum_with_local_sessions if local else listed.without_quorum:
             with Ours.make(
                 read_only_mode=True, local_sessions=local, local_sessions_upgrading=local
             ) as ensemble:

@@ -89,3 +89,24 @@ def test_what_cannot_be_had_is_refused(tmp_path: Path) -> None:
     assert "of a server of an ensemble: use it with --ensemble" in refusal("--trace-server", "1")
     assert "there are 1, 2, 3" in refusal("--ensemble", "3", "--trace-server", "4")
     assert "the configuration has 3 server lines" in refusal("--ensemble", "5", "--config", str(file))
+
+
+def test_the_groups_of_a_zoo_cfg(tmp_path: Path) -> None:
+    file = tmp_path / "zoo.cfg"
+    file.write_text(f"{ZOO_CFG}group.1=1:2\ngroup.2=3\nweight.1=2\n")
+    with running("--config", str(file)) as (_, addresses), WireClient(addresses[0]) as client:
+        client.connect()
+        config = client.get("/zookeeper/config").record.data.decode().splitlines()
+        assert config[3:8] == ["group.1=1:2", "group.2=3", "weight.1=2", "weight.2=1", "weight.3=1"]
+    file.write_text(f"{ZOO_CFG}group.1=1:2\n")
+    assert "line 8: group.1: server 3 is in no group" in refusal("--config", str(file))
+
+
+def test_an_ensemble_of_one(tmp_path: Path) -> None:
+    file = tmp_path / "zoo.cfg"
+    file.write_text("standaloneEnabled=false\ninitLimit=5\nsyncLimit=5\nserver.1=a:1:2\n")
+    with running("--config", str(file)) as (line, addresses), WireClient(addresses[0]) as client:
+        assert "a pretend ensemble" in line
+        client.connect()
+        assert client.create("/x").err == 0
+        assert client.get("/zookeeper/config").record.data == b"server.1=a:1:2:participant\nversion=0"

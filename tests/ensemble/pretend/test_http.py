@@ -43,6 +43,9 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     assert first["epoch"] == f"0x{ensemble.zxid() >> 32:x}"
     ask(url, "/ensemble/release", {"servers": [1]})
     assert a.receive_reply().err == 0
+    first = ask(url, "/ensemble/lag", {"server": 1, "seconds": 0.25})["servers"][0]
+    assert (first["troubles"], first["lags_by"], first["lags_at"]) == (["lags"], 0.25, None)
+    ask(url, "/ensemble/release", {})
     ask(url, "/ensemble/partition", {"groups": [[1], [2, 3]], "silent": False})
     assert a.was_closed
     cuts = [server["cuts"] for server in ask(url, "/ensemble")["servers"]]

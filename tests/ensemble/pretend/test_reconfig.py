@@ -197,13 +197,40 @@ def test_a_server_that_lags_learns_late(ensemble: EmbeddedEnsemble, at: Clients)
     assert a.was_closed
 
 
-def test_who_asks_at_a_server_that_begins_anew_gets_no_reply(ensemble: EmbeddedEnsemble, at: Clients) -> None:
-    a = as_super(at(4))
+@pytest.mark.parametrize(("server", "leaving"), [(4, "4"), (4, "3"), (1, "3")])
+def test_who_asks_at_a_server_that_begins_anew_gets_no_reply(
+    ensemble: EmbeddedEnsemble, at: Clients, server: int, leaving: str
+) -> None:
+    a = as_super(at(server))
     a.get(CONFIG, watch=True)
-    a.later.reconfig(leaving="4")
+    a.later.reconfig(leaving=leaving)
     assert a.wait_event().path == CONFIG
     assert a.was_closed
-    assert "server.4" not in at(4, a).data(CONFIG).decode()
+    ensemble.advance(0.2)
+    assert f"server.{leaving}" not in at(server, a).data(CONFIG).decode()
+
+
+def test_who_asks_at_the_leader_that_leaves_gets_a_reply(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    """Behind the event, and nothing is answered behind it."""
+    a = as_super(at(3))
+    a.get(CONFIG, watch=True)
+    a.later.reconfig(leaving="3")
+    a.later.get("/")
+    event, reply = a.wait_event(), a.receive_reply()
+    assert event.path == CONFIG
+    assert (reply.err, b"server.3" in reply.record.data) == (0, False)
+    assert a.was_closed
+    assert ensemble.leader() is None
+
+
+def test_who_asks_at_the_leader_that_becomes_an_observer_gets_a_reply(
+    ensemble: EmbeddedEnsemble, at: Clients
+) -> None:
+    a = as_super(at(3))
+    assert a.reconfig(joining=line(ensemble, 3, "observer")).err == 0
+    assert a.was_closed
+    ensemble.advance(0.2)
+    assert (ensemble.leader(), ensemble.role(3)) == (2, "observer")
 
 
 def test_no_quorum_of_the_new_members(ensemble: EmbeddedEnsemble) -> None:

@@ -71,11 +71,11 @@ class Controls(RuleBasedStateMachine):
 
     # --- controls ----------------------------------------------------------------------------------------
 
-    @rule(server=servers, further=st.sampled_from([None, 0, 2]))
-    def lag(self, server: int, further: int | None) -> None:
-        """At once, or some transactions later."""
+    @rule(server=servers, further=st.sampled_from([None, 0, 2]), delay=st.sampled_from([0, 0, 1, 300, 3000]))
+    def lag(self, server: int, further: int | None, delay: int) -> None:
+        """At once, or some transactions later; or by so many ms."""
         upto = None if further is None else self.world.zxid(server) + further
-        self.world.lag(server, upto=upto)
+        self.world.lag(server, upto=upto, delay=delay)
 
     @rule(some=st.lists(servers, min_size=1, unique=True))
     def release(self, some: list[int]) -> None:

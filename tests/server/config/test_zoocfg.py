@@ -78,6 +78,7 @@ HONOURED = [
     ),
     ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
+    ("standaloneEnabled=true", "standalone_enabled", True),  # false: in test_members.py
     ("localSessionsEnabled=true", "local_sessions", True),
     ("localSessionsUpgradingEnabled=true", "local_sessions_upgrading", True),
     ("sessionRequireClientSASLAuth=false", "required_auth_schemes", frozenset()),
@@ -203,7 +204,7 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
     assert "\n" not in warning
     assert "only --data says where data is kept: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
-    assert "standalone in any case: standaloneEnabled, server.1" in warning
+    assert "standalone in any case: server.1" in warning
     assert "tickTime" not in warning
     assert "admin" not in warning
 
@@ -374,7 +375,7 @@ def test_servers_in_a_file_of_their_own(tmp_path):
         "server.1=a:1:2\nserver.2=b:1:2:observer",
         "server.1=a:1:2:observer;2181",
         "server.1=a:1:2;port",
-        "standaloneEnabled=false",
+        "standaloneEnabled=no",
         "electionAlg=0",
         "peerType=observer",
         "enforce.auth.enabled=true",

@@ -485,8 +485,14 @@ async def test_what_is_armed(api: Api) -> None:
     await client.send(OpCode.EXISTS, ExistsRequest("/x", False))
     found = await api.get("/armed")
     assert found["counts"] == {"faults": 1, "holds": 1, "held": 1}
-    assert (found["holds"], found["held"][0]["op"]) == ([hold], "exists")
+    assert found["holds"] == [{"hold": hold, "text": "any reply"}]
+    assert found["held"][0]["op"] == "exists"
     assert "create on /a" in found["faults"][0]["text"]
+    assert found["others"] == []
+    with api.server.fault(["set_data", "delete"], path="/b", required=False):
+        assert (await api.get("/armed"))["others"] == [
+            "<Fault before set_data or delete on /b: disconnect, fired 0 of 0>"
+        ]
 
 
 async def test_the_past_comes_first_in_the_trace(api: Api) -> None:

@@ -296,6 +296,20 @@ def test_a_restored_snapshot_goes_through_the_log(world: EnsembleWorld) -> None:
 # --- numbers above 127 --------------------------------------------------------------------------------------
 
 
+def test_log_lines_have_the_ids_that_dump_has(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "pyzk.server")
+    world = EnsembleWorld(numbers=[1, 2, 200])
+    peer = world[200].connect()
+    name = f"0x{peer.session_id + 2**64:x}"
+    assert repr(next(iter(world[200].service.connections))).endswith(f" session={name}>")
+    assert name in world[1].open().exchange(b"dump").decode()
+    moved = move(world, peer, 1)
+    assert moved.close_session().err == 0
+    assert world[1].connect(session_id=peer.session_id, password=peer.password).session_id == 0
+    assert f"session {name} " in caplog.text
+    assert "0x-" not in caplog.text
+
+
 def test_sessions_of_a_server_above_127_have_negative_ids() -> None:
     world = EnsembleWorld(numbers=[1, 2, 300, 200, 254])
     peers = {number: world[number].connect() for number in world.servers}

@@ -119,6 +119,33 @@ def test_servers_die_and_lead(ensemble: EmbeddedEnsemble, page: Page) -> None:
     page.see("Hold acks", "main")  # another leader holds nothing
 
 
+def test_advice_is_about_the_clients_of_all_servers(
+    ensemble: EmbeddedEnsemble, client: KazooClient, browser: Browser
+) -> None:
+    reader = KazooClient(ensemble[2].hosts, timeout=20)
+    reader.start()
+    ensemble[2].name_session("reader", reader)
+    with browser.open(f"{ensemble.url}#advice") as page:
+        page.see("Nothing to say about what clients have done so far, at all servers", "main")
+        for kazoo in (client, reader):
+            for _ in range(25):
+                kazoo.exists("/ready")
+        client.create("/x", b"0")
+        reader.sync("/")
+        ensemble.lag(2)
+        client.set("/x", b"1")
+        reader.get("/x")
+        ensemble.release(2)
+        reader.set("/x", b"1")
+        page.see("/x was overwritten 1 times", "[aria-label='read-without-sync']")
+        page.see("3 findings, at all servers", "main")
+        text = page.text("[aria-label=polling]")
+        assert "worker" in text
+        assert "reader" in text
+    reader.stop()
+    reader.close()
+
+
 def test_the_server_of_the_page_dies(ensemble: EmbeddedEnsemble, page: Page) -> None:
     page.allowed.append("ERR_")
     press(page, 1, "Kill")

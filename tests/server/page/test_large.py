@@ -1,6 +1,6 @@
 """The page with 1,000,000 znodes, 300,000 of them below one: the promises, measured.
 
-A busy machine is slow too: each is the best, or the median, of several. HYPOTHESIS_PROFILE=nightly.
+Other processes only make it slower: one of several attempts must keep each bound. HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ pytestmark = pytest.mark.skipif(
     os.environ.get("HYPOTHESIS_PROFILE") != "nightly", reason="it takes 20 s: HYPOTHESIS_PROFILE=nightly"
 )
 
+_ATTEMPTS = 20
+"""The first that keeps a bound is the last."""
+
 
 def test_a_large_tree(browser: Browser) -> None:
     with EmbeddedServer(record=None) as server:
         fill(server, 1_000_000, 300_000)
         assert server.url is not None
         url = server.url
-        assert min(first_paint(browser, url) for _ in range(5)) <= 0.3
+        assert any(first_paint(browser, url) <= 0.2 for _ in range(_ATTEMPTS))
         with browser.open(url) as page:
             page.see("live", "#status")
-            assert page_of_children(page) <= 0.1
-            waits = [longest_wait(server, page) for _ in range(3)]
-        wait, search = min(waits)
-        assert wait < 0.1 < search, "clients are served while the page searches"
+            assert any(page_of_children(page) <= 0.1 for _ in range(_ATTEMPTS))
+            waits = (longest_wait(server, page) for _ in range(_ATTEMPTS))
+            assert any(wait < 0.1 < search for wait, search in waits), "clients are served meanwhile"

@@ -266,7 +266,7 @@ def test_watches(server: EmbeddedServer, connect: Connect, visit: Visit) -> None
     assert page.evaluate("document.querySelectorAll('tbody tr').length") == 1
 
 
-def test_faults_are_armed_and_disarmed(connect: Connect, visit: Visit) -> None:
+def test_faults_are_armed_and_disarmed(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
     client = connect("worker")
     page = visit("#faults")
     form = "section:has(h2) form:has([name=nth])"
@@ -285,6 +285,11 @@ def test_faults_are_armed_and_disarmed(connect: Connect, visit: Visit) -> None:
     page.click("Disarm")
     page.until("!document.querySelector('.armed li')")
     client.create("/spoiled/a")
+    with server.fault("delete", required=False):  # of the test itself, which ends it
+        page.see("before delete: disconnect", ".armed")
+        page.see("by the test", ".armed")
+        assert "Disarm" not in page.text(".armed")
+    page.until("document.querySelector('.armed.none')")
 
 
 def test_messages_are_held_and_released(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
@@ -294,7 +299,7 @@ def test_messages_are_held_and_released(server: EmbeddedServer, connect: Connect
     form = "form:has([name=kind])"
     page.fill(f"{form} [name=op]", "create")
     page.click("Hold")
-    page.see("hold 1", "main")
+    page.see("Hold 1: request of create", "main")
     pending = [client.create_async(f"/{name}") for name in ("a", "b")]
     page.see("create /b", "main")
     assert server.dump() == {}

@@ -6,6 +6,8 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,10 @@ from pyzk.cli.main import main
 from pyzk.server import cli
 from pyzk.server.testing import EmbeddedServer
 
+from ...support.needs import need
+
 PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
+SHELL = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -67,6 +72,21 @@ def test_what_a_test_does(block: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "debug=1" in capsys.readouterr().out
     with EmbeddedServer(data="copy") as server:
         assert server.dump("/app/config") == {"/app/config": b"debug=1"}
+
+
+def test_a_tree_moves_by_curl(tmp_path: Path) -> None:
+    tools = [tool for tool in ("curl", "openssl") if shutil.which(tool) is None]
+    need(f"no {tools[0]} on the PATH" if tools else None)
+    moving, starting = SHELL[-2:]
+    digest = starting.replace("pyzk-server", "echo")
+    flags = subprocess.run(["sh", "-c", digest], capture_output=True, text=True, check=True).stdout.split()
+    settings = {"super_digest": flags[-1].partition("=")[2]}
+    with EmbeddedServer(data="data", **settings) as source, EmbeddedServer(**settings) as target:
+        for port, server in (("2181", source), ("2182", target)):
+            moving = moving.replace(f"127.0.0.1:{port}", server.hosts)
+        subprocess.run(["sh", "-ec", moving], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+        assert target.dump() == source.dump()
+        assert target.dump("/app/config") == {"/app/config": b"debug=1"}
 
 
 def test_the_flags_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import wire
 from pyzk.protocol import records as r
+from pyzk.protocol.constants import EventType
 from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.restoring import Restorer
 from pyzk.protocol.files.snapshot import SnapshotReader
@@ -194,6 +196,24 @@ def test_sessions_have_their_whole_timeout_when_the_server_begins_to_serve(tmp_p
     killed(new)
 
 
+def test_who_waits_for_an_abandoned_session_is_told_when_it_ends(tmp_path: Path) -> None:
+    """Clients that open a new session after a restart wait for the ephemerals of their old one; elections
+    wait for those of a leader that does not come back."""
+    run = Run(world(tmp_path))
+    run.peer(0).create("/leader", flags=1)
+    killed(run.world)
+    new = world(tmp_path)
+    waiting = new.connect()
+    waiting.exists("/leader", watch=True)
+    new.pass_time(9)
+    assert waiting.take_events() == []
+    waiting.ping()
+    new.pass_time(4)  # sessions end with a tick
+    (event,) = waiting.take_events()
+    assert (event.type, event.path) == (EventType.DELETED, "/leader")
+    killed(new)
+
+
 def test_ephemerals_of_sessions_that_are_over_are_dropped(tmp_path: Path) -> None:
     run = Run(world(tmp_path))
     run.peer(0).create("/e", flags=1)
@@ -260,6 +280,31 @@ def test_an_entry_has_the_number_that_its_client_gave_the_request(tmp_path: Path
     by_clients = [(cxid - first, type_) for cxid, type_ in found[1:-2]]
     assert by_clients == [(0, 1), (1, 1), (2, -1), (4, 5), (5, 5), (6, 14), (7, -1), (8, 2), (9, -11)]
     assert [found[0], *found[-2:]] == [(0, -10), (0, -10), (0, -11)]
+    killed(server)
+
+
+def test_many_requests_in_flight_share_a_write_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    client.create("/a")
+    writes: list[int] = []
+    write = os.write
+
+    def count(fd: int, data: bytes) -> int:
+        writes.append(len(data))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", count)
+    client.receive_data(
+        client.exchange(wire.request(OpCode.SET_DATA, r.SetDataRequest("/a", b"", -1), 1) * 100)
+    )
+    replies = 0
+    while client.take_frame() is not None:
+        replies += 1
+    assert (replies, len(writes)) == (100, 2)
+    assert read(tmp_path)[0].nodes["/a"].version == 100
     killed(server)
 
 

@@ -141,7 +141,7 @@ class Recording:
         if leader is None or leader.number != self._ensemble.epoch or leader.member.leader is not leader:
             return 0
         if leader.member is member:  # it waits for nothing that is only proposed
-            return 0 if member.stands_at is not None else committed
+            return 0 if member.lags else committed
         return leader.outstanding[-1].zxid if leader.outstanding else committed
 
 

@@ -10,13 +10,20 @@ from kazoo.client import KazooClient
 
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.advisor.engine import RULES
-from pyzk.server.testing.advisor.finding import Rule
+from pyzk.server.testing.advisor.finding import Finding
 
 from .clients import FAULTY, Clients
+from .ensembles import Scene, counters, overwrites
 
 PAGE = (Path(__file__).parents[4] / "docs" / "advisor.md").read_text()
 _, *FOUND = re.split(r"(?m)^### ", PAGE.partition("## The rules")[2].partition("## False alarms")[0])
 SECTIONS = {name: " ".join(text.split()) for name, _, text in (found.partition("\n") for found in FOUND)}
+
+
+def section(finding: Finding) -> str:
+    (rule,) = (rule for rule in RULES if rule.name == finding.rule)
+    said = f"{rule.explanation} Reported: {rule.threshold}. For example: > {finding.evidence} "
+    return f"{said}**Instead:** {rule.remedy}"
 
 
 def test_the_rules_of_the_page() -> None:
@@ -37,10 +44,16 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(promised[1])
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule(server: EmbeddedServer, rule: type[Rule]) -> None:
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_rule(server: EmbeddedServer, name: str) -> None:
     with Clients(server) as clients:
-        FAULTY[rule.name](clients)
+        FAULTY[name](clients)
     (finding,) = server.advice()
-    said = f"{rule.explanation} Reported: {rule.threshold}. For example: > {finding.evidence} "
-    assert SECTIONS[rule.name] == f"{said}**Instead:** {rule.remedy}"
+    assert SECTIONS[name] == section(finding)
+
+
+def test_the_rule_of_an_ensemble(scene: Scene) -> None:
+    overwrites(scene, lambda: None)
+    (finding,) = scene.ensemble.advice()
+    found, promised = counters(section(finding)), counters(SECTIONS[finding.rule])
+    assert promised.replace(" > ", " ").split() == found.replace(" > ", " ").split()

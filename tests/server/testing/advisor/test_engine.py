@@ -85,6 +85,19 @@ def test_an_ensemble() -> None:
         again.close_session()
 
 
+def test_an_ensemble_goes_on_from_where_it_was() -> None:
+    with EmbeddedEnsemble(3, clock="frozen", history_limit=20) as ensemble, ExitStack() as stack:
+        client = stack.enter_context(WireClient(("127.0.0.1", ensemble[1].port)))
+        client.connect()
+        for _ in range(30):
+            client.exists("/ready")
+        assert ensemble.advice() == []  # 10 requests and their replies are left
+        for _ in range(10):
+            client.exists("/ready")
+        assert [found.count for found in ensemble.advice()] == [20]
+        assert [found.count for found in ensemble.advice()] == [20]  # nothing is read twice
+
+
 def test_off_it_is_not_imported() -> None:
     code = (
         "import sys; from pyzk.server.testing import EmbeddedServer\n"

@@ -6,13 +6,16 @@ from contextlib import suppress
 
 import pytest
 
-from pyzk.protocol.errors import NodeExistsError
+from pyzk.protocol.errors import BadVersionError, NodeExistsError
 from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing.advisor.behind import ReadWithoutSync
 from pyzk.server.testing.advisor.engine import RULES
+from tests.support.requests import check_op, set_op
 
 from .clients import EPHEMERAL, FAULTY, REPAIRED, SEQUENTIAL, Clients
 
-NAMES = [rule.name for rule in RULES]
+NAMES = [rule.name for rule in RULES if rule is not ReadWithoutSync]
+"""Those that a single server can have: the other one is in test_in_ensemble.py."""
 
 
 @pytest.mark.parametrize("rule", NAMES)
@@ -56,6 +59,18 @@ def test_many_waiters_of_one_session_set_a_watch_each(server: EmbeddedServer) ->
         assert (found.count, found.paths) == (25, ("/turn",))
 
 
+def test_a_multi_that_is_refused_has_written_nothing(server: EmbeddedServer) -> None:
+    with Clients(server) as clients:
+        first, second = clients.several(2)
+        first.create("/x", b"0")
+        first.get("/x")
+        second.set("/x", b"1", version=0)
+        assert first.multi(set_op("/x", b"1"), check_op("/x", 0)).results[1].err == BadVersionError.code
+        assert server.advice() == []
+        first.multi(set_op("/x", b"1"))
+        assert [found.rule for found in server.advice()] == ["check-then-act"]
+
+
 def test_all_names_differ() -> None:
-    assert len(set(NAMES)) == len(NAMES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
     assert set(FAULTY) == set(REPAIRED) == set(NAMES)

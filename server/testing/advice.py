@@ -1,0 +1,65 @@
+"""Advice about a history: the advisor goes on from where it was."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from .history import History
+
+if TYPE_CHECKING:
+    from .advisor.engine import Advisor
+    from .advisor.finding import Finding
+
+_STEP: Final = 50
+"""Entries that the advisor reads at once, which takes some 2 ms."""
+
+
+class Advised(ABC):
+    """What has a history, of one server or of an ensemble. The advisor is imported at the first question."""
+
+    def __init__(self) -> None:
+        self._advisor: Advisor | None = None
+        self._advised = 0  # entries that it has read
+
+    @property
+    @abstractmethod
+    def told(self) -> History | None:
+        """The history, if one is recorded."""
+
+    @property
+    @abstractmethod
+    def max_buffer(self) -> int:
+        """``jute.maxbuffer``, in bytes."""
+
+    def advice(self) -> list[Finding]:
+        """List what clients do wrong; see :meth:`.HistoryControls.advice`."""
+        for _ in self.advising():
+            pass
+        return self.findings()
+
+    def advising(self) -> Iterator[None]:
+        """Have the advisor read what has happened since it has read last, some entries at each step."""
+        history = self.told
+        if history is None:
+            return
+        if self._advisor is None:
+            from .advisor.engine import Advisor
+
+            self._advisor = Advisor(self.max_buffer)
+        end = history.count
+        while self._advised < end and history.count >= end:  # unless it is cleared meanwhile
+            entries = list(islice(history.entries(self._advised), _STEP))
+            self._advised = max(self._advised, history.dropped) + len(entries)
+            self._advisor.read(entries)
+            yield
+
+    def findings(self) -> list[Finding]:
+        """List what the advisor has found so far."""
+        return [] if self._advisor is None else self._advisor.findings()
+
+    def forget_advice(self) -> None:
+        """Begin anew, with an empty history."""
+        self._advisor, self._advised = None, 0

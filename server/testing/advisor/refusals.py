@@ -1,0 +1,47 @@
+"""Writes that were refused, of whose clients it is not clear yet what they make of that."""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar
+
+from .table import Table
+from .world import Client, Exchange, parent_of
+
+PATIENCE: Final = 10
+"""Requests that a client may make before it looks at the znode whose write was refused."""
+
+T = TypeVar("T")
+
+
+class Refusals(Generic[T]):
+    """A client that looks at the znode, or at its parent, decides anew. One that does not look within 10
+    requests, or before its session ends, has taken the refusal for the end of the matter.
+    """
+
+    def __init__(self) -> None:
+        self._open: Table[int, dict[str, tuple[int, T]]] = Table(dict)
+        """By session and znode: how many requests ago it was, and what is to be remembered of it."""
+
+    def add(self, client: Client, path: str, what: T) -> None:
+        """A write to a znode was refused."""
+        self._open[client.id][path] = 0, what
+
+    def taken(self, client: Client, exchange: Exchange) -> list[T]:
+        """List what a client has not looked at, as its next exchange shows."""
+        found = self._open.get(client.id)
+        if not found:
+            return []
+        taken = []
+        for path, (requests, what) in list(found.items()):
+            if any(asked.path in (path, parent_of(path)) for asked in exchange.asked):
+                del found[path]
+            elif requests + 1 >= PATIENCE:
+                del found[path]
+                taken.append(what)
+            else:
+                found[path] = requests + 1, what
+        return taken
+
+    def left(self, client: Client) -> list[T]:
+        """List what a client has not looked at until its end."""
+        return [what for _, what in self._open.pop(client.id, {}).values()]
