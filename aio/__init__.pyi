@@ -260,11 +260,12 @@ class Reads(Caller):
 
 class ZooKeeper(Writes, Reads):
     """A client; made by :func:`.connect`."""
-
-    metrics: Metrics
     @property
     def server(self) -> Host | None:
         """The server of the present connection, or of the last one; None before there was any."""
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of what was sent."""
     @property
     def requests_in_flight(self) -> int:
         """The number of requests that were sent and not answered."""

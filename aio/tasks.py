@@ -27,8 +27,8 @@ import trio
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop
-from ..bridge.wakeups import Bell, Mailbox
 from ..client import ClosingError
+from .home import Home
 
 HEAD = """A ZooKeeper client and recipes for asyncio::
 
@@ -53,65 +53,6 @@ def _current_task() -> asyncio.Task[Any]:
     return task
 
 
-class Home(Mailbox):
-    """What an event loop is to call for the tasks that run in it.
-
-    :param loop: is the key of this object.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(self._wake_loop)
-        self._loop = ref(loop)
-        self._bell: Bell | None = None
-        self._clients = 0
-
-    @staticmethod
-    def of(loop: asyncio.AbstractEventLoop) -> Home:
-        """Return the one of a loop."""
-        home = _homes.get(loop)
-        if home is None:
-            home = _homes[loop] = Home(loop)
-        return home
-
-    def attach(self) -> None:
-        """Note that a client was opened in this loop: a bell is worth its file descriptors."""
-        self._clients += 1
-        loop = self._loop()
-        if self._bell is None and loop is not None:
-            self._bell = Bell()
-            loop.add_reader(self._bell.fileno(), self._answer_bell)
-
-    def detach(self) -> None:
-        """Note that a client was closed."""
-        self._clients -= 1
-        loop, bell = self._loop(), self._bell
-        if not self._clients and bell is not None and loop is not None:
-            self._bell = None
-            loop.remove_reader(bell.fileno())
-            bell.close()
-            loop.call_soon(self.open)  # it may have been rung
-
-    def _answer_bell(self) -> None:
-        if self._bell is not None:
-            self._bell.answer()
-            self.open()
-
-    def _wake_loop(self) -> None:
-        bell = self._bell
-        if bell is not None:
-            try:
-                bell.ring()
-            except ClosingError:
-                pass  # just now
-            else:
-                return
-        loop = self._loop()
-        if loop is not None:
-            with suppress(RuntimeError):  # it was closed: nobody waits any more
-                loop.call_soon_threadsafe(self.open)
-
-
-_homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = WeakKeyDictionary()
 _callers: WeakKeyDictionary[asyncio.Task[Any], Caller] = WeakKeyDictionary()
 
 
@@ -157,6 +98,8 @@ class Question:
 
     :param client: the client's loop.
     :ivar cancelled: whether the task was cancelled meanwhile.
+    :ivar here: whether the event loop itself finds the answer now, and calls :meth:`wake` with it.
+    :ivar answered: whether there is an answer.
     """
 
     __slots__ = (
@@ -170,12 +113,14 @@ class Question:
         "_loop",
         "_task",
         "_value",
+        "answered",
         "cancelled",
+        "here",
     )
 
     def __init__(self, task: asyncio.Task[Any], client: Loop) -> None:
         self._asyncio_future_blocking = False  # what asyncio knows futures by
-        self.cancelled = False
+        self.cancelled = self.here = self.answered = False
         self._task = task
         self._client = client
         self._loop = task.get_loop()
@@ -189,15 +134,26 @@ class Question:
         self._client.ask(ask)
         return self
 
+    def do(self, call: Call) -> Self:
+        """Do it over a connection on loan, or ask it; to be awaited at once."""
+        self._ask = call
+        call.reply = self._answer
+        if not self._home.borrower(self._client).carry_out(call, self):
+            self._client.ask(call)
+        return self
+
     def _answer(self, value: Any, error: BaseException | None) -> None:
         self._value, self._error = value, error
-        self._home.post(self._wake)
+        self.answered = True
+        if not self.here:
+            self._home.post(self.wake)
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
         """Have the event loop call a function. Nothing happens when it was closed."""
         self._home.post(function, *args)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake the task; called in its event loop."""
         self._ask = None  # it refers to this question
         self._context.run(self._callback, self)
 
@@ -273,12 +229,13 @@ class Tasks:
         args: Any,
         kwargs: Any,
         waits_for_requests: bool = False,
+        borrows: bool = False,
     ) -> Any:
         task = _current_task()
         question = Question(task, loop)
         call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
         try:
-            value = await question.ask(call)
+            value = await (question.do(call) if borrows else question.ask(call))
         except Interrupted:
             self._note_cancelled(task, question)
             raise asyncio.CancelledError from None

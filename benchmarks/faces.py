@@ -4,9 +4,10 @@
     python -m benchmarks.faces --hosts 127.0.0.1:2181  # against a server that runs
 
 Each figure is that of the best of many short rounds, in which all clients take turns: what else runs on the
-machine only makes them slower. In sequence: each operation waits for the one before. In flight: 100 threads,
-or 100 tasks, share a client; kazoo keeps 100 asynchronous calls in flight from one thread, which is faster
-for it than 100 threads. uvloop and aiozk are left out if they are not installed.
+machine only makes them slower. Below the table: how many times as fast ours were as the others, round by
+round. In sequence: each operation waits for the one before. In flight: 100 threads, or 100 tasks, share a
+client; kazoo keeps 100 asynchronous calls in flight from one thread, which is faster for it than 100 threads.
+uvloop and aiozk are left out if they are not installed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import asyncio
 import importlib
 import importlib.util
 import logging
+import statistics
 import sys
 import threading
 import time
@@ -154,13 +156,34 @@ def runners() -> dict[str, Runner]:
     return found
 
 
-def measure(clients: dict[str, Runner], rounds: int, run: Callable[[Runner], float]) -> dict[str, float]:
-    """Return the best time of each client, in seconds; the clients take turns."""
-    times: dict[str, list[float]] = {name: [] for name in clients}
+PAIRS = (("blocking", "kazoo"), ("aio", "aiozk"), ("aio, uvloop", "aiozk"))
+"""Which client of ours is compared with which other one."""
+
+Times = dict[str, list[float]]
+
+
+def measure(clients: dict[str, Runner], rounds: int, run: Callable[[Runner], float]) -> Times:
+    """Return the times of each client in each round, in seconds; the clients take turns."""
+    times: Times = {name: [] for name in clients}
     for _ in range(rounds):
         for name, runner in clients.items():
             times[name].append(run(runner))
+    return times
+
+
+def best(times: Times) -> dict[str, float]:
+    """Return the best time of each client."""
     return {name: min(each) for name, each in times.items()}
+
+
+def ratios(times: Times) -> str:
+    """Return in words how many times as fast ours were as the others, in the same rounds."""
+    texts = []
+    for ours, other in PAIRS:
+        if ours in times and other in times:
+            each = sorted(theirs / own for own, theirs in zip(times[ours], times[other], strict=True))
+            texts.append(f"{ours} {statistics.median(each):.2f} x {other} (from {each[len(each) // 10]:.2f})")
+    return "; ".join(texts)
 
 
 def compare(hosts: str, rounds: int, count: int) -> None:
@@ -169,13 +192,16 @@ def compare(hosts: str, rounds: int, count: int) -> None:
     clients = runners()
     print("| | " + " | ".join(clients) + " |\n|---" + "|---" * len(clients) + "|")
     bridge: dict[str, float] = {}
+    compared: list[str] = []
     for pipelined in (False, True):
         for operation in OPERATIONS:
             many = count * 5 if pipelined else count
-            seconds = measure(clients, rounds, lambda run: run(hosts, operation, many, pipelined))  # noqa: B023
+            times = measure(clients, rounds, lambda run: run(hosts, operation, many, pipelined))  # noqa: B023
+            seconds = best(times)
             row = [f"{many / each:,.0f}" for each in seconds.values()]
-            title = f"{operation}, {f'{TASKS} in flight' if pipelined else 'in sequence'}: operations/s"
-            print(f"| {title} | {' | '.join(row)} |", flush=True)
+            title = f"{operation}, {f'{TASKS} in flight' if pipelined else 'in sequence'}"
+            print(f"| {title}: operations/s | {' | '.join(row)} |", flush=True)
+            compared.append(f"{title}: {ratios(times)}")
             if operation == "get" and not pipelined:
                 bridge = {name: (each - seconds["trio"]) / many * 1e6 for name, each in seconds.items()}
     print(
@@ -183,8 +209,10 @@ def compare(hosts: str, rounds: int, count: int) -> None:
         + " | ".join(f"{each:.0f}" for each in bridge.values())
         + " |"
     )
-    seconds = measure(clients, rounds * 3, lambda run: run(hosts, "get", 0, False))
+    seconds = best(measure(clients, rounds * 3, lambda run: run(hosts, "get", 0, False)))
     print("| start and stop: ms | " + " | ".join(f"{each * 1000:.1f}" for each in seconds.values()) + " |")
+    print("\nIn the same rounds, the median (nine of ten rounds are above the figure in brackets):\n")
+    print("\n".join(compared))
 
 
 def main() -> int:

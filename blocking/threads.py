@@ -23,6 +23,7 @@ from typing import Any, Self
 import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
+from ..bridge.borrowing import Waiting
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop
 from ..bridge.wakeups import Waiter
@@ -49,10 +50,23 @@ _OWN_THREAD = (
 
 
 class _Bodies(threading.local):
-    """The blocks that a thread is in."""
+    """The blocks that a thread is in, and how it borrows."""
 
     def __init__(self) -> None:
         self.open: list[Body] = []
+        self._borrower: Waiting | None = None
+
+    def borrower(self, loop: Loop) -> Waiting:
+        """Return that of this thread."""
+        if self._borrower is None or self._borrower.loop is not loop:
+            self._borrower = Waiting(loop)
+        return self._borrower
+
+    def forget(self) -> None:
+        """Forget the loop: a client was closed."""
+        borrower, self._borrower = self._borrower, None
+        if borrower is not None:
+            borrower.close()
 
 
 _bodies = _Bodies()
@@ -88,10 +102,11 @@ class Threads:
         args: Any,
         kwargs: Any,
         waits_for_requests: bool = False,
+        borrows: bool = False,
     ) -> Any:
         thread = threading.current_thread()
         call = Call(thread, function, args, kwargs, waits_for_requests=waits_for_requests)
-        return self.faces.wrap(self.converse(loop, call), loop)
+        return self.faces.wrap(self.converse(loop, call, borrows), loop)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         call = Call(threading.current_thread(), function, args, kwargs)
@@ -121,14 +136,18 @@ class Threads:
 
         return notice
 
-    def converse(self, loop: Loop, ask: Ask) -> Any:
-        """Ask, and wait for the answer."""
+    def converse(self, loop: Loop, ask: Ask, borrows: bool = False) -> Any:
+        """Ask, and wait for the answer.
+
+        :param borrows: whether this thread may do it itself, over a connection on loan.
+        """
         if trio.lowlevel.in_trio_run():
             raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
         waiter: Waiter[Any] = Waiter()
         ask.reply = waiter.answer
         try:
-            loop.ask(ask)
+            if not borrows or not _bodies.borrower(loop).carry_out(ask):  # type: ignore[arg-type]
+                loop.ask(ask)
             waiter.pause()
         except BaseException as interruption:
             try:
@@ -179,7 +198,7 @@ class Threads:
 
 def _cancel(ask: Ask) -> None:
     ask.cancel()
-    if not ask.taken:  # the interruption came before it was posted
+    if not ask.taken:  # the interruption came before it was posted, or while this thread did it itself
         ask.reply(None, Interrupted())
 
 
@@ -244,6 +263,7 @@ class Block:
             _bodies.open.remove(self._body)
         if self._attaches:
             assert self._loop is not None
+            _bodies.forget()
             self._loop.detach()
 
 

@@ -4,13 +4,15 @@ The rules:
 
 * All clients of a process share one trio loop, in a daemon thread of its own. It starts with the first client
   and ends with the last one (:mod:`.loop`). So a caller that is busy or blocked does not stop the pings and
-  the ``sync`` that keep its session and its locks; and an asyncio program pays one hop to the loop and one
-  back for each call. (trio's guest mode would need no thread to run trio, but one to wait for the network:
-  two hops more for each call, and a session that stands still with the program's loop.)
+  the ``sync`` that keep its session and its locks; and a call pays for one hop to the loop and one back.
+  (trio's guest mode would need no thread to run trio, but one to wait for the network: two hops more for each
+  call, and a session that stands still with the program's loop.)
 * A caller is a thread, or a task of asyncio. What a caller asks is done by an *agent*, a task of trio
   (:mod:`.agent`). A caller that is in blocks (``with lock``) keeps its agent, and everything that it asks is
   done inside these blocks: when trio cancels one of them, the calls in it are cancelled too. So the recipes
   decide what a loss is and which error it raises, and nothing of that is said again here.
+* A caller that makes one call after another is lent the connection, and then pays for no hop
+  (:mod:`.borrowing`).
 * A face is a class that is made from a class of the client or of the recipes (:mod:`.faces`): a method for
   each method, with the same signature and docstring. The stub files beside the two packages are made from the
   same classes (:mod:`.stubs`).

@@ -40,7 +40,10 @@ from typing import Any
 import trio
 
 from ..client import ClosingError
+from ..client.loan import Borrower
 from ..client.pending import Taskless
+from ..client.request import Request
+from ..client.runner import Runner
 from ..recipes.base.holder import on_behalf
 
 Reply = Callable[[Any, BaseException | None], None]
@@ -68,6 +71,9 @@ class Call:
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
     :ivar scope: of the task that does it, while an agent does.
     :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
+    :ivar borrowed: whether its borrower does it: nobody else may touch it.
+    :ivar borrower: who can do it over a connection on loan, if there is one; ``lender``: who lends it. Both
+        are None if it is done here in any case.
     :ivar taskless: what does it without a task.
     :ivar entered: whether it has entered a block, or called back.
     :ivar taken: whether it has come to an agent.
@@ -75,12 +81,15 @@ class Call:
 
     __slots__ = (
         "args",
+        "borrowed",
+        "borrower",
         "cancelled",
         "entered",
         "function",
         "holder",
         "interrupt",
         "kwargs",
+        "lender",
         "reply",
         "scope",
         "taken",
@@ -107,12 +116,15 @@ class Call:
         self.reply: Reply
         self.scope: trio.CancelScope | None = None
         self.taskless: Taskless | None = None
+        self.borrowed = False
+        self.borrower: Borrower | None = None
+        self.lender: Runner | None = None
         self.cancelled = False
         self.entered = False
         self.taken = False
 
     def start(self) -> None:
-        """Do it without a task; called in the loop."""
+        """Do it without a task; called in the loop, or by its borrower."""
         try:
             coroutine = self.function(*self.args, **self.kwargs)
         except BaseException as error:  # wrong arguments
@@ -120,12 +132,41 @@ class Call:
         else:
             self.taskless = Taskless(coroutine, self.reply)
 
+    def do_directly(self) -> None:
+        """Do it without a task in the loop; go on with it, if its borrower has begun with it."""
+        if self.lender is not None:
+            self.lender.asker = self.borrower
+        if self.taskless is None:
+            self.start()
+            return
+        self.adopt()
+        if self.cancelled:
+            self.taskless.cancel(Interrupted())
+        elif self.lender is not None and self.request is not None:
+            self.lender.submit_late(self.request)
+
+    def adopt(self) -> None:
+        """Note that the loop does it from now on; called in the loop."""
+        self.borrowed = False
+
+    @property
+    def request(self) -> Request[Any] | None:
+        """What it waits for without a task; None if it does not."""
+        return self.taskless.request if self.taskless is not None else None
+
+    def forget(self) -> None:
+        """Begin anew, after its borrower has begun with it."""
+        self.borrowed = False
+        if self.taskless is not None:
+            self.taskless.close()
+            self.taskless = None
+
     def cancel(self) -> None:
         """Cancel it; called in the loop."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()
-        elif self.taskless is not None:
+        elif self.taskless is not None and not self.borrowed:
             self.taskless.cancel(Interrupted())
 
 
@@ -410,8 +451,10 @@ class Agents:
             return
         agent = self._busy.get(ask.holder)
         if ask.waits_for_requests and (agent is None or agent.do_directly(ask)):
-            ask.start()
+            ask.do_directly()
             return
+        if isinstance(ask, Call):
+            ask.forget()
         if agent is None:
             if self.finishing or self.closed:
                 ask.reply(None, _closed())
@@ -419,6 +462,12 @@ class Agents:
             agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
             agent.holder = ask.holder
         agent.give(ask)
+
+    def allow(self, call: Call) -> bool:
+        """Return whether a call may be done by its borrower, in the blocks that its caller is in. Called
+        while the loop waits."""
+        agent = self._busy.get(call.holder)
+        return agent is None or agent.do_directly(call)
 
     def _hire(self) -> Agent:
         assert self._nursery is not None

@@ -25,7 +25,7 @@ from ..recipes.queues.base import ItemQueue
 from ..recipes.shared_value import Updates
 
 FACED: dict[type, set[str]] = {
-    Caller: {"on_submit", "withdraw"},
+    Caller: {"lender", "on_submit", "withdraw"},
     Writes: set(),
     Reads: set(),
     client.ZooKeeper: {"janitor", "keep_lease", "start_soon"},
@@ -46,6 +46,7 @@ FACED: dict[type, set[str]] = {
         "retry",
         "sent_at",
         "succeed",
+        "take_reply",
         "xid",
     },
     client.Pending: set(),
@@ -125,11 +126,24 @@ IN_LOOP = {
 }
 """Members that do not wait, but are used in the loop only."""
 
+UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics"}
+"""Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
+(:mod:`.borrowing`)."""
+
 CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
 """Functions that call a function of their caller, and wait for it."""
 
 WAIT_FOR_REQUESTS = {"Pending", "Reads", "Writes"}
 """Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
+
+BORROW = {
+    *[f"Reads.{name}" for name in ("exists", "get", "get_acls", "get_children", "get_children_and_stat")],
+    *[f"Reads.{name}" for name in ("get_all_children_number", "get_config", "get_ephemerals", "multi_read")],
+    *[f"Reads.{name}" for name in ("sync", "who_am_i")],
+    *[f"Writes.{name}" for name in ("create", "create_with_stat", "ensure_path", "multi", "set", "set_acls")],
+}
+"""Methods that send one request after the other, and use no watches: a caller may do them itself, over a
+connection on loan (:mod:`.borrowing`)."""
 
 NOTICES = {"on_lost", "on_revoke"}
 """Methods and options that take a function of the user, call it, and do not wait for it."""

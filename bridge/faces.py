@@ -17,7 +17,8 @@ The rules:
   =============================================  ========================  ===========================
 
 * A method that does not wait, and that uses the clock or changes what belongs to the loop, is called in the
-  loop (:data:`IN_LOOP`); the others are called where they are.
+  loop (:data:`IN_LOOP`), and so is what tells of all calls (:data:`UP_TO_DATE`); the others are called where
+  they are.
 * :mod:`.faced` names the classes that have faces, and how their members are used.
 """
 
@@ -29,8 +30,10 @@ from functools import partial, update_wrapper
 from types import FunctionType, GenericAlias
 from typing import Any, Generic
 
+from ..client import ClosingError
 from .agent import calls_back
-from .faced import CALLS_BACK, FACED, FUNCTIONS, IN_LOOP, NOTICES, WAIT_FOR_REQUESTS
+from .faced import BORROW, CALLS_BACK, FACED, FUNCTIONS, IN_LOOP, NOTICES, UP_TO_DATE, WAIT_FOR_REQUESTS
+from .loop import Loop
 from .objects import Face, Objects
 from .side import Side, reworded
 
@@ -79,7 +82,7 @@ class Faces(Objects):
 
     def _member(self, where: str, name: str, member: Any) -> Any:
         if isinstance(member, property):
-            return self._property(name, member, where in IN_LOOP)
+            return self._property(name, member, where)
         if not isinstance(member, FunctionType):
             return None  # a field: __getattr__ finds it
         made: Callable[..., Any]
@@ -92,7 +95,7 @@ class Faces(Objects):
         elif opens_block(member):
             made = self._opening(name)
         else:
-            made = self._plain(name, where in IN_LOOP)
+            made = self._plain(name, where)
         return self.signed(made, member)
 
     def signed(self, made: Callable[..., Any], member: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,24 +105,24 @@ class Faces(Objects):
         made.__module__ = f"pyzk.{self.side.name}"
         return made
 
-    def _property(self, name: str, member: property, in_loop: bool) -> property:
+    def _property(self, name: str, member: property, where: str) -> property:
+        look = _look(where)
+
         def get(face: Face) -> Any:
-            if in_loop:
-                return face._loop.look(lambda: self.wrap(getattr(face._trio, name), face._loop))
-            return self.wrap(getattr(face._trio, name), face._loop)
+            return look(face._loop, lambda: self.wrap(getattr(face._trio, name), face._loop))
 
         return property(get, doc=reworded(member.__doc__, self.side))
 
-    def _plain(self, name: str, in_loop: bool) -> Callable[..., Any]:
+    def _plain(self, name: str, where: str) -> Callable[..., Any]:
+        look = _look(where)
+
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
             loop = face._loop
             if name in NOTICES:
                 args = tuple([self.notice_of(function, [loop]) for function in args])
             _, bare, kwargs = self.unwrap(name, (face, *args), kwargs)
             function = partial(getattr(face._trio, name), *bare[1:], **kwargs)
-            if in_loop:
-                return loop.look(lambda: self.wrap(function(), loop))
-            return self.wrap(function(), loop)
+            return look(loop, lambda: self.wrap(function(), loop))
 
         return method
 
@@ -134,7 +137,7 @@ class Faces(Objects):
         calls_back = where in CALLS_BACK
         call: Callable[..., Any] = self.side.call_back if calls_back else self.side.call
         if where.partition(".")[0] in WAIT_FOR_REQUESTS:
-            call = partial(call, waits_for_requests=True)
+            call = partial(call, waits_for_requests=True, borrows=where in BORROW)
 
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
             if calls_back:
@@ -216,6 +219,28 @@ class Faces(Objects):
 
 _BLOCKS = {"__aenter__", "__aexit__", "__aiter__", "__anext__", "__enter__"}
 _DUNDERS = _BLOCKS | {"__exit__", "__getitem__", "__contains__"}
+
+
+def _here(loop: Loop, function: Callable[[], Any]) -> Any:
+    return function()
+
+
+def _in_loop(loop: Loop, function: Callable[[], Any]) -> Any:
+    return loop.look(function)
+
+
+def _in_loop_while_it_runs(loop: Loop, function: Callable[[], Any]) -> Any:
+    try:
+        return loop.look(function)
+    except ClosingError:
+        return function()
+
+
+def _look(where: str) -> Callable[[Loop, Callable[[], Any]], Any]:
+    """Return what calls a function where the member of a class is to be used."""
+    if where in UP_TO_DATE:
+        return _in_loop_while_it_runs
+    return _in_loop if where in IN_LOOP else _here
 
 
 def _renamed(name: str, waits: bool) -> str:

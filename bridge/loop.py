@@ -25,7 +25,8 @@ from weakref import WeakSet
 import trio
 
 from ..client import ClosingError
-from .agent import Agents, Ask
+from ..client.loan import Lender
+from .agent import Agents, Ask, Call
 from .wakeups import Bell, Mailbox, Waiter
 
 T = TypeVar("T")
@@ -57,10 +58,36 @@ class _Clock(trio.abc.Clock):
         return deadline - time.monotonic()
 
 
+class Lenders(trio.abc.Instrument):
+    """Those who lend connections while the loop waits (:mod:`.borrowing`).
+
+    :param wake: has the loop go on at once.
+    :ivar offers: who is ready to lend.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self.offers: dict[Lender, None] = {}
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Lend, unless the loop goes on at once."""
+        if timeout > 0:
+            for lender in self.offers:
+                if not lender.lend():
+                    self._wake()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Take back what was lent."""
+        if timeout > 0:
+            while self.offers:
+                self.offers.popitem()[0].take_back()
+
+
 class Loop:
     """A trio loop in a daemon thread.
 
     :ivar parent: the id of the process that has started it.
+    :ivar lenders: who lends connections while the loop waits.
     """
 
     def __init__(self) -> None:
@@ -70,6 +97,7 @@ class Loop:
         self._agents = Agents()
         self._bell = Bell()
         self._mailbox = Mailbox(self._bell.ring)
+        self.lenders = Lenders(self._bell.ring_own)
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
         self._thread.start()
         _loops.add(self)
@@ -135,6 +163,11 @@ class Loop:
             raise RuntimeError(_FORKED.format(parent=self.parent))
         self._mailbox.post(self._agents.dispatch, ask)
 
+    def allows(self, call: Call) -> bool:
+        """Return whether a caller may do a call over a connection on loan, while the loop waits. It may not
+        after a call that the loop was asked for: requests are sent in the order of the calls."""
+        return not self._mailbox.is_woken and self._agents.allow(call)
+
     def look(self, function: Callable[..., T], *args: Any) -> T:
         """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
         wait. It raises the errors of :meth:`post`."""
@@ -159,7 +192,7 @@ class Loop:
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
-        trio.run(self._main, clock=_Clock())
+        trio.run(self._main, clock=_Clock(), instruments=[self.lenders])
 
     async def _main(self) -> None:
         try:

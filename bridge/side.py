@@ -40,6 +40,7 @@ class Side(Protocol):
         args: Any,
         kwargs: Any,
         waits_for_requests: bool = False,
+        borrows: bool = False,
     ) -> Any:
         """Have ``function(*args, **kwargs)`` awaited in the loop, and return (or await) its result."""
 

@@ -39,6 +39,11 @@ class Mailbox:
                 self._woken = False
                 raise
 
+    @property
+    def is_woken(self) -> bool:
+        """True if the other thread was woken for a post, and has not begun to call the functions."""
+        return self._woken
+
     def open(self) -> None:
         """Call the functions. If one raises, the others are called after another wake-up."""
         self._woken = False  # before the posts are taken: a later one wakes again
@@ -54,7 +59,12 @@ class Mailbox:
 
 class Bell:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
-    ``call_soon_threadsafe``, which read until nothing is left."""
+    ``call_soon_threadsafe``, which read until nothing is left.
+
+    :raises OSError: no file descriptor is left.
+    """
+
+    _closed = True  # until there is a pipe
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()  # never full: see Mailbox.post
@@ -73,6 +83,12 @@ class Bell:
         with self._lock:
             if self._closed:
                 raise ClosingError(message="the client was closed")
+            os.write(self._writer, b"\0")
+
+    def ring_own(self) -> None:
+        """Wake the loop; called in the thread that answers and closes the bell. So it needs no lock: a thread
+        may hold that while the handler of a signal waits for this loop."""
+        if not self._closed:
             os.write(self._writer, b"\0")
 
     def answer(self) -> None:
@@ -103,7 +119,9 @@ class Waiter(Generic[T]):
         self._lock.acquire()
 
     def answer(self, value: T, error: BaseException | None) -> None:
-        """Give the answer; called once."""
+        """Give the answer. The first one counts: of a call that was interrupted, there may be two."""
+        if self._answered:
+            return
         self._value, self._error = value, error
         self._answered = True
         self._lock.release()

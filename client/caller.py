@@ -11,7 +11,7 @@ from ..protocol.constants import WatcherType
 from ..protocol.errors import BadArgumentsError, NoNodeError
 from .machine import SessionState
 from .operations import Operation, RemoveWatches
-from .pending import Pending, runs_in_task, wait_settled
+from .pending import Pending, runs_in_task, sends_itself, wait_settled
 from .registry import WatchKind
 from .runner import Runner
 from .session import Session
@@ -38,6 +38,11 @@ class Caller:
         self._watches = runner.machine.data.watches
 
     @property
+    def lender(self) -> Runner | None:
+        """What lends the connection for the calls of this object; None if all of them must be seen here."""
+        return self._runner if self.on_submit is None else None
+
+    @property
     def closing(self) -> bool:
         """True if nothing can be submitted any more."""
         return not self._machine.accepting
@@ -54,8 +59,11 @@ class Caller:
         left, or is settled."""
         return self._machine.withdraw(pending)
 
-    def _submit(self, operation: Operation[T], prefix: str | None = None) -> Pending[T]:
-        """Send an operation whose path is below ``prefix``; below the chroot if None."""
+    def _submit(self, operation: Operation[T], prefix: str | None = None, send: bool = True) -> Pending[T]:
+        """Send an operation whose path is below ``prefix``; below the chroot if None.
+
+        :param send: False if the caller sends it.
+        """
         if prefix is None:
             prefix = self.chroot
         if not isinstance(operation, Operation):
@@ -71,7 +79,8 @@ class Caller:
             refusal=operation.refusal,
             retry=operation.idempotent,
         )
-        self._runner.submit(pending)
+        if send:
+            self._runner.submit(pending)
         if self.on_submit is not None:
             self.on_submit(pending)
         return pending
@@ -79,7 +88,9 @@ class Caller:
     async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
         if runs_in_task():
             await trio.lowlevel.checkpoint_if_cancelled()  # else a request would be sent for nobody
-        pending = self._submit(operation, prefix)
+            pending = self._submit(operation, prefix)
+        else:
+            pending = self._submit(operation, prefix, not sends_itself())
         await wait_settled(pending, self._machine.withdraw)
         return pending.result()
 

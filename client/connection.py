@@ -48,7 +48,6 @@ from ..protocol.errors import (
     NotReadOnlyError,
     SessionClosedRequireAuthError,
     UnimplementedError,
-    ZooKeeperError,
 )
 from ..protocol.framing import FrameBuffer, FrameLengthError, frame
 from ..protocol.jute import JuteError
@@ -63,6 +62,7 @@ from ..protocol.records import (
 from .authentication import Authentication
 from .events import Missed, MissedReason
 from .lease import PROOFS, Lease
+from .loan import Exchange
 from .patience import Patience
 from .proofs import Proofs
 from .registry import Rearm
@@ -262,6 +262,53 @@ class Connection:
                 request.fail(MarshallingError(request.path, reason))
         self.end(reason)
 
+    # --- loans (loan.py) ---------------------------------------------------------------------------------
+
+    @property
+    def can_be_lent(self) -> bool:
+        """True if nothing is on its way, and nothing waits to be sent."""
+        return not (
+            self.phase is not Phase.READY
+            or self.read_only
+            or self.in_flight
+            or self._rearming
+            or self._leaving is not None
+            or not self._buffer.empty
+            or self.has_data_to_send
+        )
+
+    def returned(self, done: list[Exchange], open: Exchange | None) -> None:
+        """Note what was done with a connection on loan.
+
+        :param done: the exchanges that are over, with a reply.
+        :param open: the exchange that is to be gone on with, if there is one.
+        """
+        session, patience = self._session, self._patience
+        counts, lease = session.metrics.requests, patience.lease
+        proof_sent_at = -math.inf
+        for exchange in done:
+            opcode = exchange.request.opcode
+            counts[opcode] += 1
+            if exchange.zxid > 0:
+                session.last_zxid = exchange.zxid
+            if not exchange.code and opcode in PROOFS:
+                proof_sent_at = exchange.sent_at
+        if done:
+            last = done[-1]
+            session.xid = last.xid
+            patience.sent_at, patience.received_at = last.sent_at, last.received_at
+            lease.answered(last.sent_at, last.received_at)
+            if proof_sent_at > -math.inf:
+                lease.prove(proof_sent_at)
+        if open is not None:
+            request = open.request
+            session.xid = request.xid = open.xid
+            patience.sent_at = open.sent_at
+            counts[request.opcode] += 1
+            self.in_flight.append(request)
+            if open.failed:
+                self.end(f"the connection is lost: {open.outcomes[-1]}")
+
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
@@ -378,20 +425,8 @@ class Connection:
                 session.last_zxid = zxid
             if not code and request.opcode in PROOFS:
                 proof_sent_at = sent_at
-            if request.settled:
-                continue
-            if code:
-                request.refuse(code)
-                continue
-            try:
-                result = request.parse(payload)
-            except ZooKeeperError as error:
-                request.fail(error)
-            except Exception as error:
-                request.fail(MarshallingError(request.path, f"the reply does not decode: {error}"))
-                raise
-            else:
-                request.succeed(result)
+            if not request.settled:
+                request.take_reply(code, payload)
         if sent_at > -math.inf:
             lease = self._patience.lease
             lease.answered(sent_at, now)

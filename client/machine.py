@@ -44,6 +44,7 @@ from ..protocol.operations import OpCode
 from .connection import Connection, Phase
 from .events import MissedReason
 from .lease import PROOFS
+from .loan import Exchange
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import Credential, SessionData
 
@@ -252,6 +253,22 @@ class SessionMachine:
             if not self.data.metrics.connections:
                 self.give_up(self.refusal)
 
+    def can_lend(self) -> bool:
+        """Return whether the connection may be lent: it serves, and nothing is on its way."""
+        served = self.state is SessionState.CONNECTED and self.accepting
+        return served and self._connection is not None and self._connection.can_be_lent
+
+    def returned(self, done: list[Exchange], open: Exchange | None, now: float) -> None:
+        """Note what was done with the connection while it was lent, and go on.
+
+        :param done: the exchanges that are over, with a reply.
+        :param open: the exchange that is to be gone on with, if there is one.
+        """
+        assert self._connection is not None
+        self._connection.returned(done, open)
+        if open is not None and open.received:
+            self.receive_data(open.received, now)
+
     def _refuse_writes(self) -> None:
         waiting, self.data.outbox = self.data.outbox, deque()
         for request in waiting:
@@ -259,6 +276,11 @@ class SessionMachine:
                 request.fail(NotReadOnlyError(request.path))
             else:
                 self.data.outbox.append(request)
+
+    def end_connection(self, reason: str) -> None:
+        """End the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.end(reason)
 
     def leave_server(self, reason: str) -> None:
         """Move to another server: send nothing more here, and let the connection end as soon as all requests

@@ -19,12 +19,14 @@ T = TypeVar("T")
 
 
 class _Thread(threading.local):
-    """:ivar taskless: whether a :class:`Taskless` runs now in this thread."""
+    """:ivar taskless: whether a :class:`Taskless` runs now in this thread.
+    :ivar borrows: whether what it submits is sent by this thread itself, over a connection on loan."""
 
     taskless = False
+    borrows = False
 
 
-_thread = _Thread()
+thread = _Thread()
 
 
 class Pending(Request[T]):
@@ -50,7 +52,12 @@ class Pending(Request[T]):
 
 def runs_in_task() -> bool:
     """Return whether a task does this, which may be cancelled already, and not a :class:`Taskless`."""
-    return not _thread.taskless
+    return not thread.taskless
+
+
+def sends_itself() -> bool:
+    """Return whether a thread does this that sends its requests itself (loan.py)."""
+    return thread.borrows
 
 
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
@@ -58,7 +65,7 @@ async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]]
 
     :param on_cancel: called with the request if this task is cancelled before.
     """
-    if _thread.taskless:
+    if thread.taskless:
         if not request.settled:
             await _HandOver(request, on_cancel)
         return
@@ -105,6 +112,18 @@ class Taskless:
         self._waits_for: _HandOver | None = None
         self._step()
 
+    @property
+    def request(self) -> Request[Any] | None:
+        """What it waits for; None if it does not wait."""
+        return self._waits_for.request if self._waits_for is not None else None
+
+    def close(self) -> None:
+        """End the coroutine, and call nothing."""
+        if self._waits_for is not None:
+            self._waits_for.request.forget(self._go_on)
+            self._waits_for = None
+        self._coroutine.close()
+
     def cancel(self, error: BaseException) -> None:
         """Raise an error in the coroutine, in place of the wait. Nothing happens if it has ended."""
         waits_for = self._waits_for
@@ -119,16 +138,17 @@ class Taskless:
 
     def _step(self, error: BaseException | None = None) -> None:
         self._waits_for = None
-        before, _thread.taskless = _thread.taskless, True
         try:
-            waits_for = self._coroutine.throw(error) if error is not None else self._coroutine.send(None)
+            before = thread.taskless
+            try:
+                thread.taskless = True
+                waits_for = self._coroutine.throw(error) if error is not None else self._coroutine.send(None)
+            finally:
+                thread.taskless = before
         except StopIteration as ended:
-            _thread.taskless = before
             self._done(ended.value, None)
         except BaseException as failure:
-            _thread.taskless = before
             self._done(None, failure)
         else:
-            _thread.taskless = before
             self._waits_for = waits_for
             waits_for.request.on_settled(self._go_on)

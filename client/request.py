@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ..protocol.errors import error_for
+from ..protocol.errors import MarshallingError, ZooKeeperError, error_for
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +111,25 @@ class Request(Generic[T]):
         if self._result is _NOTHING:
             raise RuntimeError("the request is not settled")
         return self._result
+
+    def take_reply(self, code: int, reply: bytes) -> None:
+        """Settle it with the reply of the server.
+
+        :param code: the error code of the reply.
+        :raises Exception: the reply is malformed; the request has failed, and the connection must end.
+        """
+        if code:
+            self.refuse(code)
+            return
+        try:
+            self._result = self.parse(reply)
+        except ZooKeeperError as error:
+            self.fail(error)
+        except Exception as error:
+            self.fail(MarshallingError(self.path, f"the reply does not decode: {error}"))
+            raise
+        else:
+            self._settle()
 
     def succeed(self, result: T) -> None:
         """Settle it with a result."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ import attrs
 import trio
 
 from .hosts import Host, HostCycle
+from .loan import LOAN_TIME, Borrower, Loan
 from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
 from .request import Request
@@ -43,11 +45,13 @@ _MOST_DOUBLINGS = 10
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
+_REGULAR = 3
+"""Calls of one thread, one after the other, after which the connection is lent to it."""
 _LOOK_UP_PATIENCE = 1.0
 """Seconds. A look-up of host names delays a round by no more than that."""
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Runner:
     """Keeps a session connected.
 
@@ -58,6 +62,9 @@ class Runner:
     :ivar _send_now: of the stream, if it can send without waiting.
     :ivar _unsent: what it has not taken; the writer sends that first.
     :ivar _in_sequence: whether at most one request was in flight when the last bytes came.
+    :ivar loan: the present one; None while this loop runs.
+    :ivar asker: who has made the last call; None if nobody who borrows.
+    :ivar _regular: who has made so many calls in sequence, and when the last one.
     """
 
     machine: SessionMachine
@@ -76,6 +83,11 @@ class Runner:
     _send_now: Callable[[bytes], int] | None = None
     _unsent: bytes = b""
     _in_sequence: bool = False
+    loan: Loan | None = None
+    asker: Borrower | None = None
+    _regular: tuple[Borrower | None, int, float] = (None, 0, 0.0)
+    _socket: socket.socket | None = None
+    _lending: trio.lowlevel.Task | None = None
 
     @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
@@ -90,6 +102,18 @@ class Runner:
             if not self._unsent:
                 return
         self.wake()
+
+    def submit_late(self, request: Request[Any]) -> None:
+        """Send a request that was to be sent over a loan. If it cannot be sent, it fails."""
+        try:
+            self.submit(request)
+        except Exception as error:
+            request.fail(error)
+
+    def end_connection(self, reason: str) -> None:
+        """End the connection: what came over it while it was lent is malformed."""
+        self.machine.end_connection(reason)
+        self._after_input()
 
     def wake(self) -> None:
         """Have the writer look at the queue. Without a connection, note when the new request gives up."""
@@ -113,6 +137,62 @@ class Runner:
             self.wake()
         if self._connection is not None and self.machine.should_close:
             self._connection.cancel()
+
+    # --- loans (loan.py) ---------------------------------------------------------------------------------
+
+    async def _offer(self) -> None:
+        """Lend the connection for a while, if a thread calls in sequence, and nobody else does."""
+        asker, self.asker = self.asker, None
+        now = trio.current_time()
+        regular, count, since = self._regular
+        if asker is not regular or not self._in_sequence or now - since > LOAN_TIME:
+            count = 0
+        self._regular = asker, count + 1, now
+        if asker is None or count < _REGULAR or self._socket is None or self.reporter.observer is not None:
+            return
+        self._lending = trio.lowlevel.current_task()
+        asker.offer(self)
+        try:
+            with trio.move_on_after(LOAN_TIME):
+                await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+        finally:
+            self._lending = None
+            asker.withdraw(self)
+            self._regular = *self._regular[:2], trio.current_time()
+
+    def lend(self) -> bool:
+        borrower = self._regular[0]
+        if borrower is None or self._socket is None or self._unsent or self._idle_writer is None:
+            return False
+        if not self.machine.can_lend():
+            return False
+        data = self.machine.data
+        self.loan = Loan(self._socket, data.xid, data.request_limit, data.reply_limit, borrower)
+        return True
+
+    def take_back(self) -> None:
+        lending, self._lending = self._lending, None
+        loan, self.loan = self.loan, None
+        try:
+            if loan is not None:
+                self._go_on(loan)
+        finally:
+            if lending is not None:
+                trio.lowlevel.reschedule(lending)
+
+    def _go_on(self, loan: Loan) -> None:
+        now = trio.current_time()
+        done, open = loan.take()
+        if not done and open is None and now >= self._regular[2] + LOAN_TIME:
+            self._regular = None, 0, now  # its borrower has something else to do
+        if open is not None:
+            open.adopt()
+        loan.borrower.ended(loan, open is not None)
+        self.machine.returned(done, open, now)
+        if open is not None and open.unsent:
+            self._unsent = open.unsent
+            self.wake()
+        self._after_input()
 
     # --- the tasks ---------------------------------------------------------------------------------------
 
@@ -230,6 +310,7 @@ class Runner:
         machine = self.machine
         seeking = False
         self._send_now, self._unsent = getattr(stream, "send_now", None), b""
+        self._socket = getattr(stream, "socket_to_lend", None)
         self.reporter.server = host
         machine.peer = str(host)
         machine.connection_made(trio.current_time(), apart=apart)
@@ -253,9 +334,12 @@ class Runner:
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
                         seeking = True
                         nursery.start_soon(self._seek, host)
+                    if self.asker is not None:
+                        await self._offer()
                 nursery.cancel_scope.cancel()
         finally:
-            self._connection = self._idle_writer = self._send_now = None
+            self._connection = self._idle_writer = self._send_now = self._socket = None
+            self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
             now, since = trio.current_time(), machine.connected_since
             if now - since >= _GOOD_AFTER:
                 self.hosts.settled()

@@ -38,6 +38,11 @@ class TcpStream(trio.abc.Stream):
         with stream.socket as opened:
             return cls(socket.fromfd(opened.fileno(), opened.family, opened.type))
 
+    @property
+    def socket_to_lend(self) -> socket.socket:
+        """The socket, for a thread to which the connection is lent (loan.py)."""
+        return self._socket
+
     def fileno(self) -> int:
         """Return the file descriptor; -1 after :meth:`aclose`."""
         return self._fileno

@@ -45,7 +45,6 @@ class ZooKeeper(Writes, Reads):
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the session, and what is known of it.
     :ivar janitor: removes, in the background, what cancelled or failed tasks could not.
-    :ivar metrics: counters of what was sent.
     """
 
     def __init__(
@@ -53,7 +52,6 @@ class ZooKeeper(Writes, Reads):
     ) -> None:
         super().__init__(runner, session, chroot)
         self.janitor = Janitor(self, jobs)
-        self.metrics: Metrics = runner.machine.data.metrics
         self._background = background
         self._watches.remove = self._remove_watch
 
@@ -68,6 +66,11 @@ class ZooKeeper(Writes, Reads):
     def server(self) -> Host | None:
         """The server of the present connection, or of the last one; None before there was any."""
         return self._runner.reporter.server
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of what was sent."""
+        return self._machine.data.metrics
 
     @property
     def requests_in_flight(self) -> int:

@@ -1,0 +1,82 @@
+"""What the client's loop has to do with an event loop of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from weakref import WeakKeyDictionary, ref
+
+from ..bridge.loop import Loop
+from ..bridge.wakeups import Bell, Mailbox
+from ..client import ClosingError
+from .reading import Reading
+
+
+class Home(Mailbox):
+    """What an event loop is to call for the tasks that run in it.
+
+    :param loop: is the key of this object.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(self._wake_loop)
+        self._loop = ref(loop)
+        self._bell: Bell | None = None
+        self._clients = 0
+        self._borrower: Reading | None = None
+
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop) -> Home:
+        """Return the one of a loop."""
+        home = _homes.get(loop)
+        if home is None:
+            home = _homes[loop] = Home(loop)
+        return home
+
+    def borrower(self, client: Loop) -> Reading:
+        """Return how this event loop borrows the connections of a client's loop."""
+        if self._borrower is None or self._borrower.loop is not client:
+            self._borrower = Reading(client, self.post)
+        return self._borrower
+
+    def attach(self) -> None:
+        """Note that a client was opened in this loop: a bell is worth its file descriptors."""
+        self._clients += 1
+        loop = self._loop()
+        if self._bell is None and loop is not None:
+            self._bell = Bell()
+            loop.add_reader(self._bell.fileno(), self._answer_bell)
+
+    def detach(self) -> None:
+        """Note that a client was closed."""
+        self._clients -= 1
+        loop, bell = self._loop(), self._bell
+        if not self._clients:
+            self._borrower = None
+        if not self._clients and bell is not None and loop is not None:
+            self._bell = None
+            loop.remove_reader(bell.fileno())
+            bell.close()
+            loop.call_soon(self.open)  # it may have been rung
+
+    def _answer_bell(self) -> None:
+        if self._bell is not None:
+            self._bell.answer()
+            self.open()
+
+    def _wake_loop(self) -> None:
+        bell = self._bell
+        if bell is not None:
+            try:
+                bell.ring()
+            except ClosingError:
+                pass  # just now
+            else:
+                return
+        loop = self._loop()
+        if loop is not None:
+            with suppress(RuntimeError):  # it was closed: nobody waits any more
+                loop.call_soon_threadsafe(self.open)
+
+
+_homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = WeakKeyDictionary()

@@ -1,0 +1,138 @@
+"""Calls of asyncio over a connection on loan (:mod:`pyzk.bridge.borrowing`): its loop reads the replies.
+
+The rules:
+
+* The event loop watches the connection as long as the loan lasts. What comes without a call is for the
+  client's loop, which gets its connection back at once.
+* One call at a time: a second one asks the client's loop, which takes the connection back for both.
+* asyncio watches a duplicate of the file descriptor: it may notice the end of a loan late, and the number of
+  the client's own may belong to another file by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from ..bridge.agent import Call
+from ..bridge.borrowing import Borrower
+from ..bridge.loop import Loop
+from ..client.loan import Exchange, Loan, TakenError
+
+
+class Asked(Protocol):
+    """What a task waits for.
+
+    :ivar here: whether the event loop itself finds the answer now, and calls :meth:`wake` with it.
+    :ivar answered: whether there is an answer.
+    """
+
+    here: bool
+    answered: bool
+
+    def wake(self) -> None:
+        """Wake the task."""
+
+
+class Reading(Borrower):
+    """An event loop.
+
+    :param post: has the event loop call a function.
+    """
+
+    def __init__(self, loop: Loop, post: Callable[[Callable[[], object]], object]) -> None:
+        super().__init__(loop)
+        self._post = post
+
+    def ended(self, loan: Loan, under_way: bool) -> None:
+        if loan.desk is not None:
+            self._post(loan.desk.close)
+
+    def carry_out(self, call: Call, asked: Asked) -> bool:
+        """Begin a call, as far as a connection is on loan. Returns False if the loop is to be asked."""
+        loan = self.loan_for(call)
+        if loan is None:
+            return False
+        if loan.desk is None:
+            try:
+                loan.desk = _Desk(self, loan)
+            except OSError:  # no file descriptor is left; or the loan has just ended, and the connection, too
+                return False
+        desk: _Desk = loan.desk
+        return desk.is_free and desk.begin(call, asked)
+
+
+class _Desk:
+    """Waits for what comes over a loan."""
+
+    _fileno = -1
+
+    def __init__(self, borrower: Reading, loan: Loan) -> None:
+        self._borrower = borrower
+        self._loan = loan
+        self._under_way: tuple[Exchange, Call, Asked] | None = None
+        self._event_loop = asyncio.get_running_loop()
+        self._fileno = os.dup(loan.fileno)
+        self._event_loop.add_reader(self._fileno, self._read)
+
+    @property
+    def is_free(self) -> bool:
+        """True if no call is under way."""
+        return self._under_way is None and self._fileno >= 0
+
+    def close(self) -> None:
+        """Note that the loan has ended."""
+        if self._fileno >= 0:
+            self._event_loop.remove_reader(self._fileno)
+            self._close()
+
+    def _close(self) -> None:
+        if self._fileno >= 0:
+            os.close(self._fileno)
+            self._fileno = -1
+
+    __del__ = _close  # the event loop was closed first
+
+    def begin(self, call: Call, asked: Asked) -> bool:
+        """Begin a call. Returns False if the loop is to be asked."""
+        self._borrower.start(call)
+        return asked.answered or self._send(call, asked)
+
+    def _send(self, call: Call, asked: Asked) -> bool:
+        try:
+            exchange = self._borrower.send(call, self._loan)
+        except TakenError:
+            self.close()
+            return False
+        assert exchange is not None
+        self._under_way = exchange, call, asked
+        if not exchange.is_sent:
+            self._give_back()
+        return True
+
+    def _give_back(self) -> None:
+        self._under_way = None
+        self.close()
+        self._borrower.give_back()
+
+    def _read(self) -> None:
+        reply = None
+        if self._under_way is not None:
+            exchange, call, asked = self._under_way
+            reply = self._loan.receive(exchange)
+        if reply is None:
+            self._give_back()
+            return
+        self._under_way = None
+        asked.here = True  # nobody else has this exchange
+        self._borrower.settle(call, exchange, reply)
+        asked.here = False
+        if asked.answered:
+            asked.wake()
+        elif not self._send(call, asked):
+            try:
+                self._borrower.loop.ask(call)
+            except Exception as error:  # the client was closed meanwhile
+                call.reply(None, error)

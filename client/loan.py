@@ -1,0 +1,268 @@
+"""A connection that is lent to one thread, so that a call costs no switch to another thread.
+
+A thread that makes one call after another pays for two switches of threads with each call: to the client's
+loop, and back. So the loop lends its connection to such a thread, which sends its requests and
+reads their replies by itself.
+
+The rules:
+
+* A connection is lent only while its loop waits for I/O, and only if nothing is in flight and nothing is to
+  be sent. Whatever wakes the loop (a timer, another caller, a cancelled block), the loop first takes the
+  connection back (:meth:`Loan.take`). So nothing else in the client needs to know of loans.
+* The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. A
+  handler of a signal that calls the client in between asks the loop.
+* The connection is in the *cell*, a list of at most one item. A step takes the item out, does its system
+  call, notes the outcome, and puts the item back; the loop takes the item out for ever. A step is one call of
+  C: the handler of a signal, or KeyboardInterrupt, can come before it and after it, but not in between. So
+  the loop can take the connection at any moment, from a thread that runs, waits, or was stopped, and the
+  outcomes say what has happened.
+* Thread and loop conclude from the same outcomes whose exchange it is (:attr:`Exchange.answered`):
+
+  ==============================  ===========================  ==============================================
+  outcomes                        the thread                   the loop, if it has taken the connection
+  ==============================  ===========================  ==============================================
+  none                            asks the loop to do it       has nothing to do with it
+  bytes sent                      reads, or waits for the loop sends the rest, if any, and reads the reply
+  and the whole reply, no more    settles the request          counts it
+  and other bytes, or none        waits for the loop           handles the bytes: an event, a part, the end
+  an OSError                      waits for the loop           ends the connection
+  ==============================  ===========================  ==============================================
+* A step ends within microseconds. If one does not, the loop ends the connection: the exchange is that of the
+  first who takes its claim.
+* A loan is short (``LOAN_TIME``), because in its pauses nobody reads: an event waits for so long at most.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import compress
+from typing import Any, Protocol
+
+from ..protocol.constants import INT_MAX
+from .request import REQUEST_HEADER_SIZE, Request
+
+LOAN_TIME = 0.01
+"""Seconds. Long enough to make the price of a loan, two wake-ups of the loop, small for each of its calls."""
+_LARGEST = 64 * 1024
+"""Bytes of a request on loan, and of one read: what a kernel takes and gives at once."""
+_STEP_PATIENCE = 1.0
+"""Seconds in which a system call that does not wait has ended, on the busiest machine."""
+_STEP_PAUSE = 0.0001
+"""Seconds between two looks at whether a step has ended."""
+
+_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
+_REPLY = struct.Struct(">iiqi")  # the length of the frame, xid, zxid, error
+
+
+class Lender(Protocol):
+    """What can lend a connection. It is used in its loop."""
+
+    def lend(self) -> bool:
+        """Lend it, for the loop is about to wait. Returns False if it is needed here."""
+
+    def take_back(self) -> None:
+        """Take it back, for the loop goes on."""
+
+
+class Borrower(Protocol):
+    """A thread that makes calls. It is told in the loop of the lender."""
+
+    def offer(self, lender: Lender) -> None:
+        """Have a connection lent when the loop waits next."""
+
+    def withdraw(self, lender: Lender) -> None:
+        """Forget an offer."""
+
+    def ended(self, loan: Loan, under_way: bool) -> None:
+        """Learn that the loop has taken its connection back.
+
+        :param under_way: whether it goes on with an exchange.
+        """
+
+
+class TakenError(Exception):
+    """The loop has taken the connection back."""
+
+
+class Exchange:
+    """A request on loan, and its reply.
+
+    :ivar outcomes: of the steps: how many bytes were sent, then the bytes that came; at the end an OSError.
+    :ivar adopt: called in the loop when the loop goes on with it.
+    :ivar claim: empty if thread or loop has concluded on its own that the exchange is over.
+    :ivar sent_at: in seconds of ``time.monotonic()``; so is ``received_at``.
+    :ivar code: the error code of the reply; ``zxid``: its zxid.
+    """
+
+    __slots__ = (
+        "adopt",
+        "claim",
+        "code",
+        "frame",
+        "outcomes",
+        "received_at",
+        "request",
+        "sent_at",
+        "xid",
+        "zxid",
+    )
+
+    def __init__(self, request: Request[Any], xid: int, adopt: Callable[[], object]) -> None:
+        self.request = request
+        self.adopt = adopt
+        self.xid = xid
+        self.frame = _HEADER.pack(len(request.body) + REQUEST_HEADER_SIZE, xid, request.opcode) + request.body
+        self.outcomes: list[Any] = []
+        self.claim: list[None] = [None]
+        self.sent_at = self.received_at = time.monotonic()
+        self.zxid = self.code = 0
+
+    @property
+    def is_sent(self) -> bool:
+        """True if the whole request was sent."""
+        return bool(self.outcomes[0] == len(self.frame))
+
+    @property
+    def answered(self) -> bool:
+        """True if the whole reply has come, and nothing else."""
+        outcomes = self.outcomes
+        if len(outcomes) != 2 or type(outcomes[1]) is not bytes or len(outcomes[1]) < _REPLY.size:
+            return False
+        length, xid, self.zxid, self.code = _REPLY.unpack_from(outcomes[1])
+        return bool(length == len(outcomes[1]) - 4 and xid == self.xid)
+
+    @property
+    def unsent(self) -> bytes:
+        """What the kernel has not taken of the request."""
+        return b"" if self.failed else self.frame[self.outcomes[0] :]
+
+    @property
+    def received(self) -> bytes:
+        """What came; ``b""`` for nothing."""
+        return self.outcomes[-1] if self.outcomes and isinstance(self.outcomes[-1], bytes) else b""
+
+    @property
+    def failed(self) -> bool:
+        """True if a step has failed."""
+        return bool(self.outcomes) and isinstance(self.outcomes[-1], OSError)
+
+    def take_claim(self) -> bool:
+        """Return whether the other side has not taken it."""
+        try:
+            self.claim.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class Loan:
+    """A connection on loan.
+
+    :param sock: of the connection; it never waits.
+    :param xid: the number of the last request.
+    :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
+    :ivar fileno: of the socket.
+    :ivar borrower: who has it.
+    :ivar desk: what the borrower waits with; set by the borrower.
+    """
+
+    def __init__(
+        self, sock: socket.socket, xid: int, request_limit: int, reply_limit: int, borrower: Borrower
+    ) -> None:
+        self.borrower = borrower
+        self.fileno = sock.fileno()
+        self.desk: Any = None
+        self._send, self._receive = sock.send, sock.recv
+        self._xid = xid
+        self._request_limit = min(request_limit, _LARGEST)
+        self._read_size = min(reply_limit + 4, _LARGEST)  # a larger reply does not come as a whole
+        self._done: list[Exchange] = []
+        self._open: Exchange | None = None
+        self._cell: list[Any] = [(None, None)]
+
+    # --- the thread --------------------------------------------------------------------------------------
+
+    def send(self, request: Request[Any], adopt: Callable[[], object]) -> Exchange:
+        """Send a request.
+
+        :param adopt: called in the loop if the loop goes on with the exchange.
+        :raises TakenError: nothing was sent: the loop is to do it.
+        """
+        if len(request.body) + REQUEST_HEADER_SIZE > self._request_limit or self._open is not None:
+            raise TakenError
+        xid = self._xid + 1 if self._xid < INT_MAX else 1
+        exchange = self._open = Exchange(request, xid, adopt)
+        request.sent, request.sent_at = True, exchange.sent_at  # before another thread can settle it
+        self._step(exchange, self._send, exchange.frame)
+        if not exchange.outcomes:
+            request.sent = False
+            raise TakenError
+        self._xid = xid
+        return exchange
+
+    def receive(self, exchange: Exchange) -> bytes | None:
+        """Read what has come. Returns the reply, behind its length; None if the loop is to go on."""
+        if not exchange.is_sent:
+            return None
+        self._step(exchange, self._receive, self._read_size)
+        if not exchange.answered or not exchange.take_claim():
+            return None
+        exchange.received_at = time.monotonic()
+        self._done.append(exchange)
+        self._open = None
+        return exchange.outcomes[1][4:]  # type: ignore[no-any-return]
+
+    def _step(self, exchange: Exchange, function: Callable[[Any], object], argument: object) -> None:
+        """Call a function and note its outcome, if the connection is still here."""
+        cell, once = self._cell, (argument,)
+        try:
+            deque(
+                map(
+                    cell.append,
+                    zip(
+                        (exchange,),
+                        map(exchange.outcomes.append, map(function, compress(once, map(cell.pop, (-1,))))),
+                        strict=False,
+                    ),
+                ),
+                maxlen=0,
+            )
+        except IndexError:
+            pass  # taken
+        except OSError as error:
+            exchange.outcomes.append(error)
+
+    @property
+    def is_here(self) -> bool:
+        """True if the loop has not taken it. Called by the thread, between its steps."""
+        return bool(self._cell)
+
+    # --- the loop ----------------------------------------------------------------------------------------
+
+    def take(self) -> tuple[list[Exchange], Exchange | None]:
+        """Take the connection back. Returns the exchanges that are over, with a reply, and the one that is to
+        be gone on with, if there is one."""
+        patience = time.monotonic() + _STEP_PATIENCE
+        while True:
+            try:
+                exchange: Exchange | None = self._cell.pop()[0]
+            except IndexError:  # the thread is in a step
+                exchange = self._open
+                assert exchange is not None
+                if not exchange.failed:
+                    if time.monotonic() < patience or not exchange.take_claim():
+                        time.sleep(_STEP_PAUSE)
+                        continue
+                    exchange.outcomes = [OSError("a system call did not end")]
+            break
+        done = list(self._done)
+        if exchange is None or (done and done[-1] is exchange):
+            return done, None
+        if not exchange.answered:
+            return done, exchange
+        exchange.received_at = time.monotonic()  # the thread is about to note it
+        return [*done, exchange], None

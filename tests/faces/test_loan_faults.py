@@ -1,0 +1,179 @@
+"""What goes wrong around calls over a connection on loan."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pyzk import aio, blocking
+from pyzk.client import MarshallingError
+from pyzk.client.loan import Exchange, Loan
+from pyzk.server.testing import EmbeddedServer
+
+from ..support.waiting import wait_until
+
+
+def test_a_call_over_a_loan_does_not_overtake_one_that_the_loop_was_asked_for(server: EmbeddedServer) -> None:
+    async def main() -> None:
+        async with aio.connect(server.hosts) as zk:
+            await zk.create("/node")
+            for _ in range(60):  # about every fifth was overtaken
+                for _ in range(4):
+                    await zk.get("/node")
+                deleted = asyncio.create_task(zk.delete("/node"))
+                await asyncio.sleep(0)
+                await zk.create("/node")
+                await deleted
+
+    asyncio.run(main())
+
+
+@contextmanager
+def no_file_descriptors() -> Iterator[None]:
+    """Leave none that is free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.dup(0)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_calls_need_no_free_file_descriptor(server: EmbeddedServer) -> None:
+    with blocking.connect(server.hosts) as zk:
+        zk.create("/node")
+        with no_file_descriptors():
+            for _ in range(20):
+                zk.get("/node")
+
+
+def test_calls_of_asyncio_need_no_free_file_descriptor(server: EmbeddedServer) -> None:
+    async def main() -> None:
+        async with aio.connect(server.hosts) as zk:
+            await zk.create("/node")
+            with no_file_descriptors():
+                for _ in range(20):
+                    await zk.get("/node")
+
+    asyncio.run(main())
+
+
+def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, closed = threading.Event(), threading.Event()
+    receive, outcomes = Loan.receive, []
+
+    def receive_late(loan: Loan, exchange: Exchange) -> bytes | None:
+        sent.set()
+        closed.wait(5)
+        return receive(loan, exchange)
+
+    def write() -> None:
+        try:
+            while not sent.is_set():
+                outcomes.append(zk.set("/node", b"data").version)
+        except Exception as error:
+            outcomes.append(error)
+
+    monkeypatch.setattr(Loan, "receive", receive_late)
+    with blocking.connect(server.hosts) as zk:
+        zk.create("/node")
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert sent.wait(5)
+    closed.set()
+    writer.join(5)
+    assert outcomes == list(range(1, len(outcomes) + 1))
+    assert server.dump()["/node"] == b"data"
+
+
+def test_a_loan_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
+    with blocking.connect(server.hosts, reply_limit=1000) as zk:
+        zk.create("/small", bytes(1000 - 88))  # what a reply has besides: a header, a length and the Stat
+        zk.create("/large", bytes(1000 - 87))
+        for _ in range(10):
+            assert zk.get("/small")[1].dataLength == 912
+        with pytest.raises(MarshallingError, match="reply_limit is 1,000"):
+            zk.get("/large")
+
+
+def test_a_handler_of_a_signal_that_borrows_wakes_the_call_that_it_interrupts(server: EmbeddedServer) -> None:
+    def handle(*_: object) -> None:
+        threading.Timer(0.02, server.stop_holding).start()
+        for _ in range(10):
+            zk.set("/other", b"")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with blocking.connect(server.hosts, session_timeout=20) as zk:
+            for path in ("/node", "/other"):
+                zk.create(path)
+            for _ in range(5):
+                zk.get("/node")
+            server.hold(op="set_data", path="/node")
+            began = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            assert zk.set("/node", b"data").version == 1
+            assert time.monotonic() - began < 5  # a ping comes after 6.7 seconds
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Refusing:
+    """Offers a loan, and then does not lend."""
+
+    def lend(self) -> bool:
+        return False
+
+    def take_back(self) -> None:
+        pass
+
+
+def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answered(
+    server: EmbeddedServer,
+) -> None:
+    answers = []
+
+    def call() -> None:
+        with loop._bell._lock:  # as if the handler came in Bell.ring
+            for _ in range(3):
+                loop.post(loop.lenders.offers.setdefault, Refusing(), None)
+                answers.append(zk.exists("/node"))
+
+    with blocking.connect(server.hosts) as zk:
+        loop = zk._loop  # type: ignore[attr-defined]
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(5)
+        assert answers == [None] * 3
+
+
+def test_threads_that_have_ended_keep_no_file_descriptors(server: EmbeddedServer) -> None:
+    counts = []
+    gc.disable()
+    try:
+        for _ in range(4):
+            with blocking.connect(server.hosts) as zk:
+                thread = threading.Thread(target=lambda zk=zk: [zk.exists("/") for _ in range(30)])
+                thread.start()
+                thread.join()
+            wait_until(lambda: not server.sessions())
+            counts.append(len(os.listdir("/proc/self/fd")))
+    finally:
+        gc.enable()
+    assert counts[1:] == counts[1:2] * 3
