@@ -127,8 +127,10 @@ class _Desk:
             return
         self._under_way = None
         asked.here = True  # nobody else has this exchange
-        self._borrower.settle(call, exchange, reply)
-        asked.here = False
+        try:
+            self._borrower.settle(call, exchange, reply)
+        finally:
+            asked.here = False
         if asked.answered:
             asked.wake()
         elif not self._send(call, asked):

@@ -80,7 +80,13 @@ class Lenders(trio.abc.Instrument):
         """Take back what was lent."""
         if timeout > 0:
             while self.offers:
-                self.offers.popitem()[0].take_back()
+                lender, _ = self.offers.popitem()
+                try:
+                    lender.take_back()
+                except (
+                    Exception
+                ) as error:  # else trio removes this object, and nothing is taken back any more
+                    lender.end_connection(f"after a loan: {error!r}")
 
 
 class Loop:

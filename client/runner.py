@@ -111,7 +111,7 @@ class Runner:
             request.fail(error)
 
     def end_connection(self, reason: str) -> None:
-        """End the connection: what came over it while it was lent is malformed."""
+        """End the connection."""
         self.machine.end_connection(reason)
         self._after_input()
 

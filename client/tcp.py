@@ -25,6 +25,7 @@ class TcpStream(trio.abc.Stream):
     """
 
     def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)  # also where socket.setdefaulttimeout() was called
         self._socket = sock
         self._fileno = sock.fileno()
 

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -173,6 +174,26 @@ def test_a_kernel_that_takes_a_part(pair: tuple[socket.socket, socket.socket]) -
     assert loan.receive(exchange) is None
     assert loan.take() == ([], exchange)
     assert 0 < len(exchange.unsent) < 60_000
+
+
+def test_a_kernel_that_takes_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            pair[0].send(b"x" * 4096)
+    loan = Loan(pair[0], 0, LIMIT, LIMIT, Borrower())
+    exchange = send(loan)
+    assert loan.receive(exchange) is None
+    assert loan.take() == ([], exchange)
+    assert not exchange.failed
+    assert exchange.unsent == exchange.frame
+
+
+def test_nothing_has_come(loan: Loan) -> None:
+    exchange = send(loan)
+    assert loan.receive(exchange) is None
+    assert loan.take() == ([], exchange)
+    assert not exchange.failed
+    assert (exchange.received, exchange.unsent) == (b"", b"")
 
 
 def test_a_lost_connection(loan: Loan, pair: tuple[socket.socket, socket.socket]) -> None:
