@@ -19,6 +19,8 @@ def find(reading: Reading) -> None:
     reading.servers = {key: entry for key, entry in reading.entries.items() if key.startswith("server.")}
     reading.groups = {key: entry for key, entry in reading.entries.items() if is_of_groups(key)}
     if dynamic := reading.entries.get("dynamicConfigFile"):
+        for entry in (*reading.servers.values(), *reading.groups.values()):
+            reading.refuse(entry, "the file of dynamicConfigFile has the servers; move this line there")
         try:
             members = parse(text_of(dynamic.value), dynamic.value)
         except ConfigError as error:

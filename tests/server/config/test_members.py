@@ -131,6 +131,14 @@ def test_groups_in_a_file_of_their_own(tmp_path: Path) -> None:
     assert [member.group for member in found.members] == [1, 1, 1, 2, 2, 3, None]
 
 
+@pytest.mark.parametrize("line", ["server.9=localhost:2888:3888", "group.1=1:2:3", "weight.1=3"])
+def test_servers_stand_in_one_file(tmp_path: Path, line: str) -> None:
+    members = tmp_path / "zoo.cfg.dynamic"
+    members.write_text(SEVEN + GROUPS)
+    with pytest.raises(ConfigError, match="move this line there"):
+        interpret(f"{LIMITS}dynamicConfigFile={members}\n{line}")
+
+
 @pytest.mark.parametrize(
     ("numbers", "enough"),
     [
