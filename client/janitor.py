@@ -28,7 +28,7 @@ from ..protocol.errors import (
 from ..protocol.records import Stat
 from .arguments import check_arguments
 from .operations import Delete
-from .repeating import repeat
+from .repeating import pass_writes, repeat
 from .request import Request
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Janitor:
         check_arguments(prefix=prefix)
 
         async def job() -> None:
-            await self._zk.sync(parent)  # this server may not have the create yet (recipe-rules.md 0.10)
+            await pass_writes(self._zk)  # the create may come yet (recipe-rules.md 0.10)
             for name in await self._zk.get_children(parent):
                 if name.startswith(prefix):
                     await self._delete_own(paths.join(parent, name))
@@ -124,7 +124,7 @@ class Janitor:
         """Delete a znode if this session owns it: the way to undo a create that names the whole path."""
 
         async def job() -> None:
-            await self._zk.sync(path)
+            await pass_writes(self._zk)
             await self._delete_own(path)
 
         return self._start(path, job)

@@ -187,6 +187,20 @@ async def retry(
         await trio.sleep(pause)
 
 
+async def pass_writes(zk: ZooKeeper) -> None:
+    """Wait until each write that the session has sent before, over a connection that was lost, is applied at
+    server of the present one, or refused. Then a read shows whether it was applied.
+
+    A ``sync`` does not do that: the leader answers its own clients at once, although writes may be proposed
+    that are not committed yet (ensemble.md 3.8). A transaction without operations comes behind each of them.
+    What the session has sent over an earlier connection and the leader did not have by then is refused
+    (ensemble.md 2.2).
+
+    :raises ZooKeeperError: as :meth:`~pyzk.client.ZooKeeper.multi`.
+    """
+    await zk.multi([])
+
+
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
     """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a
     read-only server refuses waits for a full one.

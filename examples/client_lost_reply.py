@@ -20,8 +20,9 @@ async def enqueue(zk: ZooKeeper, queue: str, data: bytes) -> str:
         except ConnectionLossError as error:
             if not error.sent:
                 continue  # it never left: repeating it is safe
-        # It may have been applied. sync makes the server we are connected to now catch up with the leader.
-        await zk.sync(queue)
+        # It may have been applied, or come yet. A transaction without operations is answered behind it.
+        # (A sync may not be: the leader answers those of its own clients at once.)
+        await zk.multi([])
         names = await zk.get_children(queue) if await zk.exists(queue) else []
         for name in names:
             if name.startswith(mark):

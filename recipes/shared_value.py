@@ -39,6 +39,7 @@ from ..client import (
     maybe_applied,
     paths,
 )
+from ..client.repeating import pass_writes
 from ..protocol.paths import validate_path
 from .base.bound import Bound
 from .base.creating import Parents, ZnodeOptions
@@ -257,8 +258,7 @@ class SharedValue(Generic[T]):
         zk, markers = self.zk, self._markers
 
         async def look() -> tuple[Stat | None, bool]:
-            # The server that we are connected to now may be behind the one that has lost the reply.
-            await zk.sync(self.path)
+            await pass_writes(zk)  # it may come yet
             stat = await zk.exists(self.path if marker is None else marker.path)
             if markers is None:
                 return stat, (stat and stat.mzxid) != (expected and expected.mzxid)

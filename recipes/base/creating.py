@@ -35,6 +35,7 @@ from ...client import (
     maybe_applied,
     paths,
 )
+from ...client.repeating import pass_writes
 from .bound import Bound
 from .words import one_of
 
@@ -219,8 +220,7 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
     """Look for the znodes of a create whose reply was lost. Returns None if not all of them are there. If a
     prefix has several znodes, the first is kept and the others are deleted."""
     zk = bound.zk
-    # The server that we are connected to now may be behind the one that has lost the reply.
-    await bound.repeat(lambda: zk.sync(parent))
+    await bound.repeat(lambda: pass_writes(zk))  # the create may come yet
     try:
         names = sorted(await bound.repeat(lambda: zk.get_children(parent)))
     except NoNodeError:

@@ -82,6 +82,7 @@ from ...client import (
     SessionExpiredError,
     paths,
 )
+from ...client.repeating import pass_writes
 from ..base.background import BackgroundWork
 from ..base.bound import Bound
 from ..base.hold import Hold
@@ -160,8 +161,7 @@ class ClaimNode:
 
         :raises SessionExpiredError: the session has ended.
         """
-        # The server that we are connected to now may be behind the one that has lost the reply.
-        await self._bound.repeat(lambda: self._zk.sync(self.path))
+        await self._bound.repeat(lambda: pass_writes(self._zk))  # the claim may come yet, or go
         try:
             data, stat = await self._bound.repeat(lambda: self._zk.get(self.path))
         except NoNodeError:
@@ -389,7 +389,7 @@ class Removal:
 
     async def _is_there(self) -> bool:
         """Ask whether the item is in the queue, in this session or a later one."""
-        await steady(self._zk, lambda: self._zk.sync(self._path))
+        await steady(self._zk, lambda: pass_writes(self._zk))
         stat = await steady(self._zk, lambda: self._zk.exists(self._path))
         return stat is not None and stat.czxid == self.item.stat.czxid
 

@@ -37,6 +37,7 @@ from ...client import (
     Stat,
     paths,
 )
+from ...client.repeating import pass_writes
 from ..base.bound import Bound
 from ..base.running import steady
 from ..errors import AmbiguousResult, SequenceExhausted
@@ -164,8 +165,7 @@ class Putting:
         zk = self.location.zk
         try:
             await bound.reconnected()
-            # The server that we are connected to now may be behind the one that has lost the reply.
-            await bound.repeat(lambda: zk.sync(marker))
+            await bound.repeat(lambda: pass_writes(zk))  # it may come yet
             return await bound.repeat(lambda: zk.exists(marker)) is not None
         except SessionExpiredError as error:
             # The marker ended with the session. The items may still be there.

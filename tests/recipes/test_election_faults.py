@@ -116,7 +116,7 @@ async def test_the_connection_is_lost_with_the_create(
     if when == "after":
         done = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
         lost = done.index("create", 1)
-        assert done[lost + 1 : lost + 3] == ["sync", "get_children"], "a lagging follower would not know"
+        assert done[lost + 1 : lost + 3] == ["multi", "get_children"], "a lagging follower would not know"
     await nothing_left(lab, zk)
 
 

@@ -57,8 +57,8 @@ async def free(lab: Lab, *clients: ZooKeeper) -> None:
 async def test_create_and_the_connection_is_lost(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: Any, layout: LockLayout
 ) -> None:
-    """One znode comes of it, found by a sync and a list where the reply was lost (F3: the sync is what makes
-    a lagging follower safe)."""
+    """One znode comes of it, found by an empty transaction and a list where the reply was lost (F3: the
+    transaction is what makes a lagging follower safe, and a leader that waits for others)."""
     await zk.create("/lock")
     with lab.server.fault(op=CREATE[layout], path="/lock/*", when=when, action="disconnect"):
         async with Lock(zk, "/lock", layout=layout) as grant:
@@ -68,7 +68,7 @@ async def test_create_and_the_connection_is_lost(
     sequence = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
     if when == "after":
         lost = sequence.index(CREATE[layout], 1)
-        assert sequence[lost + 1 : lost + 3] == ["sync", "get_children"]
+        assert sequence[lost + 1 : lost + 3] == ["multi", "get_children"]
     await free(lab, zk)
 
 

@@ -36,8 +36,8 @@ def leases(lab: Lab, layout: SemaphoreLayout = "curator") -> int:
 async def test_creating_leases_and_the_connection_is_lost(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout, when: Any, count: int
 ) -> None:
-    """They are there once, found by a sync and a list where the reply was lost (F3: the sync is what makes a
-    lagging follower safe)."""
+    """They are there once, found by an empty transaction and a list where the reply was lost (F3: the
+    transaction is what makes a lagging follower safe, and a leader that waits for others)."""
     semaphore = Semaphore(zk, "/pool", 3, layout=layout)
     async with semaphore:
         pass
@@ -47,7 +47,7 @@ async def test_creating_leases_and_the_connection_is_lost(
             assert len(held) == count
     sequence = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
     lost = sequence.index("multi", sequence.index("multi") + 1)
-    following = ["set_watches", "sync", "get_children", "exists" if when == "after" else "multi"]
+    following = ["set_watches", "multi", "get_children", "exists" if when == "after" else "multi"]
     assert sequence[lost + 1 : lost + 5] == following
     await free(lab, layout, zk)
 

@@ -174,7 +174,7 @@ async def test_creating_and_the_connection_is_lost(
     assert sequence[:4] == (
         ["create", "create", "sync", "get_data"]
         if when == "after"
-        else ["create", "create", "get_data", "sync"]
+        else ["create", "create", "get_data", "exists"]
     )
     await free(lab, zk)
 
