@@ -267,6 +267,8 @@ class Hub:
             self._flush_link(link)
         dirty.clear()
 
+    _send_soon = _send  # where others may share what it costs
+
     def _send_to_crowd(self) -> None:
         """Send output that waits on many connections, such as an event, for the time of a slice: other
         clients need not wait until all of them have it."""
@@ -364,7 +366,7 @@ class Hub:
                 self._send()
             return
         self._dirty.append(link)
-        self._send()
+        self._send_soon()
 
     def _proceed(self, link: _Link, now: float) -> None:
         """Go on with a connection that had to stop: it has had its turn, or its output was not taken."""
@@ -374,7 +376,7 @@ class Hub:
         if not link.unsent and connection.has_work:
             connection.proceed(now)
             self._dirty.append(link)
-        self._send()
+        self._send_soon()
 
     def _flush_link(self, link: _Link) -> None:
         """:meth:`_flush`, if it still has its connection; an error ends that alone."""

@@ -355,9 +355,10 @@ async def test_signs_of_life_that_have_arrived_count_after_a_stall(
                 clock.wake()
                 await trio.testing.wait_all_tasks_blocked()
                 assert len(server.service.engine.sessions) == len(clients)
-            clock.jump(1.2)
-            clock.wake()
-            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(2):  # a very busy kernel may have delivered the last signs only now
+                clock.jump(1.2)
+                clock.wake()
+                await trio.testing.wait_all_tasks_blocked()
             assert len(server.service.engine.sessions) == 0
 
 
