@@ -215,6 +215,7 @@ public final class CuratorPeer {
         CLIENTS.put(name, zk);
         return (verb, a) -> switch (verb) {
             case "session" -> zk.getZookeeperClient().getZooKeeper().getSessionId();
+            case "exists" -> zk.checkExists().forPath(a[0]) != null;
             case "default_data" -> CuratorFrameworkFactory.getLocalAddress();
             case "revoke" -> done(() -> Revoker.attemptRevoke(zk, a[0]));
             case "close" -> done(() -> close(name));

@@ -60,6 +60,10 @@ async def test_curators_session_expires_while_it_waits(
         mutex = await client.make("mutex", "/lock")
         granted = mutex.start("acquire")
         await when_there_are(2, zk, "/lock")
+        assert first.grant is not None
+        # It knows that it watches: if its session ended before, it would ask again, and wait for our release.
+        await waits_for(server, client.session, first.grant.path)
+        assert await client.remote("exists", "/lock")
         nursery.start_soon(second.run)
         await second.waits()
         assert owners(server, "/lock") == [zk.session.id, client.session, other.session.id]
