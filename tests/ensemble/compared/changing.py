@@ -33,6 +33,7 @@ def _watchers(e: Side) -> dict[str, Speaker]:
 def refusals(e: Side) -> None:
     """10.1"""
     two, three = f"{e.line('L')},{e.line('F')}", f"server.9={ELSEWHERE}"
+    numbers = f"{e.number('L')},{e.number('F')}"
     requests: list[tuple[str | None, str | None, str | None, int]] = [
         (None, None, None, 5),
         (None, None, "", -1),
@@ -60,13 +61,14 @@ def refusals(e: Side) -> None:
         (",".join(f"server.{n}=10.9.9.{n}:1:2;3" for n in range(6, 10)), None, None, -1),
         (None, "x", None, -1),
         (None, "server.1", None, -1),
-        (None, f"{e.number('L')},{e.number('F')}", None, -1),
+        (None, numbers, None, -1),
         (None, "1,2,3", None, -1),
     ]
     for role in "LFO":
         a, b = _super(e, "super", role), e.client("anybody", role)
         for request in requests:
-            e.note(f"{request}" if not any("127" in str(part) for part in request) else "with addresses")
+            of_these = any(part == numbers or "127" in str(part) for part in request)
+            e.note("with numbers or addresses of these servers" if of_these else f"{request}")
             a.reconfig(*request)
             b.reconfig(*request)
         b.reconfig()
