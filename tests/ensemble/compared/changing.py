@@ -6,6 +6,7 @@ import re
 import socket
 
 from ...support.links import HOST
+from ...support.network import reserved_ports
 from .script import members, slow_members
 from .sides import ROLES, SUPER, Side
 from .speaker import Speaker
@@ -177,16 +178,16 @@ def a_port_for_clients_changes(e: Side) -> None:
     """10.3: those that are connected stay"""
     a = _super(e, "A", "L")
     b = e.client("B", "F")
-    port = _free_port()
     old = e.address("F")
     e.away.add("F")  # nobody finds it at its port
-    a.reconfig(joining=e.line("F", port=port))
-    e.settle()
-    b.ping()
-    e.note("the old port lets clients in" if _is_open(old) else "the old port refuses")
-    e.note("the new port lets clients in" if _is_open((HOST, port)) else "the new port refuses")
-    a.reconfig(joining=e.line("F"))
-    e.settle()
+    with reserved_ports(1) as (port,):
+        a.reconfig(joining=e.line("F", port=port))
+        e.settle()
+        b.ping()
+        e.note("the old port lets clients in" if _is_open(old) else "the old port refuses")
+        e.note("the new port lets clients in" if _is_open((HOST, port)) else "the new port refuses")
+        a.reconfig(joining=e.line("F"))
+        e.settle()
     e.away.discard("F")
     b.get(CONFIG)
     e.client("C", "F")
@@ -250,12 +251,6 @@ def a_server_that_does_not_run_joins(e: Side) -> None:
     e.kill("F")
     again.create("/x")
     e.start("F")
-
-
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def _is_open(address: tuple[str, int]) -> bool:
