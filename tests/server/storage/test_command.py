@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from pyzk.server.storage.directory import DataDirectory
 from pyzk.server.testing.embedded import EmbeddedServer, ServerDied
 from pyzk.server.testing.process import ProcessServer
 
+from ...support.threads import join
+from ...support.waiting import wait_until
 from ...support.wire import ClosedError, WireClient
 
 
@@ -46,18 +47,16 @@ def test_what_was_answered_outlives_a_kill(tmp_path: Path) -> None:
     clients = [KazooClient(server.hosts, connection_retry={"max_tries": 0}) for _ in answered]
     for zk in clients:
         zk.start()
-    threads = [threading.Thread(target=write, args=item) for item in enumerate(clients)]
+    threads = [threading.Thread(target=write, args=item, daemon=True) for item in enumerate(clients)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 20
-    while min(answered) < 100 and time.monotonic() < deadline:
-        time.sleep(0.005)  # until there is something to lose
-    kill(server)
+    try:
+        wait_until(lambda: min(answered) >= 100, patience=60)  # there is something to lose
+    finally:
+        kill(server)
     for zk in clients:
         zk.stop()
-    for thread in threads:
-        thread.join()
-    assert min(answered) >= 100
+    join(*threads)
     with server_of(tmp_path) as again:
         zk = KazooClient(again.hosts)
         zk.start()
