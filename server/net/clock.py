@@ -55,9 +55,10 @@ class Clock:
     async def sleep_until(self, deadline: float) -> None:
         """Return at ``deadline`` (seconds of :meth:`now`), or earlier when :meth:`wake` is called.
 
-        The deadline of a frozen clock never comes by itself: who makes it jump wakes the sleeper.
+        The deadline of a frozen clock never comes by itself, unless it has come already: who makes the clock
+        jump wakes the sleeper.
         """
-        if self._frozen_at is not None:
+        if self._frozen_at is not None and deadline > self.now():
             deadline = math.inf
         deadline -= self._jumped
         with trio.move_on_at(deadline) if deadline < math.inf else trio.CancelScope():
