@@ -167,7 +167,7 @@ class Ensemble(Course):
         if member.engine.serves(session_id):
             return
         self.moves.begin(session_id, member)
-        self.disconnect(session_id, f"the test moves its session to server {member.number}")
+        self.disconnect(session_id, f"its session moves to server {member.number}")
 
     def disconnect(self, session_id: int, reason: str) -> None:
         """Close every connection of a session without a word; the session lives on."""
