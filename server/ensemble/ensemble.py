@@ -32,7 +32,7 @@ class Ensemble(Course):
         """
         member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
         member.go_on()
-        self.flush()
+        self.settle()
 
     def release(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
