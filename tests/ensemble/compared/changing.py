@@ -233,6 +233,32 @@ def groups_and_weights(e: Side) -> None:
     e.at_leader("A again", a).create("/all-are-needed")
 
 
+@members
+def without_weight(e: Side) -> None:
+    """12.5: a leader whose weight becomes 0 goes on leading, and is not elected again"""
+    a = _super(e, "A", "L")
+    servers = [e.line(role) for role in ROLES]
+    group = ":".join(e.number(role) for role in "LFG")
+    a.reconfig(new_members="\n".join([*servers, f"group.1={group}", f"weight.{e.number('L')}=0"]))
+    a.create("/x")
+    e.note(f"{e.mode('L')} {e.figures('L')}")
+    e.level()
+    e.kill("L")
+    a.until_closed()
+    e.note_leader()
+    e.start("L")
+    e.leader()
+    b, c = e.client("B", "L"), e.client("C", "F")
+    e.kill("G")
+    b.until_closed()
+    c.until_closed()
+    e.pass_time(1)
+    e.note(f"L {e.mode('L')}, F {e.mode('F')}")
+    e.start("G")
+    e.note_leader()
+    e.note(f"{e.mode('L')}")
+
+
 @slow_members
 def a_server_that_does_not_run_joins(e: Side) -> None:
     """10.3: it counts for the quorum"""
