@@ -36,6 +36,7 @@ from ..logger import logger
 from .acl import AccessControl, WrongEnsembleError, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
+from .operations.multi import carry_out
 from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -43,7 +44,6 @@ from .stats import ServerStats
 from .tree import DataTree
 from .txn import (
     AnyEffect,
-    Applied,
     Change,
     CloseSession,
     Create,
@@ -112,6 +112,7 @@ class Engine:
     :param epoch: the wall-clock time at that moment.
     :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
     :cvar reread: what the decoder of a multi makes of a create.
+    :cvar carry_out: carries out the operations of a multi.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
     :ivar zxid: the last transaction processed.
@@ -122,6 +123,7 @@ class Engine:
     tree_type: type[DataTree] = DataTree
     flag_by_default = b""
     reread = staticmethod(reread_create)
+    carry_out = carry_out
     keeps_log = False
     """Whether a subclass keeps all transactions in a log."""
 
@@ -438,11 +440,10 @@ class Engine:
         if self._on_txn is not None:
             self._tell_history(effect, client.session_id)
 
-    def written_together(self, client: Client, frame: bytes, changes: Sequence[Applied]) -> None:
+    def written_together(self, client: Client, frame: bytes, changes: Sequence[Change]) -> None:
         """Do the same for the writes of a multi."""
-        effects = [(kind(*fields), node, at) for kind, fields, node, at, _ in changes]
-        self.fire(effects)
-        self._tell_history(Multi(tuple(effect for effect, _, _ in effects)), client.session_id)
+        self.fire(changes)
+        self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
 
     def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
         """Enter a transaction in the history that is no write of a client, or one that failed.
