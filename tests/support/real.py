@@ -9,6 +9,7 @@ with Ensemble(3) as ensemble:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import signal
@@ -23,6 +24,7 @@ from typing import Self, TypeVar
 
 from .jvm import SERVER, java, scratch
 from .links import HOST, Link
+from .network import reserved_ports
 
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
@@ -175,6 +177,7 @@ class Ensemble:
         self._tick = tick
         self.nodes: list[Node] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._ports = contextlib.ExitStack()
 
     @property
     def hosts(self) -> str:
@@ -187,7 +190,7 @@ class Ensemble:
                 try:
                     self._start(Path(self._folder.name) / f"attempt{attempt}")
                     return self
-                except StartError:  # somebody else may take a port between our look and the bind
+                except StartError:  # rarely they do not serve in time: they elect one after the other
                     self._kill()
                     if attempt == ATTEMPTS - 1:
                         raise
@@ -248,7 +251,7 @@ class Ensemble:
         return "\n".join(parts)
 
     def _start(self, folder: Path) -> None:
-        ports = free_ports(3 * (self.size + self._observers))
+        ports = self._ports.enter_context(reserved_ports(3 * (self.size + self._observers)))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(
@@ -291,21 +294,10 @@ class Ensemble:
 
     def _stop(self) -> None:
         self._kill()
+        self._ports.close()
         if self._folder is not None:
             self._folder.cleanup()
 
 
 def _leads(mode: str | None) -> bool:
     return mode in ("leader", "standalone")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind((HOST, 0))
-        return [sock.getsockname()[1] for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
