@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
 import trio
 
 from pyzk.client import SessionState, ZooKeeper, connect
+from pyzk.client.tcp import TcpStream
 from pyzk.protocol.operations import OpCode
 from pyzk.recipes import Lock
 from pyzk.recipes.caches.cache import TreeCache
 from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 
+from ...support.lines import cut
 from ...support.waiting import until
 
 
@@ -54,11 +56,11 @@ class Line:
     def __init__(self) -> None:
         self._whole = trio.Event()
         self._whole.set()
-        self._streams: list[trio.SocketStream] = []
+        self._streams: list[TcpStream] = []
 
-    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+    async def connect(self, host: str, port: int) -> TcpStream:
         await self._whole.wait()
-        stream = await trio.open_tcp_stream(host, port)
+        stream = await TcpStream.open(host, port)
         self._streams.append(stream)
         return stream
 
@@ -67,8 +69,7 @@ class Line:
         """The client has no connection while the block runs. Then it has one again."""
         self._whole = trio.Event()
         for stream in self._streams:
-            with suppress(OSError):  # it was cut before
-                stream.socket.shutdown(trio.socket.SHUT_RDWR)
+            cut(stream)
         await until(lambda: zk.session.state is SessionState.SUSPENDED)
         yield
         self._whole.set()
