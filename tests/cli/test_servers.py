@@ -14,6 +14,7 @@ from pyzk.cli.status import Status
 from pyzk.cli.verbs.servers import Session, read_connections, read_dump
 from pyzk.server.testing import EmbeddedServer
 
+from ..support.ports import kept_ports
 from .conftest import Run
 
 
@@ -99,15 +100,15 @@ def test_health_of_servers_that_are_down(pyzk: Run, server: EmbeddedServer) -> N
     assert down.err.startswith("pyzk: not healthy: no session with 127.0.0.1:1 within 0.3 s")
 
 
-def test_health_waits(pyzk: Run, server: EmbeddedServer) -> None:
-    hosts = server.hosts
-    later = EmbeddedServer(port=server.port)
-    server.stop()
-    timer = threading.Timer(1.0, later.start)
-    timer.start()
-    assert pyzk("--connect-timeout", "0.2", "--hosts", hosts, "health", "--wait", "30s").status == 0
-    timer.join()
-    later.stop()
+def test_health_waits(pyzk: Run) -> None:
+    with kept_ports(1) as (port,):
+        later = EmbeddedServer(port=port)
+        timer = threading.Timer(1.0, later.start)
+        timer.start()
+        waiting = pyzk("--connect-timeout", "0.2", "--hosts", f"127.0.0.1:{port}", "health", "--wait", "30s")
+        assert waiting.status == 0
+        timer.join()
+        later.stop()
 
 
 def test_a_word_that_is_not_allowed(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..support.jvm import SERVER, java
+from ..support.ports import kept_ports
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
 
 START_TIMEOUT = 60.0
@@ -28,7 +26,7 @@ def start(config: Config, directory: Path) -> Server:
         folder = directory / f"attempt{attempt}"
         folder.mkdir()
         try:
-            with _reserved_port() as port:
+            with kept_ports(1) as (port,):
                 return _start(config, folder, port)
         except StartError as failure:
             error = failure
@@ -63,12 +61,3 @@ def _start(config: Config, directory: Path, port: int) -> Server:
     process.kill()
     process.wait()
     raise StartError(f"the real server did not come up:\n{log.read_text()}")
-
-
-@contextlib.contextmanager
-def _reserved_port() -> Iterator[int]:
-    """A port that nobody else is given while the server starts: another server would answer in its place."""
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: both may bind, one listens
-        sock.bind((HOST, 0))
-        yield sock.getsockname()[1]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from ..support.ports import kept_ports
 from ..support.threads import WAIT
 from ..support.wire import WireClient
 from . import ours
@@ -21,9 +22,9 @@ from .servers import CONFIG, Server
 class Restartable:
     """Our server, which can go and come back at the same address."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
-        self.server: Server = ours.start(CONFIG, directory)
+        self.server: Server = ours.start(CONFIG, directory, port)
 
     def restart(self) -> None:
         self.server.stop()
@@ -32,9 +33,10 @@ class Restartable:
 
 @pytest.fixture
 def restartable(tmp_path: Path) -> Iterator[Restartable]:
-    restartable = Restartable(tmp_path)
-    yield restartable
-    restartable.server.stop()
+    with kept_ports(1) as (port,):
+        restartable = Restartable(tmp_path, port)
+        yield restartable
+        restartable.server.stop()
 
 
 def test_a_kazoo_client_comes_back_with_a_new_session(restartable: Restartable) -> None:

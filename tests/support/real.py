@@ -17,15 +17,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from .jvm import SERVER, java, scratch
 from .links import HOST, Link
+from .ports import kept_ports
 
 START_TIMEOUT = 60.0
-ATTEMPTS = 5
 TICK = 200
 """The default tick in ms: short, so that elections and expiry are quick."""
 
@@ -175,6 +176,7 @@ class Ensemble:
         self._tick = tick
         self.nodes: list[Node] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._ports = ExitStack()
 
     @property
     def hosts(self) -> str:
@@ -183,15 +185,8 @@ class Ensemble:
     def __enter__(self) -> Self:
         self._folder = scratch()
         try:
-            for attempt in range(ATTEMPTS):
-                try:
-                    self._start(Path(self._folder.name) / f"attempt{attempt}")
-                    return self
-                except StartError:  # somebody else may take a port between our look and the bind
-                    self._kill()
-                    if attempt == ATTEMPTS - 1:
-                        raise
-            raise AssertionError("not reached")
+            self._start(Path(self._folder.name))
+            return self
         except BaseException:
             self._stop()
             raise
@@ -248,7 +243,8 @@ class Ensemble:
         return "\n".join(parts)
 
     def _start(self, folder: Path) -> None:
-        ports = free_ports(3 * (self.size + self._observers))
+        # Kept to the end: a server that was killed must find them free when it starts again.
+        ports = self._ports.enter_context(kept_ports(3 * (self.size + self._observers)))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(
@@ -282,30 +278,16 @@ class Ensemble:
             lines.append(f"{line};{HOST}:{client}" if self._reconfig else line)
         return lines
 
-    def _kill(self) -> None:
+    def _stop(self) -> None:
         for node in self.nodes:
             node.kill()
         for link in self.links.values():
             link.close()
         self.links.clear()
-
-    def _stop(self) -> None:
-        self._kill()
+        self._ports.close()
         if self._folder is not None:
             self._folder.cleanup()
 
 
 def _leads(mode: str | None) -> bool:
     return mode in ("leader", "standalone")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind((HOST, 0))
-        return [sock.getsockname()[1] for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
