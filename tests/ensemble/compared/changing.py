@@ -6,7 +6,7 @@ import re
 import socket
 
 from ...support.links import HOST
-from ...support.network import reserved_ports
+from ...support.ports import kept_ports
 from .script import members, slow_members
 from .sides import ROLES, SUPER, Side
 from .speaker import Speaker
@@ -180,7 +180,7 @@ def a_port_for_clients_changes(e: Side) -> None:
     b = e.client("B", "F")
     old = e.address("F")
     e.away.add("F")  # nobody finds it at its port
-    with reserved_ports(1) as (port,):
+    with kept_ports(1) as (port,):
         a.reconfig(joining=e.line("F", port=port))
         e.settle()
         b.ping()
