@@ -14,7 +14,7 @@ from pyzk.cli.status import Status
 from pyzk.cli.verbs.servers import Session, read_connections, read_dump
 from pyzk.server.testing import EmbeddedServer
 
-from ..support.network import reserved_ports
+from ..support.ports import kept_ports
 from .conftest import Run
 
 
@@ -101,12 +101,12 @@ def test_health_of_servers_that_are_down(pyzk: Run, server: EmbeddedServer) -> N
 
 
 def test_health_waits(pyzk: Run) -> None:
-    with reserved_ports(1) as (port,):
+    with kept_ports(1) as (port,):
         later = EmbeddedServer(port=port)
         timer = threading.Timer(1.0, later.start)
         timer.start()
-        hosts = f"127.0.0.1:{port}"
-        assert pyzk("--connect-timeout", "0.2", "--hosts", hosts, "health", "--wait", "30s").status == 0
+        waiting = pyzk("--connect-timeout", "0.2", "--hosts", f"127.0.0.1:{port}", "health", "--wait", "30s")
+        assert waiting.status == 0
         timer.join()
         later.stop()
 

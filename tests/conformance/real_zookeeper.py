@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ..support.jvm import SERVER, java
-from ..support.network import reserved_ports
+from ..support.ports import kept_ports
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
 
 START_TIMEOUT = 60.0
@@ -26,7 +26,7 @@ def start(config: Config, directory: Path) -> Server:
         folder = directory / f"attempt{attempt}"
         folder.mkdir()
         try:
-            with reserved_ports(1) as (port,):
+            with kept_ports(1) as (port,):
                 return _start(config, folder, port)
         except StartError as failure:
             error = failure

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient, KazooState
 
-from ..support.network import reserved_ports
+from ..support.ports import kept_ports
 from ..support.threads import WAIT
 from ..support.wire import WireClient
 from . import ours
@@ -33,7 +33,7 @@ class Restartable:
 
 @pytest.fixture
 def restartable(tmp_path: Path) -> Iterator[Restartable]:
-    with reserved_ports(1) as (port,):
+    with kept_ports(1) as (port,):
         restartable = Restartable(tmp_path, port)
         yield restartable
         restartable.server.stop()

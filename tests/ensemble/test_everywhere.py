@@ -38,8 +38,8 @@ from pyzk.client.tcp import TcpStream
 from pyzk.protocol.constants import JUTE_MAXBUFFER
 from pyzk.protocol.errors import ReconfigDisabledError
 
+from ..support.lines import cut
 from .ending import end_session
-from .lines import cut
 
 
 class Lines:

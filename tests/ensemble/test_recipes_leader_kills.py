@@ -32,9 +32,9 @@ from pyzk.recipes import (
     TreeCache,
 )
 
+from ..support.lines import cut
 from ..support.real import Ensemble
 from ..support.waiting import until
-from .lines import cut
 
 pytestmark = pytest.mark.row("F12", "F13")
 

@@ -6,8 +6,8 @@ import fcntl
 import socket
 import struct
 import termios
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -16,20 +16,7 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.serve import Server
 
-from .links import HOST
 from .waiting import wait_until
-
-
-@contextmanager
-def reserved_ports(count: int) -> Iterator[list[int]]:
-    """Ports that nobody else is given, also while the server that listens there starts again: another server
-    would answer in its place, or keep it from coming up."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: all bind, one listens
-            sock.bind((HOST, 0))
-        yield [sock.getsockname()[1] for sock in sockets]
 
 
 def wait_for_delivery(*sockets: socket.socket) -> None:

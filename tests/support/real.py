@@ -9,7 +9,6 @@ with Ensemble(3) as ensemble:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 import signal
@@ -18,13 +17,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from .jvm import SERVER, java, scratch
 from .links import HOST, Link
-from .network import reserved_ports
+from .ports import kept_ports
 
 START_TIMEOUT = 60.0
 ATTEMPTS = 5
@@ -177,7 +177,7 @@ class Ensemble:
         self._tick = tick
         self.nodes: list[Node] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._ports = contextlib.ExitStack()
+        self._ports = ExitStack()
 
     @property
     def hosts(self) -> str:
@@ -251,7 +251,8 @@ class Ensemble:
         return "\n".join(parts)
 
     def _start(self, folder: Path) -> None:
-        ports = self._ports.enter_context(reserved_ports(3 * (self.size + self._observers)))
+        # Kept to the end: a server that was killed must find them free when it starts again.
+        ports = self._ports.enter_context(kept_ports(3 * (self.size + self._observers)))
         triples = [(ports[i], ports[i + 1], ports[i + 2]) for i in range(0, len(ports), 3)]
         self.nodes = [
             Node(

@@ -143,12 +143,14 @@ func TestAClientIsCutOffAndDoesNotKnow(t *testing.T) {
 	if worker.State() != zk.StateHasSession || len(written) > 0 {
 		t.Error("the worker knows")
 	}
+	s.Post("/connections/refuse", nil)                                  // so that it has no other session soon
 	s.Post("/clock/advance", Object{"seconds": 60, "keep_alive": true}) // its session expires
 
 	check(t, lock(other))
 	if receive(t, written) == nil {
 		t.Error("the worker has written without the lock")
 	}
+	s.Post("/connections/accept", nil)
 	if data, _, err := other.Get("/report"); err != nil || string(data) != "old" {
 		t.Error(data, err)
 	}

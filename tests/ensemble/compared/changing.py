@@ -6,7 +6,7 @@ import re
 import socket
 
 from ...support.links import HOST
-from ...support.network import reserved_ports
+from ...support.ports import kept_ports
 from .script import members, slow_members
 from .sides import ROLES, SUPER, Side
 from .speaker import Speaker
@@ -180,7 +180,7 @@ def a_port_for_clients_changes(e: Side) -> None:
     b = e.client("B", "F")
     old = e.address("F")
     e.away.add("F")  # nobody finds it at its port
-    with reserved_ports(1) as (port,):
+    with kept_ports(1) as (port,):
         a.reconfig(joining=e.line("F", port=port))
         e.settle()
         b.ping()
@@ -234,6 +234,32 @@ def groups_and_weights(e: Side) -> None:
     a.until_closed()
     e.start("G")
     e.at_leader("A again", a).create("/all-are-needed")
+
+
+@members
+def without_weight(e: Side) -> None:
+    """12.5: a leader whose weight becomes 0 goes on leading, and is not elected again"""
+    a = _super(e, "A", "L")
+    servers = [e.line(role) for role in ROLES]
+    group = ":".join(e.number(role) for role in "LFG")
+    a.reconfig(new_members="\n".join([*servers, f"group.1={group}", f"weight.{e.number('L')}=0"]))
+    a.create("/x")
+    e.note(f"{e.mode('L')} {e.figures('L')}")
+    e.level()
+    e.kill("L")
+    a.until_closed()
+    e.note_leader()
+    e.start("L")
+    e.leader()
+    b, c = e.client("B", "L"), e.client("C", "F")
+    e.kill("G")
+    b.until_closed()
+    c.until_closed()
+    e.pass_time(1)
+    e.note(f"L {e.mode('L')}, F {e.mode('F')}")
+    e.start("G")
+    e.note_leader()
+    e.note(f"{e.mode('L')}")
 
 
 @slow_members

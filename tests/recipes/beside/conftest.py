@@ -13,11 +13,15 @@ from pyzk.server.testing import EmbeddedServer
 from ...support import jvm, real
 from ...support.needs import need
 
+SESSION_TIMEOUT = 30_000
+"""In ms, for all clients: no session ends, and no lease, because a busy machine lets somebody wait."""
+
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
     """A server of this test's own, with a port."""
-    with EmbeddedServer(tick_time=50, max_session_timeout=60_000, extended_types=True) as server:
+    limits = {"min_session_timeout": SESSION_TIMEOUT, "max_session_timeout": 2 * SESSION_TIMEOUT}
+    with EmbeddedServer(tick_time=50, **limits, extended_types=True) as server:
         yield server
 
 
@@ -25,7 +29,7 @@ def server() -> Iterator[EmbeddedServer]:
 def real_server() -> Iterator[str]:
     """The connect string of a real, standalone ZooKeeper."""
     need(jvm.missing())
-    with real.Ensemble(1) as ensemble:
+    with real.Ensemble(1, settings={"minSessionTimeout": SESSION_TIMEOUT}) as ensemble:
         yield ensemble.hosts
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
 import trio
 
 from pyzk.client import SessionState, ZooKeeper, connect
+from pyzk.client.tcp import TcpStream
 from pyzk.protocol.operations import OpCode
 from pyzk.recipes import Lock
 from pyzk.recipes.caches.cache import TreeCache
 from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 
+from ...support.lines import cut
 from ...support.waiting import until
 
 
@@ -54,11 +56,11 @@ class Line:
     def __init__(self) -> None:
         self._whole = trio.Event()
         self._whole.set()
-        self._streams: list[trio.SocketStream] = []
+        self._streams: list[TcpStream] = []
 
-    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+    async def connect(self, host: str, port: int) -> TcpStream:
         await self._whole.wait()
-        stream = await trio.open_tcp_stream(host, port)
+        stream = await TcpStream.open(host, port)
         self._streams.append(stream)
         return stream
 
@@ -67,8 +69,7 @@ class Line:
         """The client has no connection while the block runs. Then it has one again."""
         self._whole = trio.Event()
         for stream in self._streams:
-            with suppress(OSError):  # it was cut before
-                stream.socket.shutdown(trio.socket.SHUT_RDWR)
+            cut(stream)
         await until(lambda: zk.session.state is SessionState.SUSPENDED)
         yield
         self._whole.set()
@@ -87,12 +88,16 @@ async def test_a_waiter_asks_only_when_its_predecessor_has_changed(hosts: str) -
             async with Lock(zk, "/x"):
                 granted.set()
 
-        async def lists_of(change: Callable[[], Awaitable[object]]) -> int:
-            before = zk.metrics.requests[OpCode.GET_CHILDREN]
+        def lists() -> int:
+            return zk.metrics.requests[OpCode.GET_CHILDREN]
+
+        async def asks(change: Callable[[], Awaitable[object]], times: int) -> None:
+            before = lists()
             async with line.cut(zk):
                 await change()
-            await trio.sleep(0.1)
-            return zk.metrics.requests[OpCode.GET_CHILDREN] - before
+            await until(lambda: lists() >= before + times)
+            await trio.sleep(0.1)  # for one that is too many
+            assert lists() == before + times
 
         async def create_again() -> None:
             await other.delete(name)
@@ -101,9 +106,9 @@ async def test_a_waiter_asks_only_when_its_predecessor_has_changed(hosts: str) -
         async with trio.open_nursery() as nursery:
             nursery.start_soon(contend)
             await until(lambda: zk.watch_count == 2)
-            assert await lists_of(trio.lowlevel.checkpoint) == 0
-            assert await lists_of(partial(other.create, "/x/x-1-0000000009")) == 0
-            assert await lists_of(create_again) == 1
+            await asks(trio.lowlevel.checkpoint, 0)
+            await asks(partial(other.create, "/x/x-1-0000000009"), 0)
+            await asks(create_again, 1)
             assert not granted.is_set()
-            assert await lists_of(partial(other.delete, name)) == 1
+            await asks(partial(other.delete, name), 1)
             await until(granted.is_set)

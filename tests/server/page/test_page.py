@@ -12,6 +12,7 @@ from pyzk.protocol.records import ACL, Id
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.contents import Node
 from tests.support.browser import Browser, Page
+from tests.support.ports import kept_ports
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
@@ -19,12 +20,12 @@ VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "advice",
 
 
 def test_it_says_when_the_server_is_gone_and_on_again(browser: Browser) -> None:
-    first = EmbeddedServer()
-    first.start()
-    port, url = first.port, first.url
-    assert url is not None
-    first.load({"before": ""})
-    with browser.open(url) as page:
+    with (
+        kept_ports(1) as (port,),
+        EmbeddedServer(port=port) as first,
+        browser.open(f"http://127.0.0.1:{port}/") as page,
+    ):
+        first.load({"before": ""})
         page.allowed.append("ERR_")
         page.see("live", "#status")
         page.see("before", ".rows")

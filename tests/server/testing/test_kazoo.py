@@ -102,7 +102,7 @@ def test_lock_waiter_whose_predecessor_expires(server: EmbeddedServer, connect: 
         thread.start()
         waiting.append((lock, thread))
         wait_until(partial(lambda n: watchers(server) == n, n))
-    server.pause(middle)  # its client must not come back for the lock while we look
+    server.refuse_connections()  # its client must not come back for the lock while we look
     server.expire(middle)
     wait_until(lambda: watchers(server) == 1 and len(lock_nodes(server)) == 2)
     lock, thread = waiting[1]
@@ -111,6 +111,7 @@ def test_lock_waiter_whose_predecessor_expires(server: EmbeddedServer, connect: 
     thread.join(20)
     assert lock.is_acquired
     lock.release()
+    server.accept_connections()
     waiting[0][0].cancel()
     waiting[0][1].join(20)
 

@@ -23,6 +23,8 @@ from ....support.jvm import CURATOR, class_path, java
 from ....support.waiting import PATIENCE
 
 SOURCE = Path(__file__).parent / "CuratorPeer.java"
+SESSION_TIMEOUT = 10_000
+"""In ms. The server has the last word."""
 
 
 class CuratorError(Exception):
@@ -52,12 +54,12 @@ class Reply:
     def done(self) -> bool:
         return self._settled.is_set()
 
-    async def wait(self) -> Any:
+    async def wait(self, patience: float = PATIENCE) -> Any:
         """The result; raises :class:`CuratorError`."""
-        with trio.move_on_after(PATIENCE):
+        with trio.move_on_after(patience):
             await self._settled.wait()
         if not self.done:
-            raise AssertionError(f"no answer to {self.command} within {PATIENCE} s")
+            raise AssertionError(f"no answer to {self.command} within {patience} s")
         status, *values = self._fields
         if status == "error":
             raise CuratorError(*values)
@@ -180,19 +182,19 @@ class CuratorProcess:
         self._process.stdin.flush()
         return reply
 
-    async def make(self, kind: str, *arguments: str | int | bytes) -> Remote:
+    async def make(self, kind: str, *arguments: str | int | bytes, patience: float = PATIENCE) -> Remote:
         remote = Remote(self, f"{kind}-{next(self._numbers)}")
         self._remotes[remote.name] = remote, trio.lowlevel.current_trio_token()
-        await remote("new", kind, *arguments)
+        await remote.start("new", kind, *arguments).wait(patience)
         return remote
 
     @asynccontextmanager
-    async def client(self, hosts: str, *, session_timeout: float = 10.0) -> AsyncIterator[Curator]:
+    async def client(self, hosts: str, *, patience: float = PATIENCE) -> AsyncIterator[Curator]:
         """A client of Curator's, for the length of a block."""
         servers, slash, chroot = hosts.partition("/")
         # The Java client waits for a second before it tries its last server again: of two that is another.
         remote = await self.make(
-            "client", f"{servers},{servers}{slash}{chroot}", round(1000 * session_timeout)
+            "client", f"{servers},{servers}{slash}{chroot}", SESSION_TIMEOUT, patience=patience
         )
         try:
             yield Curator(self, remote, await remote("session"))
