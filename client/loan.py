@@ -242,7 +242,8 @@ class Loan:
                 exchange.outcomes.append(0)
             cell.append((exchange, None))
         except OSError as error:
-            exchange.outcomes.append(error)
+            # Its traceback holds this frame, and so the exchange, the loan and the bell of its borrower.
+            exchange.outcomes.append(error.with_traceback(None))
 
     @property
     def is_here(self) -> bool:

@@ -16,6 +16,7 @@ from ..net.http import Request, Response
 from ..testing.chaos import Chaos
 from ..testing.controls import Controls
 from ..testing.faults import Fault
+from ..testing.origin import over_http
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms, openapi
@@ -82,9 +83,10 @@ class Control:
             route, names = find(ROUTES, request.method, path)
             if route.needs_history:
                 self.controls.running.begin_history()
-            result = route.handler(self, route.read(request, names))
-            if inspect.isawaitable(result):
-                result = await result
+            with over_http():
+                result = route.handler(self, route.read(request, names))
+                if inspect.isawaitable(result):
+                    result = await result
         except ApiError as error:
             return problem(error)
         except UnknownSessionError as error:

@@ -24,6 +24,7 @@ from ...protocol.operations import CLIENTS
 from ..logger import logger
 from ..net.http import Request, Response
 from ..testing.operations import name_of
+from ..testing.origin import over_http
 from ..testing.sessions import UnknownSessionError
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ async def answer(control: Control, request: Request) -> Response:
         status = 405
     else:
         try:
-            _obey(control, *command.removeprefix("command/").partition("/"))
+            with over_http():
+                _obey(control, *command.removeprefix("command/").partition("/"))
         except _ShutDownError:
             status = 500
         except ValueError as error:

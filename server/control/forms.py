@@ -162,6 +162,7 @@ def fault_form(number: int, fault: Fault) -> JSON:
         "seen": fault.seen,
         "fired": fault.fired,
         "text": repr(fault),
+        "by": fault.origin,
     }
 
 

@@ -1,6 +1,6 @@
 """The Engine: every operation, one at a time, in one order.
 
-It owns the zxid, and ties together the tree, the sessions, the watches and the access rules. Section 0 of
+It ties together requests, sessions and time; what they change, :mod:`.transactions` writes. Section 0 of
 semantics.md is the model; :mod:`.operations` is the table of contents. The rules:
 
 * One request is processed to its end before the next one starts: that is where ZooKeeper's total order
@@ -21,53 +21,35 @@ semantics.md is the model; :mod:`.operations` is the table of contents. The rule
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.constants import Perms
 from ...protocol.errors import MarshallingError, UnimplementedError, ZooKeeperError
 from ...protocol.jute import MALFORMED, JuteError
 from ...protocol.multi import reread_create
-from ...protocol.paths import name
-from ...protocol.records import ACL, OPEN_ACL, AuthPacket, ConnectRequest, Id, ReconfigFields
+from ...protocol.records import AuthPacket, ConnectRequest, Id, ReconfigFields
 from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..logger import logger
-from .acl import AccessControl, WrongEnsembleError, add_identities
+from .acl import WrongEnsembleError, add_identities
 from .failures import report
 from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
-from .operations.writes import check_reaping
+from .operations.multi import carry_out
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
-from .stats import ServerStats
-from .tree import DataTree
-from .txn import (
-    AnyEffect,
-    Applied,
-    Change,
-    CloseSession,
-    Create,
-    CreateSession,
-    Delete,
-    Effect,
-    Multi,
-    Refused,
-    Replace,
-    Txn,
-)
-from .watches import Notification, WatchManager
-from .znode import Znode
+from .transactions import NO_REQUEST, Transactions
+from .txn import CloseSession, Create, CreateSession, Refused
+from .watches import Notification
 
 if TYPE_CHECKING:
     from .sasl import Login
 
-_READ = Perms.READ.value
+__all__ = ["NO_REQUEST", "Client", "Engine"]
+
 _EXPIRED = 1000
 """Expired sessions that are looked up together, so that other clients are served between."""
 
 _LENGTH = struct.Struct(">i").pack
-NO_REQUEST = bytes(8)
-"""The request of a transaction for which no client has asked: a header with an xid of 0."""
 
 
 class Client(Hashable, Protocol):
@@ -106,24 +88,20 @@ class Client(Hashable, Protocol):
         """
 
 
-class Engine:
+class Engine(Transactions):
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
     :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
     :cvar reread: what the decoder of a multi makes of a create.
+    :cvar carry_out: carries out the operations of a multi.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
-    :ivar zxid: the last transaction processed.
-    :ivar time: its wall-clock time in ms since the epoch.
-    :ivar is_recorded: whether :meth:`record` and its like are to be called: there is a history, or a log.
     """
 
-    tree_type: type[DataTree] = DataTree
     flag_by_default = b""
     reread = staticmethod(reread_create)
-    keeps_log = False
-    """Whether a subclass keeps all transactions in a log."""
+    carry_out = carry_out
 
     def __init__(
         self,
@@ -133,27 +111,17 @@ class Engine:
         epoch: int,
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
+        super().__init__(settings, epoch)
         self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
-        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
-        # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
-        # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
-        self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
-        self.tree = self.tree_type()
-        self.watches: WatchManager[Client] = WatchManager()
-        self.access = AccessControl(settings)
         self._random_bytes = random_bytes or RandomPool().take
         self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
-        self.stats = ServerStats()
-        self.is_recorded = self.keeps_log
-        self._on_txn: Callable[[Txn], None] | None = None
         self.told_of_ttl = False  # whether the log says that TTL znodes are switched off
         self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
-        self.time = epoch
         self._timeouts = settings.session_timeout_range
 
     # --- time --------------------------------------------------------------------------------------------
@@ -412,145 +380,9 @@ class Engine:
         """
         add_identities(client.identities, self.access.sasl_identities(user))
 
-    # --- transactions ------------------------------------------------------------------------------------
-
-    @property
-    def on_txn(self) -> Callable[[Txn], None] | None:
-        """Called with every transaction once it is applied, if set."""
-        return self._on_txn
-
-    @on_txn.setter
-    def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
-        self._on_txn = listener
-        self.is_recorded = self.keeps_log or listener is not None
-
-    def written(
-        self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
-    ) -> None:
-        """Tell the watchers of a write, and enter it in the history.
-
-        :param frame: the request.
-        :param node: the znode of the path.
-        :param at: the znode that was changed.
-        """
-        effect = kind(*fields)
-        self.fire(((effect, node, at),))
-        if self._on_txn is not None:
-            self._tell_history(effect, client.session_id)
-
-    def written_together(self, client: Client, frame: bytes, changes: Sequence[Applied]) -> None:
-        """Do the same for the writes of a multi."""
-        effects = [(kind(*fields), node, at) for kind, fields, node, at, _ in changes]
-        self.fire(effects)
-        self._tell_history(Multi(tuple(effect for effect, _, _ in effects)), client.session_id)
-
-    def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
-        """Enter a transaction in the history that is no write of a client, or one that failed.
-
-        :param request: the frame of the request that asked for it.
-        """
-        self._tell_history(effect, session_id)
-
-    def _tell_history(self, effect: AnyEffect, session_id: int) -> None:
-        if self._on_txn is not None:
-            self._on_txn(Txn(self.zxid, self.time, session_id, effect))
-
-    def _delete(self, path: str) -> Delete:
-        """Delete a znode without a request of a client, and tell the watchers."""
-        effect = Delete(path, name(path))
-        parent = self.tree.nodes[effect.parent]
-        node = self.tree.change(Delete, effect, parent, self.zxid, self.time)
-        self.fire(((effect, node, parent),))
-        return effect
-
-    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
-        """Refuse a write that was not looked at.
-
-        :returns: the zxid that it takes all the same (semantics.md section 2).
-        """
-        self.zxid += 1
-        self.record(Refused(code), session_id, request)
-        return self.zxid
-
-    def _reap(self, path: str) -> None:
-        self.zxid += 1
-        try:
-            check_reaping(self.tree, path)
-        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
-            self.record(Refused(error.code), 0)
-        else:
-            self.record(self._delete(path), 0)
-
     def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
         """Refuse a change of the members: one server has none (semantics.md section 4.7).
 
         :raises UnimplementedError: always.
         """
         raise UnimplementedError(message="a single server has nothing to reconfigure")
-
-    def replace_tree(self, effect: Replace, zxid: int) -> None:
-        """Make the tree a copy of another one; watches fire for what differs.
-
-        :param zxid: no client has seen a later one. The transaction takes the next, or that after its own.
-        """
-        self.zxid = max(self.zxid, zxid) + 1
-        changes = self.tree.replay(Txn(self.zxid, self.time, 0, effect))
-        self.record(effect, 0)
-        self.fire(changes)
-
-    def fire(self, changes: Iterable[Change]) -> None:
-        """Tell the watchers of some changes. A client is told only if it may read the znode that the event
-        names (semantics.md section 10.4).
-
-        :param changes: in the order in which they were applied.
-        """
-        if not self.watches.watchers:
-            return
-        events: list[Notification] = []
-        told: list[Client] = []
-        try:
-            for effect, node, at in changes:
-                for event_type, path, watchers in self.watches.hit(effect):
-                    self.stats.watchers[event_type].add(len(watchers))
-                    acl = node.acl if path == effect.path else at.acl
-                    if acl is not OPEN_ACL:
-                        watchers = [each for each in watchers if self._may_read(each, acl)]
-                    if watchers != told:  # the same clients are told all at once
-                        self.tell(events, told)
-                        events, told = [], watchers
-                    last = events[-1] if events else None
-                    if last is not None and last.type == event_type and last.path == path:
-                        events.append(last)
-                    else:
-                        events.append(Notification(self.zxid, event_type, path))
-        finally:  # if one change fails, the events of those before it are not lost
-            self.tell(events, told)
-
-    def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
-        try:
-            return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # other clients must be told; this one re-arms its watches when it reconnects
-            client.fail()
-            return False
-
-    def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
-        """Queue watch events on each of some clients."""
-        if not clients:
-            return
-        try:
-            frames = b"".join([event.frame for event in events])
-        except Exception:  # a client that cannot be told must not go on as if nothing had happened
-            for client in clients:
-                client.fail()
-            return
-        for client in clients:
-            try:
-                client.notify(events, frames)
-            except Exception:  # as above
-                client.fail()
-        stats = self.stats
-        stats.more_sent += len(clients) * len(events)
-        stats.watch_bytes += len(clients) * len(frames)
-        for event in events:
-            stats.last_response = len(event.frame) - 4
-            stats.new_response_size(stats.last_response)

@@ -23,7 +23,7 @@ Refused             a write that failed             stays as it is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
@@ -138,9 +138,6 @@ would cost each write 5 % for nothing."""
 Change: TypeAlias = tuple[Effect, Znode, Znode]
 """An effect that was applied, its znode (as it was, if it is gone), and the znode that the effect was
 applied to: the parent of a create or delete."""
-Applied: TypeAlias = tuple[type[Effect], Any, Znode, Znode, int]
-"""An effect that a multi has applied: its kind and its fields, the two znodes of a :data:`Change`, and a
-number: for a create how many children the parent has ever had, for others the version of the znode."""
 AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
 """The change that one transaction makes."""
 

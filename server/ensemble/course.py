@@ -170,6 +170,8 @@ class Course:
         self.most_outstanding = most_outstanding(len(config.voters))
         for member in self.members.values():
             member.votes = member.number in config.voters
+        for leader in self.leaders():
+            leader.is_kept &= config.keeps(leader.member.address)
 
     def bring_up(self, member: Member, upto: int) -> None:
         """Bring a server that has no clients forward in the log.
@@ -238,7 +240,7 @@ class Course:
             yield self.elections.due, self._elect_when_due
         for member in self.members.values():
             if member.delay:
-                yield member.takes_at, member.go_on
+                yield member.takes_at, partial(self._take_late, member)
             if (when := member.read_only_at) is not None:
                 yield when, member.become_read_only
         if self.nemesis is not None:
@@ -250,12 +252,21 @@ class Course:
     def _report(self, member: Member) -> None:
         member.report(self.now)
 
+    def _take_late(self, member: Member) -> None:
+        leader = member.leader
+        member.go_on()
+        if member.leader is not leader:  # what it took has changed the members, and its part
+            self.settle()
+
     def _check(self, leader: Leader) -> None:
-        self._resign(leader, f"no quorum follows it, which is {self.config.quorum}")
+        if leader.is_kept:
+            self._resign(leader, f"no quorum follows it, which is {self.config.quorum}")
+        else:
+            self._resign(leader, "the members have changed, and it cannot lead them")
 
     def _watch_quorum(self, leader: Leader) -> None:
         """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""
-        if self.config.has_quorum(leader.followers):
+        if leader.is_kept and self.config.has_quorum(leader.followers):
             leader.next_check = None
         elif leader.next_check is None:
             leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
@@ -340,7 +351,7 @@ class Course:
         for member in self.elections.lookers():
             for leader in self.leaders():
                 is_reached = not leader.member.frozen and not self.links.is_cut(member, leader.member)
-                if is_reached and leader.number >= member.epoch:
+                if is_reached and leader.is_kept and leader.number >= member.epoch:
                     member.follow(leader)
                     self._watch_quorum(leader)
                     break
@@ -369,12 +380,6 @@ class Course:
     def _resign(self, leader: Leader, reason: str) -> None:
         """End the part of a leader: those who hear of it stop serving with it, the others later."""
         leader.member.leave(reason)
-        self.settle()
-
-    def has_changed(self, leader: Leader) -> None:
-        """Let what follows from a change of the members follow, once its leader has committed it."""
-        if not self.config.keeps(leader.member.address) and leader.member.leader is leader:
-            leader.member.leave("the members have changed, and it cannot lead them")
         self.settle()
 
     def expire(self, session_id: int, now: int) -> None:

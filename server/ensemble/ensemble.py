@@ -32,7 +32,7 @@ class Ensemble(Course):
         """
         member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
         member.go_on()
-        self.flush()
+        self.settle()
 
     def release(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
@@ -167,7 +167,7 @@ class Ensemble(Course):
         if member.engine.serves(session_id):
             return
         self.moves.begin(session_id, member)
-        self.disconnect(session_id, f"the test moves its session to server {member.number}")
+        self.disconnect(session_id, f"its session moves to server {member.number}")
 
     def disconnect(self, session_id: int, reason: str) -> None:
         """Close every connection of a session without a word; the session lives on."""

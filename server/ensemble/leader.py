@@ -77,6 +77,8 @@ class Leader(Engine):
     :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
         before the first.
     :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
+    :ivar is_kept: whether the members that are committed let it lead. Otherwise it commits nothing more, and
+        ends when its server applies that change, at its next check at the latest (ensemble.md 10.3).
     """
 
     def __init__(self, ensemble: Course, member: Member, number: int, now: int) -> None:
@@ -94,6 +96,7 @@ class Leader(Engine):
         self.outstanding: deque[Proposal] = deque()
         self.committed = ensemble.log.committed
         self.next_check: int | None = None
+        self.is_kept = True
         self.began = now
         self.proposal_sizes = (-1, -1, -1)
         self.on_txn = self._take_txn
@@ -332,7 +335,7 @@ class Leader(Engine):
 
     def _has_quorum(self, proposal: Proposal | None = None) -> bool:
         """Return whether enough servers acknowledge a proposal now, or would acknowledge any."""
-        if self.member.frozen:
+        if self.member.frozen or not self.is_kept:
             return False
         acks = {number for number, member in self.followers.items() if member.answers}
         if proposal is not None:
@@ -351,5 +354,5 @@ class Leader(Engine):
         for act in proposal.then:
             act()
         if proposal.config is not None:
-            self.ensemble.has_changed(self)
+            self.ensemble.settle()
         self.ensemble.flush()

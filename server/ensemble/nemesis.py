@@ -19,16 +19,18 @@ class Nemesis:
     still.
 
     :param rate: how often, per second of the servers' clock, on average.
+    :param mark: stands behind the words for what it does, where servers tell them.
     :ivar next_act: when it does the next thing, in ms.
     :ivar done: what it has done.
     """
 
-    def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0) -> None:
+    def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0, mark: str = "") -> None:
         if not rate > 0:
             raise ValueError(f"a nemesis needs a rate above 0 per second, not {rate}")
         self._ensemble = ensemble
         self._random = random.Random(seed)
         self._rate = rate
+        self._mark = mark
         self.done: list[str] = []
         self._plan()
 
@@ -42,7 +44,7 @@ class Nemesis:
         member = chance.choice(list(ensemble.members.values()))
         what, act = chance.choice(self._possible(member))
         self.done.append(what)
-        ensemble.tell(member, f"nemesis: {what}")
+        ensemble.tell(member, f"nemesis: {what}{self._mark}")
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:

@@ -95,7 +95,7 @@ class MemberConnection(Connection):
         does."""
         target = self.member.ensemble.moves.elsewhere(session_id, self.member)
         if target is not None:
-            self._close(f"the test moves its session to server {target.number}")
+            self._close(f"its session moves to server {target.number}")
         return target is not None
 
     def _attach_read_only(self, request: ConnectRequest) -> bool:

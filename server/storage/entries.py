@@ -13,7 +13,7 @@ decoder may overlook anything.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ...protocol.files.txnlog import (
@@ -28,7 +28,6 @@ from ...protocol.operations import OpCode
 from ...protocol.records import OPEN_ACL
 from ..core.txn import (
     AnyEffect,
-    Applied,
     Check,
     CloseSession,
     Create,
@@ -44,8 +43,9 @@ from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
 _HEADER: Final = struct.Struct(">q4sqqi").pack
 """Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
 four bytes of a request."""
-DELETED: Final = struct.Struct(">q4sq8s4si").pack
-"""Packs the same and the length of a path; time and type are encoded already."""
+COUNTED: Final = struct.Struct(">q4sq8s4si").pack
+"""Packs the same, with time and type that are encoded already, and what follows: the length of the path of a
+delete, or the number of the effects of a multi."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
 OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
@@ -85,6 +85,7 @@ _LONGEST: Final = 4096
     )
 )
 DELETE: Final = _INT(_DELETE)
+MULTI: Final = _INT(_MULTI)
 
 
 Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
@@ -123,9 +124,8 @@ SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
 """Packs session, request, zxid, encoded time, head, path, length of the data, data, version."""
 CREATES: Final = Packers(f">q4sq8s8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
 """Packs the same, but instead of the version :data:`OPEN` and how many children the parent has ever had."""
-_PARTS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
+PART_SETS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
 """Packs head, path, length of the data, data, version."""
-_parts: Final = _PARTS.by_length
 
 
 def of_write(
@@ -139,22 +139,14 @@ def of_write(
     return _HEADER(session, frame, zxid, time, type_) + record
 
 
-def of_multi(session: int, frame: bytes, zxid: int, time: int, changes: Sequence[Applied]) -> bytes:
-    """Encode the effects of a multi."""
-    parts = [_HEADER(session, frame, zxid, time, _MULTI), _INT(len(changes))]
-    for kind, fields, _, _, number in changes:
-        if kind is SetData and fields[1] is not None:
-            path, data, version = fields
-            name = path.encode()
-            try:
-                pack, head, size, _ = _parts[len(name)][len(data)]
-            except KeyError:
-                pack, head, size, _ = _PARTS.make(len(name), len(data))
-            parts.append(pack(head, name, size, data, version))
-        else:
-            type_, record = _record(kind, fields, number)
-            parts += (_TWO_INTS(type_, len(record)), record)
-    return b"".join(parts)
+def of_part(kind: type[Effect], fields: Any, number: int) -> bytes:
+    """Encode one effect of a multi.
+
+    :param number: for a create how many children the parent has ever had, with this one; for a check the
+        version that was found.
+    """
+    type_, record = _record(kind, fields, number)
+    return _TWO_INTS(type_, len(record)) + record
 
 
 def of_other(session: int, frame: bytes, zxid: int, time: int, effect: AnyEffect) -> bytes:

@@ -33,6 +33,7 @@ from .describe import describe_request
 from .faults import Action, Harm, Run, Spoiler, When
 from .observers import SessionNames
 from .operations import Selection, name_of
+from .origin import BY_TEST
 
 if TYPE_CHECKING:
     from .gate import MessageGate
@@ -97,6 +98,7 @@ class Chaos(Spoiler):
     :param longest: seconds that a message is delayed at most; how long is drawn too.
     :param selection: the requests that may be spoiled; others are not counted.
     :param cause: who does it, for the timeline.
+    :param origin: by whom it was asked for (:mod:`.origin`).
     :param gate: which it spoils for.
     :param run: calls a function in the server's own thread.
     :ivar seed: with which the same requests meet the same faults.
@@ -115,6 +117,7 @@ class Chaos(Spoiler):
         gate: MessageGate,
         run: Run,
         cause: str = "chaos",
+        origin: str = BY_TEST,
     ) -> None:
         for fault, probability in probabilities.items():
             if not 0 <= probability <= 1:
@@ -133,6 +136,7 @@ class Chaos(Spoiler):
         self._gate = gate
         self._run = run
         self._cause = f"{cause} {seed}"
+        self.origin = origin
         self._streams: dict[int, _Stream] = {}
         self._began = 0
         self._new = Counter[str]()  # handshakes that ask for a new session
@@ -144,7 +148,7 @@ class Chaos(Spoiler):
 
     def __repr__(self) -> str:
         rates = ", ".join(f"{fault}={rate:g}" for fault, rate in self.probabilities.items())
-        return f"<Chaos seed={self.seed} {rates}: {self._counts.total()} injected>"
+        return f"<{type(self).__name__} seed={self.seed} {rates}: {self._counts.total()} injected>"
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +187,7 @@ class Chaos(Spoiler):
                 path = describe_request(op, frame).path
                 self._due = self._entry(fault, number, session, name_of(op), path)
                 seconds = self._seconds(fault, session, number) if action == "delay" else 0.0
-                return Harm(when, action, seconds=seconds, cause=self._cause)
+                return Harm(when, action, seconds=seconds, cause=self._cause, origin=self.origin)
         return None
 
     def has_fired(self) -> None:
@@ -198,7 +202,7 @@ class Chaos(Spoiler):
             return None
         self._note(self._entry("delay_event", number, session, path=path))
         seconds = self._seconds("delay_event", session, number)
-        return Harm("after", "delay", seconds=seconds, cause=self._cause)
+        return Harm("after", "delay", seconds=seconds, cause=self._cause, origin=self.origin)
 
     def handshake(self, session: int) -> Harm | None:
         return self._shakes("refuse", session, "before")
@@ -213,7 +217,7 @@ class Chaos(Spoiler):
         if not self._selection.has_paths(session, lambda: ()) or not self._hits(fault, session, number):
             return None
         self._note(self._entry(fault, number, session))
-        return Harm(when, "disconnect", cause=self._cause)
+        return Harm(when, "disconnect", cause=self._cause, origin=self.origin)
 
     # --- streams -----------------------------------------------------------------------------------------
 

@@ -20,7 +20,9 @@ import attrs
 from ...protocol.errors import ZooKeeperError
 from ...protocol.operations import PING
 from .describe import error_name
+from .history import FAULT
 from .operations import Selection, name_of, paths_in
+from .origin import BY_TEST, mark, origin
 
 if TYPE_CHECKING:
     from .gate import MessageGate
@@ -56,7 +58,8 @@ class Harm:
 
     :ivar code: of the error that is answered, for the action ``error``.
     :ivar seconds: on the server's clock, for the action ``delay``.
-    :ivar cause: who does it, for the timeline; empty for a fault that the test has planned.
+    :ivar cause: who does it, for the timeline; empty for a planned fault.
+    :ivar origin: by whom that was asked for (:mod:`.origin`).
     """
 
     when: When
@@ -64,6 +67,13 @@ class Harm:
     code: int = 0
     seconds: float = 0.0
     cause: str = ""
+    origin: str = BY_TEST
+
+    @property
+    def reason(self) -> str:
+        """Why it closes a connection."""
+        of = f" of {self.cause}" if self.cause else ""
+        return f"{FAULT}{of}{mark(self.origin)}"
 
     def describe(self, result: str = "") -> str:
         """Describe what it does to a request.
@@ -76,15 +86,20 @@ class Harm:
         return self.say(words)
 
     def say(self, words: str) -> str:
-        """Put the cause before some words."""
-        return f"{self.cause}: {words}" if self.cause else words
+        """Put the cause before some words, and the mark behind them."""
+        cause = f"{self.cause}: " if self.cause else ""
+        return f"{cause}{words}{mark(self.origin)}"
 
 
 class Spoiler:
     """Decides which messages go wrong: none but those of which subclasses say so.
 
     Each method is called once for each message, whether another spoiler has its turn or not.
+
+    :ivar origin: by whom it was asked for (:mod:`.origin`).
     """
+
+    origin: str = BY_TEST
 
     def request(self, session: int, op: int, frame: bytes) -> Harm | None:
         """Return what happens to a request of this session."""
@@ -142,7 +157,9 @@ class Fault(Spoiler):
             raise ValueError(f"seconds must be a number of at least 0, not {seconds}")
         self.seen = 0
         self.fired = 0
-        self.harm = Harm(when, action, 0 if error is None else _code_of(error), seconds or 0.0)
+        code = 0 if error is None else _code_of(error)
+        self.origin = origin()
+        self.harm = Harm(when, action, code, seconds or 0.0, origin=self.origin)
         self._selection = Selection.of(op, path, session)
         self._first, self._times = nth, times
         self._required = required

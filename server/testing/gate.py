@@ -21,7 +21,7 @@ from ..net.requests import reply_frame
 from ..net.service import Service
 from .describe import describe_event, describe_reply
 from .faults import Harm, Spoiler
-from .history import FAULT, Kept, Result
+from .history import Kept, Result
 from .holding import HEADER, HoldingGate
 from .observers import Observer
 from .operations import paths_in
@@ -177,7 +177,7 @@ class MessageGate(HoldingGate):
         """Cut a connection during its handshake."""
         if not connection.close_expected:
             self._record(harm, connection, words)
-            connection.abort(FAULT)
+            connection.abort(harm.reason)
 
     def _record(self, harm: Harm, connection: Connection, words: str) -> None:
         """Enter what happens to a message that is no request."""
@@ -210,7 +210,7 @@ class MessageGate(HoldingGate):
         else:
             self._note(harm, connection, op, frame)
         if harm.action == "disconnect":
-            connection.abort(FAULT)
+            connection.abort(harm.reason)
             raise Withheld
         if harm.action == "drop_reply":
             self.freeze(connection, harm)
@@ -219,7 +219,7 @@ class MessageGate(HoldingGate):
             session = connection.session
             if session is not None and not session.closed:  # it may have closed itself
                 engine.expire(session, self._service.at(now))
-            connection.abort(FAULT)
+            connection.abort(harm.reason)
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
         if harm.when == "before" and op in WRITES:
@@ -234,7 +234,7 @@ class MessageGate(HoldingGate):
         lost now, the delay begins now, and no error stands in for the reply."""
         self._note(harm, connection, op, frame)
         if harm.action == "disconnect":
-            connection.abort(FAULT)
+            connection.abort(harm.reason)
         elif harm.action == "delay":
             self._wait(harm, connection, now, lambda until: None)
 

@@ -47,8 +47,8 @@ Result: TypeAlias = tuple[int, int, bytes]
 Kept: TypeAlias = bytes | tuple[bytes, Described]
 """A whole request, or its header and what is to be said of it."""
 
-FAULT = "a fault of the test"
-"""Why a fault closes a connection."""
+FAULT = "a fault"
+"""Why a fault closes a connection: how the words for it begin."""
 
 Listener: TypeAlias = "Callable[[Entry], object]"
 
@@ -68,7 +68,7 @@ class Entry:
     :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
         or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
         (the server deleted a container or TTL znode), ``fault`` (one fired), ``hold`` (a message is held, or
-        lost), ``control`` (the test did something to the server), ``note`` (the test said something),
+        lost), ``control`` (somebody did something to the server), ``note`` (somebody said something),
         ``role`` (a server of an ensemble has another role).
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session concerned; 0 if there is none.

@@ -37,6 +37,7 @@ from .describe import describe_event, describe_reply, describe_request
 from .freezing import FreezingGate
 from .history import Kept, Recorder, Result
 from .operations import Selection, name_of
+from .origin import mark, origin
 
 MessageKind: TypeAlias = Literal["handshake", "request", "reply", "event"]
 MESSAGE_KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
@@ -78,6 +79,7 @@ class _Hold:
 
     :ivar seconds: for how long each message is held; None for until it is released.
     :ivar left: how many more messages are held; None for no limit.
+    :ivar origin: by whom it was asked for (:mod:`.origin`).
     """
 
     number: int
@@ -85,6 +87,7 @@ class _Hold:
     selection: Selection
     seconds: float | None
     left: int | None
+    origin: str
 
     def describe(self) -> str:
         what = self.selection.describe(self.kind)
@@ -259,7 +262,7 @@ class HoldingGate(FreezingGate):
     def hold(self, kind: MessageKind, selection: Selection, times: int | None, seconds: float | None) -> int:
         """Hold what is selected from now on; returns the number of the hold."""
         number = next(self._numbers)
-        self._holds[number] = _Hold(number, kind, selection, seconds, times)
+        self._holds[number] = _Hold(number, kind, selection, seconds, times, origin())
         self.update()
         return number
 
@@ -276,9 +279,9 @@ class HoldingGate(FreezingGate):
     def holds(self) -> list[int]:
         return list(self._holds)
 
-    def holds_in_words(self) -> dict[int, str]:
-        """Return what each hold is for, by number."""
-        return {number: hold.describe() for number, hold in self._holds.items()}
+    def holds_in_words(self) -> dict[int, tuple[str, str]]:
+        """Return what each hold is for, and by whom it was asked for, by number."""
+        return {number: (hold.describe(), hold.origin) for number, hold in self._holds.items()}
 
     def held(self) -> list[HeldMessage]:
         """List all messages that are held, the oldest first."""
@@ -308,9 +311,8 @@ class HoldingGate(FreezingGate):
             if number in self._held:
                 held = self._take(number)
                 if self.recorder is not None:
-                    self.recorder.held(
-                        held.connection, f"LOST {number}: {held.message.kind} {held.message.text}"
-                    )
+                    what = f"{held.message.kind} {held.message.text}"
+                    self.recorder.held(held.connection, f"LOST {number}: {what}{mark()}")
                 self._follow(held)
         self._go_on()
         self.update()
@@ -356,12 +358,13 @@ class HoldingGate(FreezingGate):
         self._held_bytes += size + _OVERHEAD
         self._queues[connection, kind] += 1
         if self.recorder is not None:
-            self.recorder.held(connection, f"HELD as {number}: {kind} {text}")
+            by = "" if hold is None else mark(hold.origin)
+            self.recorder.held(connection, f"HELD as {number}: {kind} {text}{by}")
         self.happened()
         if hold is not None and hold.seconds is not None:
             self._schedule(now + hold.seconds, lambda: self.release([number] if number in self._held else []))
         if self._held_bytes > _MOST_HELD:
-            connection.abort(f"the test holds more than {_MOST_HELD:,} bytes; release() or lose() some first")
+            connection.abort(f"more than {_MOST_HELD:,} bytes are held; release or lose some first")
 
     def _take(self, number: int) -> _Held:
         held = self._held.pop(number)

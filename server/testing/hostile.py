@@ -46,6 +46,7 @@ from .gate import MessageGate
 from .history import Result
 from .observers import SessionNames
 from .operations import ALL_BUT_PING, Selection
+from .origin import BY_SERVER
 
 _RATES: Final = {
     "disconnect": 0.004,
@@ -85,11 +86,11 @@ class _Late:
     size: int = 0
 
 
-class _Misfortune(Chaos):
+class Misfortune(Chaos):
     """What happens to connections, but for delays that would never end."""
 
     def __init__(self, seed: int, *, frozen: Callable[[], bool], **more: Any) -> None:
-        super().__init__(seed, _RATES, longest=_LONGEST, cause="hostile", **more)
+        super().__init__(seed, _RATES, longest=_LONGEST, cause="hostile", origin=BY_SERVER, **more)
         self._frozen = frozen
 
     def request(self, session: int, op: int, frame: bytes) -> Harm | None:
@@ -119,7 +120,7 @@ class HostileGate(MessageGate):
     def _start(self, sessions: Sequence[int] = ()) -> None:
         self._random = random.Random(self._seed)
         self._as_before_3_9 = self._random.random() < 0.5
-        misfortune = _Misfortune(
+        misfortune = Misfortune(
             self._seed,
             frozen=self._clock_is_frozen,
             selection=Selection(ALL_BUT_PING - {CLOSE_SESSION}, None, None),

@@ -16,6 +16,7 @@ from .gate import MessageGate
 from .history import Entry, EntryKind, History, Listener, Recorder
 from .memory import MemoryStream
 from .observers import Observer, SessionNames
+from .origin import mark
 
 _MEMORY_HOST = "127.0.0.1"
 """The address that clients without a socket are said to come from; their ports count from 1."""
@@ -159,7 +160,7 @@ class Running(Advised):
     def enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
         """Enter an action of the test in the history."""
         if self.recorder is not None:
-            self.recorder.control(text, session, kind)
+            self.recorder.control(text + mark() if kind == "control" else text, session, kind)
 
     def replace_engine(self, now: float) -> None:
         """Start again with an empty tree and no sessions."""

@@ -10,6 +10,7 @@
   transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
   note, ``**`` another role of a server.
+* What was asked for over HTTP ends in ``(over HTTP)``; see :mod:`.origin`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ asserted for the versions in the table only.
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import attrs
 import pytest
@@ -56,15 +55,6 @@ COSTS = {
     ("create + delete", "in a batch"): Cost(13.7, {(3, 11): 1057, (3, 12): 989, (3, 13): 944}),
     ("multi of ten sets", "alone"): Cost(43, {(3, 11): 3637, (3, 12): 3447, (3, 13): 3304}),
 }
-
-
-@pytest.fixture(autouse=True)
-def nothing_else_runs() -> Iterator[None]:
-    """The collector would call the finalizers of what other tests have left, in the middle of a count."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_sessions(pyzk: Run, ensemble: EmbeddedEnsemble, client: KazooClient) ->
     assert ensemble[2].sessions()[0].connected
     assert pyzk("ensemble", "disconnect", f"0x{session:x}").status == 0
     ends = [entry.text for entry in ensemble.history(kind="connection", session=session)]
-    assert "disconnected: the test has disconnected it" in ends
+    assert "disconnected: a control has disconnected it (over HTTP)" in ends
     assert pyzk("ensemble", "expire", f"0x{session:x}").status == 0
     assert session not in {info.id for info in ensemble.sessions()}
     again = pyzk("ensemble", "expire", f"0x{session:x}")

@@ -3,10 +3,12 @@ exchange is."""
 
 from __future__ import annotations
 
+import gc
 import select
 import socket
 import struct
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -203,6 +205,22 @@ def test_a_lost_connection(loan: Loan, pair: tuple[socket.socket, socket.socket]
     assert loan.take() == ([], exchange)
     assert exchange.failed
     assert (exchange.received, exchange.unsent) == (b"", b"")
+
+
+def test_a_lost_connection_is_not_left_to_the_garbage_collector(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """Its borrower has file descriptors."""
+    pair[1].close()
+    loan = Loan(pair[0], 6, LIMIT, LIMIT, Borrower())
+    exchange, left = send(loan), weakref.ref(loan)
+    gc.disable()
+    try:
+        del loan
+        assert exchange.failed
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 # --- at any moment ----------------------------------------------------------------------------------------

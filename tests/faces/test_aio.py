@@ -246,15 +246,26 @@ def test_a_loss_in_a_group_ends_the_group(run: Run) -> None:
 @pytest.mark.parametrize("where", ["waiting", "holding", "in a call"])
 def test_a_timeout_around_a_lock(run: Run, where: str) -> None:
     async def main(zk: ZooKeeper) -> None:
+        lock = Lock(zk, "/lock")
+
+        async def end_the_wait(limit: asyncio.Timeout) -> None:
+            while len(await lock.contenders()) < 2:
+                await asyncio.sleep(0.001)
+            limit.reschedule(0)
+
         assert zk.server is not None
         async with connect(f"127.0.0.1:{zk.server.port}") as other, AsyncExitStack() as stack:
             if where == "waiting":
                 await stack.enter_async_context(Lock(other, "/lock"))
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05), Lock(zk, "/lock"):
-                    if where == "holding":
-                        await asyncio.sleep(10)
-                    await Queue(zk, "/queue").get()
+                async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+                    if where == "waiting":
+                        group.create_task(end_the_wait(limit))
+                    async with lock:
+                        limit.reschedule(asyncio.get_running_loop().time() + 0.05)
+                        if where == "holding":
+                            await asyncio.sleep(10)
+                        await Queue(zk, "/queue").get()
             assert cancelling() == 0
             await zk.sync()
             assert len(await zk.get_children("/lock")) == (where == "waiting")

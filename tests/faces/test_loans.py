@@ -27,6 +27,8 @@ from ..support.stopping import cannot_stop, stopped_at
 from ..support.waiting import wait_until
 
 NAMES = ("aio", "blocking")
+TIMEOUT = 40.0
+"""Seconds of a session whose loop sends no ping while a slow machine makes some hundred calls."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,14 +82,14 @@ async def borrow_aio(zk: aio.ZooKeeper) -> Loan:
 
 @pytest.fixture
 def zk(server: EmbeddedServer) -> Iterator[blocking.ZooKeeper]:
-    with blocking.connect(server.hosts) as zk:
+    with blocking.connect(server.hosts, session_timeout=TIMEOUT) as zk:
         yield zk
         assert zk.metrics.connections == 1, "no connection was lost"
 
 
 def run_aio(server: EmbeddedServer, main: Callable[[aio.ZooKeeper], Awaitable[None]]) -> None:
     async def opened() -> None:
-        async with aio.connect(server.hosts) as zk:
+        async with aio.connect(server.hosts, session_timeout=TIMEOUT) as zk:
             await main(zk)
             assert zk.metrics.connections == 1, "no connection was lost"
 

@@ -188,12 +188,14 @@ class Page:
         found = f"document.querySelector({json.dumps(selector)})"
         self.until(f"{found}?.innerText.includes({json.dumps(text)})")
 
-    def click(self, text: str, selector: str = "button") -> None:
-        """Click the first such element that has this text."""
-        script = f"[...document.querySelectorAll({json.dumps(selector)})].find(e => e.innerText.trim() === "
-        script += f"{json.dumps(text)} && !e.disabled)"
-        self.until(f"!!{script}")
-        self.evaluate(f"{script}.click()")
+    def click(self, text: str, selector: str = "button", within: str = "document") -> None:
+        """Click the first such element that has this text, once it is there and enabled.
+
+        :param within: the expression of an element around it.
+        """
+        script = f"[...({within}?.querySelectorAll({json.dumps(selector)}) ?? [])]"
+        script += f".find(e => e.innerText.trim() === {json.dumps(text)} && !e.disabled)"
+        self.until(f"(e => e && (e.click(), true))({script})")  # at once: the page may replace it at any time
 
     def fill(self, selector: str, value: str) -> None:
         """Set the value of a field, as if it were typed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -12,6 +14,19 @@ from typing import Any
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """The collector would call the finalizers of what other tests have left, in the middle of a count."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_nothing_collected()
 def count_calls(action: Callable[[], object]) -> int:
     count = 0
 
@@ -29,6 +44,7 @@ def count_calls(action: Callable[[], object]) -> int:
     return count - 1  # the action itself
 
 
+@_nothing_collected()
 def count_instructions(action: Callable[[], object]) -> int:
     return _count_by_monitoring(action) if sys.version_info >= (3, 12) else _count_by_tracing(action)
 

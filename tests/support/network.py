@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import socket
+import struct
+import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +15,19 @@ import trio
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.serve import Server
+
+from .waiting import wait_until
+
+
+def wait_for_delivery(*sockets: socket.socket) -> None:
+    """Wait until all that was sent has arrived: a busy kernel may need some ms. Nobody has to read it."""
+    wait_until(lambda: not any(map(_not_delivered, sockets)))
+
+
+def _not_delivered(sock: socket.socket) -> int:
+    """Return how many bytes the other side has not acknowledged; it may take 40 ms for that."""
+    count: int = struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
+    return count
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from .links import HOST, Link
 from .ports import kept_ports
 
 START_TIMEOUT = 60.0
+ATTEMPTS = 5
 TICK = 200
 """The default tick in ms: short, so that elections and expiry are quick."""
 
@@ -185,8 +186,15 @@ class Ensemble:
     def __enter__(self) -> Self:
         self._folder = scratch()
         try:
-            self._start(Path(self._folder.name))
-            return self
+            for attempt in range(ATTEMPTS):
+                try:
+                    self._start(Path(self._folder.name) / f"attempt{attempt}")
+                    return self
+                except StartError:  # rarely they do not serve in time: they elect one after the other
+                    self._kill()
+                    if attempt == ATTEMPTS - 1:
+                        raise
+            raise AssertionError("not reached")
         except BaseException:
             self._stop()
             raise
@@ -278,12 +286,15 @@ class Ensemble:
             lines.append(f"{line};{HOST}:{client}" if self._reconfig else line)
         return lines
 
-    def _stop(self) -> None:
+    def _kill(self) -> None:
         for node in self.nodes:
             node.kill()
         for link in self.links.values():
             link.close()
         self.links.clear()
+
+    def _stop(self) -> None:
+        self._kill()
         self._ports.close()
         if self._folder is not None:
             self._folder.cleanup()

@@ -73,11 +73,12 @@ export function open(place) {
     frozen.textContent = found.frozen ? "Unfreeze" : "Freeze";
     frozen.disabled = false;
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
-    reconcile(faults, [...found.faults, ...found.others], (one) => one.fault ?? one, row, (element, one) => put(element,
-      one.fault ? [words(one.text), badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : ""),
-        doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" })] : [words(one), badge("by the test")]));
+    reconcile(faults, [...found.faults, ...found.chaos, ...found.others], (one) => one.fault ?? one.chaos ?? one.text, row, (element, one) => put(element,
+      words(one.text), one.fault ? badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : "") : null, badge(one.by),
+      one.fault ? doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" }) : null,
+      one.chaos ? doing("End", () => remove(`/chaos/${one.chaos}`), "The chaos is over", { class: "quiet" }) : null));
     faults.classList.toggle("none", !faults.firstChild);
-    reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))),
+    reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))), badge(one.by),
       doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,
       badge(one.kind), h("span.mono.grow", visible(one.text ?? `${one.op ?? ""} ${one.path ?? ""}`)),

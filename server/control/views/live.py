@@ -95,12 +95,15 @@ async def _tell(control: Control, send: Send) -> None:
 def _armed(control: Control, ask: Ask) -> Any:
     gate, running = control.controls.running.gate, control.controls.running
     faults = list(control.faults.items())[:_SHOWN]
-    others = [each for each in gate.spoilers if each not in control.faults.values()]
+    chaos = list(control.chaos.items())[:_SHOWN]
+    own = *control.faults.values(), *control.chaos.values()
+    others = [each for each in gate.spoilers if each not in own]
     holds = list(gate.holds_in_words().items())
     return {
         "faults": [forms.fault_form(number, fault) for number, fault in faults],
-        "others": [repr(each) for each in others[:_SHOWN]],
-        "holds": [{"hold": number, "text": text} for number, text in holds[:_SHOWN]],
+        "chaos": [{"chaos": number, "text": repr(each), "by": each.origin} for number, each in chaos],
+        "others": [{"text": repr(each), "by": each.origin} for each in others[:_SHOWN]],
+        "holds": [{"hold": number, "text": text, "by": by} for number, (text, by) in holds[:_SHOWN]],
         "held": [forms.message_form(message) for message in gate.held()[:_SHOWN]],
         "counts": {
             "faults": len(gate.spoilers),
@@ -125,8 +128,8 @@ ROUTES: Final = (
         "GET",
         "/armed",
         _armed,
-        f"What stands between clients and the server: the first {_SHOWN} faults, holds and held messages.",
-        answer="Faults, holds and held messages, how many there are, and the server's time.",
+        f"What stands between clients and the server: the first {_SHOWN} of each.",
+        answer="Faults, chaos, holds and held messages, how many there are, and the server's time.",
         needs_history=False,
     ),
 )

@@ -33,7 +33,7 @@ from ....protocol.multi import (
 )
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
-from ..txn import Applied, Create, Refused
+from ..txn import Change, Create, Refused
 from .long import Steps, in_steps
 from .reads import get_children, readable
 from .writes import RESOLVERS
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
-_PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
+PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
+"""By op code: the resolver, whether the result holds a Stat, and the header of the result."""
 _STEP = 32
 """Reads that are done in one step (:mod:`.long`)."""
 _LARGE = 2**20
@@ -104,7 +105,7 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     results: list[bytes] = []
     tree.begin()
     try:
-        changes = _carry_out(engine, client, requests, results)
+        changes = engine.carry_out(client, requests, results)
     except Exception as error:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
@@ -122,9 +123,9 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     return b"".join(results)
 
 
-def _carry_out(
+def carry_out(
     engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
-) -> list[Applied]:
+) -> list[Change]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
     :param results: gets two entries for each operation: the header, with the path of a create; and the Stat,
@@ -133,15 +134,14 @@ def _carry_out(
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
     heard = bool(engine.watches.watchers) or engine.is_recorded
-    changes: list[Applied] = []
-    parts, append = _PARTS, results.append
+    changes: list[Change] = []
+    parts, append = PARTS, results.append
     for op, request in requests:
         resolve, with_stat, result = parts[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
         if heard:
-            number = at.children.created if kind is Create else node.version  # type: ignore[union-attr]
-            changes.append((kind, fields, node, at, number))
+            changes.append((kind(*fields), node, at))
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path

@@ -13,6 +13,7 @@ from ...core.engine import Engine
 from ...ensemble.errors import EnsembleError
 from ...net.clock import Clock
 from .. import contents
+from ..origin import mark
 from ..running import Running
 from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from ..snapshots import Snapshot
@@ -166,7 +167,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         """
         session_id = self._known(session)
         self._enter(f"disconnect {session_text(session_id)}", session_id)
-        self._ensemble.disconnect(session_id, "the test has disconnected it")
+        self._ensemble.disconnect(session_id, f"a control has disconnected it{mark()}")
 
     @control
     def move(self, session: SessionRef, server: int) -> None:

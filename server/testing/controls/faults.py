@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..faults import Action, ErrorSpec, Fault, When
 from ..operations import Selection
+from ..origin import origin
 from ..sessions import SessionRef
 from .base import ServerBase, control
 
@@ -130,6 +131,7 @@ class FaultControls(ServerBase):
             sessions=[each.id for each in running.engine.sessions],
             gate=running.gate,
             run=self.run,
+            origin=origin(),
         )
         running.enter(f"chaos {seed}: {', '.join(f'{n}={p:g}' for n, p in chaos.probabilities.items())}")
         running.gate.add_spoiler(chaos)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...net.clock import Clock
 from ...net.connection import Connection
+from ..origin import mark
 from .base import control
 from .faults import FaultControls
 from .history import HistoryControls
@@ -109,6 +110,6 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Hi
     def reset(self) -> None:
         """Be as a fresh server, at the same port: no znodes, sessions, connections, faults, holds, pauses,
         names of sessions and history; time counts from 0."""
-        self._abort_all("the test resets the server")
+        self._abort_all(f"a control resets the server{mark()}")
         self.running.reset()
         self.running.clock.wake()

@@ -17,6 +17,7 @@ from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, calm
 from ..contents import Loader
 from ..history import EntryKind
+from ..origin import mark
 from ..running_ensemble import RunningEnsemble
 from .base import FURTHEST, Base, control
 
@@ -253,7 +254,7 @@ class ServersControls(Base):
         :returns: what has been done; a context manager, too, that calms the ensemble at its end.
         :raises ValueError: for a rate that is not above 0.
         """
-        nemesis = Nemesis(self._ensemble, seed, rate)
+        nemesis = Nemesis(self._ensemble, seed, rate, mark())
         self._enter(f"nemesis of seed {seed}")
         self._ensemble.nemesis = nemesis
         return Trouble(nemesis.done, self.calm)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
+from ..origin import mark
 from ..sessions import SessionInfo, SessionRef, session_id_of
 from .base import ServerBase, control
 
@@ -50,13 +51,13 @@ class SessionControls(ServerBase):
         client = self.running.engine.client_of(found)
         if client is not None:
             self._enter(f"disconnect {session_text(found.id)}", found.id)
-            client.abort("the test has disconnected it")
+            client.abort(f"a control has disconnected it{mark()}")
 
     @control
     def disconnect_all(self) -> None:
         """Close every connection without a reply; the sessions live on."""
         self._enter("disconnect all")
-        self._abort_all("the test has disconnected everybody")
+        self._abort_all(f"a control has disconnected everybody{mark()}")
 
     def _abort_all(self, reason: str) -> None:
         for connection in list(self.running.service.connections):

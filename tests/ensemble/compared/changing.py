@@ -6,6 +6,7 @@ import re
 import socket
 
 from ...support.links import HOST
+from ...support.ports import kept_ports
 from .script import members, slow_members
 from .sides import ROLES, SUPER, Side
 from .speaker import Speaker
@@ -33,6 +34,7 @@ def _watchers(e: Side) -> dict[str, Speaker]:
 def refusals(e: Side) -> None:
     """10.1"""
     two, three = f"{e.line('L')},{e.line('F')}", f"server.9={ELSEWHERE}"
+    numbers = f"{e.number('L')},{e.number('F')}"
     requests: list[tuple[str | None, str | None, str | None, int]] = [
         (None, None, None, 5),
         (None, None, "", -1),
@@ -60,13 +62,14 @@ def refusals(e: Side) -> None:
         (",".join(f"server.{n}=10.9.9.{n}:1:2;3" for n in range(6, 10)), None, None, -1),
         (None, "x", None, -1),
         (None, "server.1", None, -1),
-        (None, f"{e.number('L')},{e.number('F')}", None, -1),
+        (None, numbers, None, -1),
         (None, "1,2,3", None, -1),
     ]
     for role in "LFO":
         a, b = _super(e, "super", role), e.client("anybody", role)
         for request in requests:
-            e.note(f"{request}" if not any("127" in str(part) for part in request) else "with addresses")
+            of_these = any(part == numbers or "127" in str(part) for part in request)
+            e.note("with numbers or addresses of these servers" if of_these else f"{request}")
             a.reconfig(*request)
             b.reconfig(*request)
         b.reconfig()
@@ -175,16 +178,16 @@ def a_port_for_clients_changes(e: Side) -> None:
     """10.3: those that are connected stay"""
     a = _super(e, "A", "L")
     b = e.client("B", "F")
-    port = _free_port()
     old = e.address("F")
     e.away.add("F")  # nobody finds it at its port
-    a.reconfig(joining=e.line("F", port=port))
-    e.settle()
-    b.ping()
-    e.note("the old port lets clients in" if _is_open(old) else "the old port refuses")
-    e.note("the new port lets clients in" if _is_open((HOST, port)) else "the new port refuses")
-    a.reconfig(joining=e.line("F"))
-    e.settle()
+    with kept_ports(1) as (port,):
+        a.reconfig(joining=e.line("F", port=port))
+        e.settle()
+        b.ping()
+        e.note("the old port lets clients in" if _is_open(old) else "the old port refuses")
+        e.note("the new port lets clients in" if _is_open((HOST, port)) else "the new port refuses")
+        a.reconfig(joining=e.line("F"))
+        e.settle()
     e.away.discard("F")
     b.get(CONFIG)
     e.client("C", "F")
@@ -233,6 +236,32 @@ def groups_and_weights(e: Side) -> None:
     e.at_leader("A again", a).create("/all-are-needed")
 
 
+@members
+def without_weight(e: Side) -> None:
+    """12.5: a leader whose weight becomes 0 goes on leading, and is not elected again"""
+    a = _super(e, "A", "L")
+    servers = [e.line(role) for role in ROLES]
+    group = ":".join(e.number(role) for role in "LFG")
+    a.reconfig(new_members="\n".join([*servers, f"group.1={group}", f"weight.{e.number('L')}=0"]))
+    a.create("/x")
+    e.note(f"{e.mode('L')} {e.figures('L')}")
+    e.level()
+    e.kill("L")
+    a.until_closed()
+    e.note_leader()
+    e.start("L")
+    e.leader()
+    b, c = e.client("B", "L"), e.client("C", "F")
+    e.kill("G")
+    b.until_closed()
+    c.until_closed()
+    e.pass_time(1)
+    e.note(f"L {e.mode('L')}, F {e.mode('F')}")
+    e.start("G")
+    e.note_leader()
+    e.note(f"{e.mode('L')}")
+
+
 @slow_members
 def a_server_that_does_not_run_joins(e: Side) -> None:
     """10.3: it counts for the quorum"""
@@ -248,12 +277,6 @@ def a_server_that_does_not_run_joins(e: Side) -> None:
     e.kill("F")
     again.create("/x")
     e.start("F")
-
-
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def _is_open(address: tuple[str, int]) -> bool:

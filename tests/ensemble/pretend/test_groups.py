@@ -81,6 +81,20 @@ def test_without_weight_nobody_leads(ensemble: EmbeddedEnsemble, at: Clients) ->
     assert ensemble.leader() is None
 
 
+def test_a_leader_whose_weight_becomes_0_goes_on_and_is_not_elected_again(
+    ensemble: EmbeddedEnsemble, at: Clients
+) -> None:
+    a = at(5)
+    group(ensemble, "group.1=1:2:3:4:5", "weight.5=0")
+    assert a.create("/x").err == 0
+    ensemble.advance(1)
+    assert ensemble.leader() == 5
+    ensemble.kill(5)
+    ensemble.start(5)
+    ensemble.advance(1)
+    assert ensemble.leader() == 4
+
+
 def test_a_change_names_all_servers(ensemble: EmbeddedEnsemble) -> None:
     group(ensemble, "group.1=1:2:3", "group.2=4:5")
     with pytest.raises(errors.BadArgumentsError, match="only new_members"):

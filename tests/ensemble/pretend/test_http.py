@@ -59,6 +59,50 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     assert "== kill server 1" in ask(url, "/ensemble/timeline?format=json")["timeline"]
 
 
+FIELDS: dict[str, dict[str, Any]] = {
+    "partition": {"groups": [[1], [2, 3]]},
+    "reconfig": {"leaving": "1"},
+    "advance": {"seconds": 1},
+    "nemesis": {"seed": 7, "rate": 1000},
+}
+"""The fields of a verb, where they are neither a server nor a session."""
+REFUSED = {"start", "reconfig"}
+"""Nothing can be started or changed here; there is a line about what was asked for in any case."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_says_that_it_came_over_http(ensemble: EmbeddedEnsemble, at: Clients, verb: str) -> None:
+    fields = FIELDS.get(verb) or {
+        name: {"server": 1, "session": f"0x{at(2).session_id:x}"}[name]
+        for name, field in VERBS[verb][1].items()
+        if field.required
+    }
+    answer = ask(ensemble[2].url, f"/ensemble/{verb}", fields)
+    assert ("servers" in answer) == (verb not in REFUSED), answer
+    (line,) = [entry.text for entry in ensemble.history(kind="control")]
+    assert line.endswith(" (over HTTP)")
+    assert not [entry for entry in ensemble.history(kind="role") if "HTTP" in entry.text]
+
+
+def test_what_a_nemesis_does_says_who_asked_for_it(ensemble: EmbeddedEnsemble) -> None:
+    def done() -> list[str]:
+        return [entry.text for entry in ensemble.history(kind="role") if "nemesis: " in entry.text]
+
+    with ensemble.nemesis(7, rate=1000):
+        ensemble.advance(0.1)
+    own = len(done())
+    ask(ensemble[2].url, "/ensemble/nemesis", {"seed": 7, "rate": 1000})
+    ensemble.advance(0.1)
+    ensemble.calm()
+    marked = [text.endswith(" (over HTTP)") for text in done()]
+    assert own > 0
+    assert len(marked) > own
+    assert marked == [False] * own + [True] * (len(marked) - own)
+    *_, begun, advanced, calmed = [entry.text for entry in ensemble.history(kind="control")]
+    assert begun.endswith(" (over HTTP)")
+    assert (advanced, calmed) == ("clock advanced by 0.1 s", "calm")
+
+
 def test_what_cannot_be_done_is_said(ensemble: EmbeddedEnsemble) -> None:
     url = ensemble[1].url
     assert ask(url, "/ensemble/lag", {"server": 9})["status"] == 400

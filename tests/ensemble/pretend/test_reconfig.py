@@ -233,6 +233,72 @@ def test_who_asks_at_the_leader_that_becomes_an_observer_gets_a_reply(
     assert (ensemble.leader(), ensemble.role(3)) == (2, "observer")
 
 
+@pytest.mark.parametrize("joining", [False, True])
+def test_a_leader_that_lags_answers_when_it_applies_that_it_leaves(
+    ensemble: EmbeddedEnsemble, at: Clients, joining: bool
+) -> None:
+    a, b = as_super(at(3)), at(1)
+    a.get(CONFIG, watch=True)
+    ensemble.lag(3, 0.1)
+    change = {"joining": line(ensemble, 3, "observer")} if joining else {"leaving": "3"}
+    a.later.reconfig(**change)
+    assert b.was_closed, "those that follow it have applied the change"
+    assert (a.arrivals(), ensemble.role(3), ensemble.role(1)) == ([], "leader", "looking")
+    ensemble.advance(0.1)
+    assert a.wait_event().path == CONFIG
+    assert a.receive_reply().err == 0
+    assert a.was_closed
+    ensemble.advance(0.1)
+    assert (ensemble.leader(), ensemble.role(3)) == (2, "observer" if joining else "follower")
+
+
+def test_a_leader_that_lags_too_much_leaves_without_a_reply(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    """It finds at its next check, each tick of 0.5 s, that nobody follows it. Another leads already."""
+    a = as_super(at(3))
+    ensemble.lag(3)
+    a.later.reconfig(leaving="3")
+    a.later.create("/never")
+    ensemble.advance(0.2)
+    assert (ensemble.role(3), ensemble.role(2), ensemble.leader()) == ("leader", "leader", 2)
+    assert a.arrivals() == []
+    ensemble.advance(0.3)
+    assert a.was_closed
+    assert ensemble.role(3) == "follower"
+    ensemble.release(3)
+    assert at(3, a).exists("/never").err == errors.NoNodeError.code
+    assert config_at(ensemble, 3) == ["1p", "2p", "4o"]
+
+
+def test_a_leader_that_has_left_commits_nothing_more(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    """Not even with followers that lag too, and so do not know yet."""
+    a = as_super(at(3))
+    for server in (1, 2, 3):
+        ensemble.lag(server)
+    a.later.reconfig(leaving="3")
+    committed = ensemble.zxid()
+    a.later.create("/never")
+    assert (ensemble.role(1), ensemble.role(3), ensemble.zxid()) == ("follower", "leader", committed)
+    ensemble.advance(0.5)
+    assert a.was_closed
+    ensemble.release()
+    ensemble.advance(0.2)
+    assert config_at(ensemble, 1) == config_at(ensemble, 3) == ["1p", "2p", "4o"]
+
+
+def test_a_server_that_applies_late_that_it_leaves_serves_again(
+    ensemble: EmbeddedEnsemble, at: Clients
+) -> None:
+    a = at(4)
+    ensemble.lag(4, 1)
+    ensemble.reconfig(leaving="4")
+    assert (ensemble.role(4), a.arrivals()) == ("observer", [])
+    ensemble.advance(1)
+    assert ensemble.role(4) == "follower"
+    assert a.was_closed
+    ensemble.release(4)
+    assert at(4, a).ping().err == 0
+
+
 def test_no_quorum_of_the_new_members(ensemble: EmbeddedEnsemble) -> None:
     joining = ",".join(f"server.{n}=10.0.0.{n}:1:2;3" for n in range(5, 9))
     with pytest.raises(errors.NewConfigNoQuorumError, match="must follow the leader first"):

@@ -485,13 +485,13 @@ async def test_what_is_armed(api: Api) -> None:
     await client.send(OpCode.EXISTS, ExistsRequest("/x", False))
     found = await api.get("/armed")
     assert found["counts"] == {"faults": 1, "holds": 1, "held": 1}
-    assert found["holds"] == [{"hold": hold, "text": "any reply"}]
+    assert found["holds"] == [{"hold": hold, "text": "any reply", "by": "over HTTP"}]
     assert found["held"][0]["op"] == "exists"
     assert "create on /a" in found["faults"][0]["text"]
     assert found["others"] == []
     with api.server.fault(["set_data", "delete"], path="/b", required=False):
         assert (await api.get("/armed"))["others"] == [
-            "<Fault before set_data or delete on /b: disconnect, fired 0 of 0>"
+            {"text": "<Fault before set_data or delete on /b: disconnect, fired 0 of 0>", "by": "by the test"}
         ]
 
 

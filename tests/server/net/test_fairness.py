@@ -22,6 +22,8 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import Service
 
+from ...support.network import wait_for_delivery
+
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
 
 NOW = 1000.0
@@ -433,7 +435,7 @@ def test_a_look_accepts_and_reads_every_waiting_client(scene: Scene) -> None:
         newcomers.append(socket.create_connection(scene.listener.getsockname(), timeout=PATIENCE))
         newcomers[-1].sendall(hello)
     wait_until(lambda: scene.listener.waiting == 16)
-    time.sleep(0.01)  # what the loopback has taken is there at once, as a rule
+    wait_for_delivery(*newcomers)
     scene.hub.look()
     assert len(scene.service.engine.sessions) == 16
     assert scene.service.engine.client_of(session) in scene.service.connections

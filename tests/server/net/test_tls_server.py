@@ -8,7 +8,6 @@ import re
 import socket
 import ssl
 import struct
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -29,7 +28,7 @@ from pyzk.server.net.connection import Connection
 from pyzk.server.net.streams import _StreamLink
 from pyzk.server.serve import Server
 
-from ...support.network import served
+from ...support.network import served, wait_for_delivery
 from ...support.wire import ClosedError, StreamClient, kinds
 
 pytestmark = pytest.mark.trio
@@ -311,7 +310,7 @@ class BlockingClient:
     """A TLS client whose :meth:`send` lets no task of the server run."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        self._sock = sock
+        self.sock = sock
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
 
@@ -320,9 +319,9 @@ class BlockingClient:
             try:
                 return function(*arguments)
             except ssl.SSLWantReadError:
-                self._sock.sendall(self._outgoing.read())
-                await trio.lowlevel.wait_readable(self._sock)
-                self._incoming.write(self._sock.recv(65536))
+                self.sock.sendall(self._outgoing.read())
+                await trio.lowlevel.wait_readable(self.sock)
+                self._incoming.write(self.sock.recv(65536))
 
     async def open(self, timeout: int) -> None:
         await self.call(self._tls.do_handshake)
@@ -331,7 +330,7 @@ class BlockingClient:
 
     def send(self, data: bytes) -> None:
         self._tls.write(data)
-        self._sock.sendall(self._outgoing.read())
+        self.sock.sendall(self._outgoing.read())
 
 
 @pytest.mark.parametrize("size", [8, 50_000])  # the latter: several TLS records, and what a socket takes
@@ -350,15 +349,14 @@ async def test_signs_of_life_that_have_arrived_count_after_a_stall(
             for _ in range(10):  # trio runs the tasks of a round in one of two orders
                 for client in clients:
                     client.send(sign)
-                time.sleep(0.02)  # the stall: a busy kernel may need some ms to deliver what was sent
+                wait_for_delivery(*(client.sock for client in clients))
                 clock.jump(1.2)
                 clock.wake()
                 await trio.testing.wait_all_tasks_blocked()
                 assert len(server.service.engine.sessions) == len(clients)
-            for _ in range(2):  # a very busy kernel may have delivered the last signs only now
-                clock.jump(1.2)
-                clock.wake()
-                await trio.testing.wait_all_tasks_blocked()
+            clock.jump(1.2)
+            clock.wake()
+            await trio.testing.wait_all_tasks_blocked()
             assert len(server.service.engine.sessions) == 0
 
 

@@ -43,14 +43,11 @@ def card(number: int) -> str:
 
 
 def shows(page: Page, number: int, text: str) -> None:
-    page.until(f"{card(number)}.innerText.includes({text!r})")
+    page.until(f"{card(number)}?.innerText.includes({text!r})")
 
 
 def press(page: Page, number: int, word: str) -> None:
-    page.until(f"[...{card(number)}.querySelectorAll('button:enabled')].some(e => e.innerText === {word!r})")
-    page.evaluate(
-        f"[...{card(number)}.querySelectorAll('button:enabled')].find(e => e.innerText === {word!r}).click()"
-    )
+    page.click(word, within=card(number))
 
 
 def until(condition: Callable[[], Any], seconds: float = 20) -> None:

@@ -282,6 +282,7 @@ def test_faults_are_armed_and_disarmed(server: EmbeddedServer, connect: Connect,
         with pytest.raises(NoNodeError):
             client.create("/spoiled/a")
     page.see("fired 2 of 2", ".armed")
+    page.see("over HTTP", ".armed")
     page.click("Disarm")
     page.until("!document.querySelector('.armed li')")
     client.create("/spoiled/a")
@@ -290,6 +291,14 @@ def test_faults_are_armed_and_disarmed(server: EmbeddedServer, connect: Connect,
         page.see("by the test", ".armed")
         assert "Disarm" not in page.text(".armed")
     page.until("document.querySelector('.armed.none')")
+    chaos = "{ seed: 7, expire: 0.001, path: '/nowhere' }"
+    page.evaluate(f"import('/page/api.js').then((api) => api.post('/chaos', {chaos}))")
+    page.see("Chaos seed=7", ".armed")
+    page.see("over HTTP", ".armed")
+    assert "by the test" not in page.text(".armed")
+    page.click("End")
+    page.until("document.querySelector('.armed.none')")
+    assert server.format_timeline().count("== chaos 7: expire=0.001 (over HTTP)") == 1
 
 
 def test_messages_are_held_and_released(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
@@ -300,6 +309,7 @@ def test_messages_are_held_and_released(server: EmbeddedServer, connect: Connect
     page.fill(f"{form} [name=op]", "create")
     page.click("Hold")
     page.see("Hold 1: request of create", "main")
+    page.see("over HTTP", "main")
     pending = [client.create_async(f"/{name}") for name in ("a", "b")]
     page.see("create /b", "main")
     assert server.dump() == {}

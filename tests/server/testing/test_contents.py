@@ -220,12 +220,12 @@ async def test_a_restore_looks_for_changes_only_where_somebody_watches(
 
 
 async def test_snapshots_are_fast() -> None:
-    """Well under a millisecond for a hundred znodes; here with much room for a busy machine."""
+    """Well under a ms for a hundred znodes, in the CPU time of the thread: the machine may be busy."""
     async with open_server() as server:
         server.load({f"/p{i}": {f"c{n}": bytes(10) for n in range(9)} for i in range(10)})
         best = 1.0
         for _ in range(10):
-            started = time.perf_counter()
+            started = time.thread_time()
             server.restore(server.snapshot())
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.thread_time() - started)
         assert best < 0.001

@@ -1,0 +1,190 @@
+"""How a transaction is written: it takes a zxid, changes the tree, is entered in the history, and told to
+those who watch.
+
+This is the lower half of the engine. It knows neither requests nor sessions, but the id of the session for
+which a transaction is. The rules stand at the head of :mod:`.engine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.constants import Perms
+from ...protocol.errors import ZooKeeperError
+from ...protocol.paths import name
+from ...protocol.records import ACL, OPEN_ACL
+from ..config.settings import Settings
+from .acl import AccessControl
+from .operations.writes import check_reaping
+from .stats import ServerStats
+from .tree import DataTree
+from .txn import AnyEffect, Change, Delete, Effect, Multi, Refused, Replace, Txn
+from .watches import Notification, WatchManager
+from .znode import Znode
+
+if TYPE_CHECKING:
+    from .engine import Client
+
+_READ = Perms.READ.value
+NO_REQUEST = bytes(8)
+"""The request of a transaction for which no client has asked: a header with an xid of 0."""
+
+
+class Transactions:
+    """
+    :param epoch: the wall-clock time at the start.
+    :ivar zxid: the last transaction processed.
+    :ivar time: its wall-clock time in ms since the epoch.
+    :ivar is_recorded: whether :meth:`record` and its like are to be called: there is a history, or a log.
+    """
+
+    tree_type: type[DataTree] = DataTree
+    keeps_log = False
+    """Whether a subclass keeps all transactions in a log."""
+
+    def __init__(self, settings: Settings, epoch: int) -> None:
+        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
+        # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
+        # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
+        self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
+        self.time = epoch
+        self.tree = self.tree_type()
+        self.watches: WatchManager[Client] = WatchManager()
+        self.access = AccessControl(settings)
+        self.stats = ServerStats()
+        self.is_recorded = self.keeps_log
+        self._on_txn: Callable[[Txn], None] | None = None
+
+    @property
+    def on_txn(self) -> Callable[[Txn], None] | None:
+        """Called with every transaction once it is applied, if set."""
+        return self._on_txn
+
+    @on_txn.setter
+    def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
+        self._on_txn = listener
+        self.is_recorded = self.keeps_log or listener is not None
+
+    def written(
+        self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
+    ) -> None:
+        """Tell the watchers of a write, and enter it in the history.
+
+        :param frame: the request.
+        :param node: the znode of the path.
+        :param at: the znode that was changed.
+        """
+        effect = kind(*fields)
+        self.fire(((effect, node, at),))
+        if self._on_txn is not None:
+            self._tell_history(effect, client.session_id)
+
+    def written_together(self, client: Client, frame: bytes, changes: Sequence[Change]) -> None:
+        """Do the same for the writes of a multi."""
+        self.fire(changes)
+        self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
+
+    def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
+        """Enter a transaction in the history that is no write of a client, or one that failed.
+
+        :param request: the frame of the request that asked for it.
+        """
+        self._tell_history(effect, session_id)
+
+    def _tell_history(self, effect: AnyEffect, session_id: int) -> None:
+        if self._on_txn is not None:
+            self._on_txn(Txn(self.zxid, self.time, session_id, effect))
+
+    def _delete(self, path: str) -> Delete:
+        """Delete a znode without a request of a client, and tell the watchers."""
+        effect = Delete(path, name(path))
+        parent = self.tree.nodes[effect.parent]
+        node = self.tree.change(Delete, effect, parent, self.zxid, self.time)
+        self.fire(((effect, node, parent),))
+        return effect
+
+    def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
+        """Refuse a write that was not looked at.
+
+        :returns: the zxid that it takes all the same (semantics.md section 2).
+        """
+        self.zxid += 1
+        self.record(Refused(code), session_id, request)
+        return self.zxid
+
+    def _reap(self, path: str) -> None:
+        self.zxid += 1
+        try:
+            check_reaping(self.tree, path)
+        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
+            self.record(Refused(error.code), 0)
+        else:
+            self.record(self._delete(path), 0)
+
+    def replace_tree(self, effect: Replace, zxid: int) -> None:
+        """Make the tree a copy of another one; watches fire for what differs.
+
+        :param zxid: no client has seen a later one. The transaction takes the next, or that after its own.
+        """
+        self.zxid = max(self.zxid, zxid) + 1
+        changes = self.tree.replay(Txn(self.zxid, self.time, 0, effect))
+        self.record(effect, 0)
+        self.fire(changes)
+
+    def fire(self, changes: Iterable[Change]) -> None:
+        """Tell the watchers of some changes. A client is told only if it may read the znode that the event
+        names (semantics.md section 10.4).
+
+        :param changes: in the order in which they were applied.
+        """
+        if not self.watches.watchers:
+            return
+        events: list[Notification] = []
+        told: list[Client] = []
+        try:
+            for effect, node, at in changes:
+                for event_type, path, watchers in self.watches.hit(effect):
+                    self.stats.watchers[event_type].add(len(watchers))
+                    acl = node.acl if path == effect.path else at.acl
+                    if acl is not OPEN_ACL:
+                        watchers = [each for each in watchers if self._may_read(each, acl)]
+                    if watchers != told:  # the same clients are told all at once
+                        self.tell(events, told)
+                        events, told = [], watchers
+                    last = events[-1] if events else None
+                    if last is not None and last.type == event_type and last.path == path:
+                        events.append(last)
+                    else:
+                        events.append(Notification(self.zxid, event_type, path))
+        finally:  # if one change fails, the events of those before it are not lost
+            self.tell(events, told)
+
+    def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
+        try:
+            return self.access.allows(acl, _READ, client.identities)
+        except Exception:  # other clients must be told; this one re-arms its watches when it reconnects
+            client.fail()
+            return False
+
+    def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
+        """Queue watch events on each of some clients."""
+        if not clients:
+            return
+        try:
+            frames = b"".join([event.frame for event in events])
+        except Exception:  # a client that cannot be told must not go on as if nothing had happened
+            for client in clients:
+                client.fail()
+            return
+        for client in clients:
+            try:
+                client.notify(events, frames)
+            except Exception:  # as above
+                client.fail()
+        stats = self.stats
+        stats.more_sent += len(clients) * len(events)
+        stats.watch_bytes += len(clients) * len(frames)
+        for event in events:
+            stats.last_response = len(event.frame) - 4
+            stats.new_response_size(stats.last_response)
