@@ -44,8 +44,6 @@ from .watches import Notification
 if TYPE_CHECKING:
     from .sasl import Login
 
-__all__ = ["NO_REQUEST", "Client", "Engine"]
-
 _EXPIRED = 1000
 """Expired sessions that are looked up together, so that other clients are served between."""
 

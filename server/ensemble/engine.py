@@ -27,9 +27,10 @@ from ...protocol.errors import NotReadOnlyError
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ...protocol.text import session_text
 from ..config.settings import Settings
-from ..core.engine import NO_REQUEST, Client, Engine
+from ..core.engine import Client, Engine
 from ..core.operations import Unfinished
 from ..core.sessions import NEVER, Session
+from ..core.transactions import NO_REQUEST
 from ..core.txn import CloseSession, CreateSession
 from ..net.gate import Withheld
 from .errors import EnsembleError

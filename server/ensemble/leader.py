@@ -38,9 +38,10 @@ from ...protocol.multi import MultiOp, decode_multi, decode_results, encode_mult
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ...protocol.records import CheckVersionRequest, GetDataResponse, ReconfigFields
 from ..config.members import Configuration
-from ..core.engine import NO_REQUEST, Client, Engine
+from ..core.engine import Client, Engine
 from ..core.operations.multi import failure
 from ..core.sessions import Session
+from ..core.transactions import NO_REQUEST
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result

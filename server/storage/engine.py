@@ -10,9 +10,10 @@ from zlib import adler32, crc32
 
 from ...protocol.files.digest import RESERVED, add
 from ...protocol.records import OPEN_ACL
-from ..core.engine import NO_REQUEST, Client, Engine
+from ..core.engine import Client, Engine
 from ..core.operations import multi
 from ..core.sessions import computed_password
+from ..core.transactions import NO_REQUEST
 from ..core.tree import DataTree
 from ..core.txn import AnyEffect, Change, Create, Delete, Effect, Replace, SetData
 from ..core.znode import Znode

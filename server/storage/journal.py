@@ -17,7 +17,7 @@ from zlib import adler32
 
 from ...protocol.files.digest import LIST, LISTED, VERSION, signed
 from ...protocol.files.txnlog import FILE_HEADER
-from ..core.engine import NO_REQUEST
+from ..core.transactions import NO_REQUEST
 from ..core.txn import Refused
 from .directory import DataDirectory
 from .entries import of_other
