@@ -16,6 +16,8 @@ from ..support.threads import WAIT
 from .servers import SUPER_CREDENTIALS, Server
 
 MakeKazoo = Callable[..., KazooClient]
+SESSION_TIMEOUT = 30.0
+"""Seconds: no session ends by itself because a busy machine leaves a client waiting."""
 
 
 @pytest.fixture
@@ -25,7 +27,8 @@ def make_kazoo(server: Server) -> Iterator[MakeKazoo]:
     with contextlib.ExitStack() as stack:
 
         def make(*, root: bool = False, **options: Any) -> KazooClient:
-            client = KazooClient(server.hosts + ("" if root else top), **{"timeout": 10.0, **options})
+            hosts = server.hosts + ("" if root else top)
+            client = KazooClient(hosts, timeout=SESSION_TIMEOUT, **options)
             stack.callback(client.close)
             stack.callback(client.stop)
             client.start(timeout=WAIT)

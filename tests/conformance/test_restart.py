@@ -15,7 +15,7 @@ from ..support.ports import kept_ports
 from ..support.threads import WAIT
 from ..support.wire import WireClient
 from . import ours
-from .kazoo_fixtures import States
+from .kazoo_fixtures import SESSION_TIMEOUT, States
 from .servers import CONFIG, Server
 
 
@@ -40,7 +40,7 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
 
 
 def test_a_kazoo_client_comes_back_with_a_new_session(restartable: Restartable) -> None:
-    kazoo = KazooClient(restartable.server.hosts, timeout=10.0)
+    kazoo = KazooClient(restartable.server.hosts, timeout=SESSION_TIMEOUT)
     kazoo.start(timeout=WAIT)
     try:
         session = kazoo.client_id

@@ -23,6 +23,7 @@ from ..support.threads import WAIT
 from ..support.wire import ClosedError, Reply, WireClient
 from ..support.zkcli import ZKCLI, zkcli
 from .conftest import KINDS, running
+from .kazoo_fixtures import SESSION_TIMEOUT
 from .servers import CONFIG, Server
 
 PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
@@ -201,7 +202,7 @@ def test_our_client_with_a_wrong_password(server: Server) -> None:
 
 def _kazoo(server: Server, password: str) -> KazooClient:
     options = {"mechanism": "DIGEST-MD5", "username": "bob", "password": password}
-    return KazooClient(server.hosts, timeout=10.0, sasl_options=options)
+    return KazooClient(server.hosts, timeout=SESSION_TIMEOUT, sasl_options=options)
 
 
 def test_kazoo(server: Server, top: str) -> None:

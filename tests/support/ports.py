@@ -12,7 +12,7 @@ from .links import HOST
 @contextmanager
 def kept_ports(count: int) -> Iterator[list[int]]:
     """Ports of the kernel's choosing, which it gives to nobody else while the block runs. A server that sets
-    SO_REUSEADDR, as ours and those in Java do, can listen at them: many may bind, one listens."""
+    SO_REUSEADDR, as ours and those in Java do, can listen at them: on Linux many may bind, one listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from kazoo.client import KazooClient
 
@@ -11,8 +13,17 @@ from pyzk.server.testing.ensemble import EmbeddedEnsemble
 from .client import Clients
 
 
-def test_a_client_goes_on_where_it_is_sent(ensemble: EmbeddedEnsemble) -> None:
-    client = KazooClient(ensemble.hosts, connection_retry={"max_tries": -1, "delay": 0.01, "backoff": 1})
+@pytest.fixture
+def patient() -> Iterator[EmbeddedEnsemble]:
+    """Servers whose clients do not move by themselves when a machine stands still for 5 s."""
+    with EmbeddedEnsemble(3, clock="frozen", max_session_timeout=60_000) as ensemble:
+        yield ensemble
+
+
+def test_a_client_goes_on_where_it_is_sent(patient: EmbeddedEnsemble) -> None:
+    ensemble = patient
+    quickly = {"max_tries": -1, "delay": 0.01, "backoff": 1}
+    client = KazooClient(ensemble.hosts, timeout=60, connection_retry=quickly)
     client.start()
     client.create("/mine", ephemeral=True)
     session = client.client_id

@@ -17,7 +17,7 @@ from pyzk.recipes.membership.persistent_node import PersistentNode
 from pyzk.recipes.membership.ttl_node import TtlNode
 
 from ...support.lines import cut
-from ...support.waiting import until
+from ...support.waiting import PATIENCE, until
 
 
 async def test_a_cache_follows(hosts: str) -> None:
@@ -33,7 +33,8 @@ async def test_a_cache_follows(hosts: str) -> None:
 
 async def test_a_kept_znode_comes_back(hosts: str) -> None:
     async with connect(hosts) as zk, connect(hosts) as other:
-        async with PersistentNode(zk, "/app/node", b"data") as node:
+        # With 1 s, a server that is late deletes the znode after the end of the block.
+        async with PersistentNode(zk, "/app/node", b"data", cleanup_grace=PATIENCE) as node:
             await node.ready()
             await other.delete("/app/node")
             await until(lambda: other.exists("/app/node"))

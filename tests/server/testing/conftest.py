@@ -21,7 +21,8 @@ def connect() -> Iterator[Callable[..., KazooClient]]:
     clients: list[KazooClient] = []
 
     def start(server: EmbeddedServer, **options: Any) -> KazooClient:
-        client = KazooClient(hosts=server.hosts, **options)
+        # No session ends by itself because a busy machine leaves a client waiting.
+        client = KazooClient(hosts=server.hosts, timeout=30.0, **options)
         clients.append(client)
         client.start(timeout=15)
         return client

@@ -36,7 +36,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def clients(server: EmbeddedServer, connect: Callable[..., KazooClient]) -> Clients:
-    return [connect(server, timeout=30.0) for _ in range(CLIENTS)]  # none ends because a machine is busy
+    return [connect(server) for _ in range(CLIENTS)]
 
 
 def each(clients: Clients, work: Callable[[KazooClient, int], Any]) -> None:
