@@ -73,22 +73,22 @@ class JournaledEngine(Engine):
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
         # The most frequent entries are encoded right here, with their frames: a call less is 2 % of a write
-        if kind is SetData and fields[1] is not None:
+        if kind is SetData:
             path, data, version = fields
             name = path.encode()
             try:
                 pack, head, length, size = _sets[len(name)][len(data)]
-            except KeyError:
-                pack, head, length, size = SETS.make(len(name), len(data))
+            except (KeyError, TypeError):  # not kept, or null
+                (pack, head, length, size), data = SETS.make(len(name), data)
             time = self.packed_time
             entry = pack(client.session_id, frame, self.zxid, time, head, name, length, data, version)
-        elif kind is Create and fields[3] is OPEN_ACL and fields[4] >= 0 and fields[2] is not None:
+        elif kind is Create and fields[3] is OPEN_ACL and fields[4] >= 0:
             path, _, data, _, owner = fields
             name = path.encode()
             try:
                 pack, head, length, size = _creates[len(name)][len(data)]
-            except KeyError:
-                pack, head, length, size = CREATES.make(len(name), len(data))
+            except (KeyError, TypeError):
+                (pack, head, length, size), data = CREATES.make(len(name), data)
             created = at.children.created  # type: ignore[union-attr]
             session, zxid, time = client.session_id, self.zxid, self.packed_time
             acl = OPEN_EPHEMERAL if owner else OPEN
@@ -123,13 +123,13 @@ class JournaledEngine(Engine):
             resolve, with_stat, result = resolvers[op]
             kind, fields, at = resolve(self, client, request)
             node = change(kind, fields, at, zxid, time)
-            if kind is SetData and fields[1] is not None:
+            if kind is SetData:
                 path, data, version = fields
                 name = path.encode()
                 try:
                     pack, head, length, _ = _part_sets[len(name)][len(data)]
-                except KeyError:
-                    pack, head, length, _ = PART_SETS.make(len(name), len(data))
+                except (KeyError, TypeError):  # as in :meth:`written`
+                    (pack, head, length, _), data = PART_SETS.make(len(name), data)
                 enter(pack(head, name, length, data, version))
             else:
                 number = at.children.created if kind is Create else node.version

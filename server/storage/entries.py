@@ -107,17 +107,22 @@ class Packers:
         self._head = head
         self._count = 0
 
-    def make(self, path: int, data: int) -> Packer:
-        """Make one that is not there yet."""
-        whole = struct.Struct(self._form.format(path, data))
-        made = whole.pack, self._head(path, data) + _INT(path), _INT(data), whole.size
-        if max(path, data) <= _LONGEST:
+    def make(self, path: int, data: bytes | None) -> tuple[Packer, bytes]:
+        """Make one that is not there yet.
+
+        :returns: it, and the data that it packs: nothing for null, which has the length -1.
+        """
+        packed = data or b""
+        size = -1 if data is None else len(data)
+        whole = struct.Struct(self._form.format(path, len(packed)))
+        made = whole.pack, self._head(path, len(packed)) + _INT(path), _INT(size), whole.size
+        if max(path, size) <= _LONGEST and data is not None:
             if self._count >= _KEPT:
                 self.by_length.clear()
                 self._count = 0
             self._count += 1
-            self.by_length.setdefault(path, {})[data] = made
-        return made
+            self.by_length.setdefault(path, {})[size] = made
+        return made, packed
 
 
 SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
