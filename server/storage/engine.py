@@ -1,5 +1,6 @@
 """An engine whose transactions are entered in a log, each when it happens: writes of clients by
-:meth:`JournaledEngine.written`, all others by :meth:`JournaledEngine.record`."""
+:meth:`JournaledEngine.written`, multis by :meth:`JournaledEngine.carry_out` and
+:meth:`JournaledEngine.written_together`, all others by :meth:`JournaledEngine.record`."""
 
 from __future__ import annotations
 
