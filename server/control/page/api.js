@@ -23,7 +23,9 @@ function gone(error) {
   throw error.name === "AbortError" ? error : new Gone("the server does not answer");
 }
 
-async function send(method, path, { query = {}, body, signal, accept = "application/json" } = {}) {
+async function send(method, path, options = {}) {
+  const { query = {}, body, signal, accept = "application/json" } = options;
+  const used = token;
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
   const headers = { accept };
@@ -32,6 +34,7 @@ async function send(method, path, { query = {}, body, signal, accept = "applicat
   const response = await fetch(PREFIX + path + search, {
     method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
   }).catch(gone);
+  if (response.status === 401 && used !== token) return send(method, path, options); // it was given meanwhile
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response;
 }

@@ -58,6 +58,25 @@ def test_a_server_for_other_machines_asks_for_the_token(browser: Browser) -> Non
         assert page.evaluate("document.querySelectorAll('.row').length") == 0
 
 
+def test_a_refusal_that_comes_behind_the_right_token_asks_no_more(browser: Browser) -> None:
+    with EmbeddedServer(host="0.0.0.0", control_token="open sesame") as server:
+        server.load({"a": ""})
+        with browser.open(f"http://127.0.0.1:{server.port}/") as page:
+            page.allowed.append("401")
+            page.see("This server wants a token", "dialog")
+            given_meanwhile = """import('/page/api.js').then((api) => {
+                const real = fetch;
+                window.fetch = async (...given) => {
+                    const refused = await real(...given);
+                    window.fetch = real;
+                    api.setToken("open sesame");
+                    return refused;
+                };
+                return api.get("/clients/0x1").catch((error) => error.status);
+            })"""
+            assert page.evaluate(given_meanwhile) == 404
+
+
 # --- hostile names and values ----------------------------------------------------------------------------
 
 SCRIPTS = (
