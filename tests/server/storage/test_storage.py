@@ -25,6 +25,7 @@ from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.tree import DataTree
+from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import build, stored_stat
 from pyzk.server.storage.directory import StorageError
@@ -97,6 +98,26 @@ def test_the_files_hold_what_the_server_holds(actions: list[Action]) -> None:
             act(run)
         check_files(run, Path(name))
         killed(run.world)
+
+
+@given(st.lists(action, max_size=30), st.booleans())
+def test_a_log_changes_no_answer(actions: list[Action], has_history: bool) -> None:
+    """The engine with a log has a loop of its own for multis."""
+    with tempfile.TemporaryDirectory(dir=memory()) as name:
+        kept, plain = world(Path(name)), World(**SETTINGS)
+        runs = Run(kept), Run(plain)
+        if not has_history:
+            kept.engine.on_txn = plain.engine.on_txn = None
+        for act in [*START, *actions]:
+            with_log, without = map(act, runs)
+            assert with_log == without
+            assert [peer.take_events() for peer in runs[0].peers] == [
+                peer.take_events() for peer in runs[1].peers
+            ]
+        assert stored(kept.tree) == stored(plain.tree)
+        told = [[txn for txn in each.txns if not isinstance(txn.effect, Replace)] for each in (kept, plain)]
+        assert told[0] == told[1]
+        check_files(runs[0], Path(name))
 
 
 @given(st.lists(action, min_size=4, max_size=40), st.integers(0, 3), st.integers(1, 3))
