@@ -242,8 +242,9 @@ class Ensemble:
         raise StartError(f"{problem}:\n{self.logs()}")
 
     def logs(self) -> str:
-        """What each server has logged last, without stack frames and refused clients."""
-        dull = re.compile(r"\s+at |.*(ZooKeeperServer not running|Close of session 0x0)")
+        """What each server has logged last, without stack frames and clients that are not served."""
+        left = "NIOServerCnxn - Unexpected exception|EndOfStreamException"
+        dull = re.compile(rf"\s+at |.*(ZooKeeperServer not running|Close of session 0x0|{left})")
         parts = []
         for node in self.nodes:
             lines = [line for line in node.log.splitlines() if not dull.match(line)]
