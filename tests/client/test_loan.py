@@ -3,7 +3,6 @@ exchange is."""
 
 from __future__ import annotations
 
-import gc
 import select
 import socket
 import struct
@@ -20,6 +19,7 @@ from pyzk.client.loan import Exchange, Lender, Loan, TakenError
 from pyzk.client.request import Request
 from pyzk.protocol.constants import INT_MAX
 from pyzk.protocol.operations import OpCode
+from pyzk.server.storage.building import collector_paused
 
 from ..support.stopping import cannot_stop, stopped_at
 
@@ -214,13 +214,10 @@ def test_a_lost_connection_is_not_left_to_the_garbage_collector(
     pair[1].close()
     loan = Loan(pair[0], 6, LIMIT, LIMIT, Borrower())
     exchange, left = send(loan), weakref.ref(loan)
-    gc.disable()
-    try:
+    with collector_paused():
         del loan
         assert exchange.failed
         assert left() is None
-    finally:
-        gc.enable()
 
 
 # --- at any moment ----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pytest
 from pyzk import aio, blocking
 from pyzk.client import MarshallingError
 from pyzk.client.loan import Exchange, Loan
+from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.waiting import wait_until
@@ -177,10 +178,7 @@ def test_threads_that_have_ended_keep_no_file_descriptors(server: EmbeddedServer
         return len(os.listdir("/proc/self/fd"))
 
     gc.collect()
-    gc.disable()
-    try:
+    with collector_paused():
         before = use(2)
         use(3)
         wait_until(lambda: files() <= before)  # the server closes its sockets in a thread of its own
-    finally:
-        gc.enable()

@@ -17,6 +17,7 @@ import uvloop
 from pyzk.aio import NodeExistsError, PersistentNode, connect
 from pyzk.bridge.wakeups import Bell, Mailbox
 from pyzk.client import ClosingError
+from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.waiting import wait_until
@@ -28,9 +29,8 @@ RUNS: list[Callable[[Any], Any]] = [asyncio.run, uvloop.run]
 def nothing_is_collected() -> Iterator[None]:
     """The collector would close files that other tests have left, between two looks."""
     gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+    with collector_paused():
+        yield
 
 
 def files() -> int:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
+
+from pyzk.server.storage.building import collector_paused
 
 # Comprehensions are calls in 3.11 and none from 3.12 on: they are never counted, so one number does for all.
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """The collector would call the finalizers of what other tests have left, in the middle of a count."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_nothing_collected()
+@collector_paused()  # it would call the finalizers of what other tests have left, in the middle of a count
 def count_calls(action: Callable[[], object]) -> int:
     count = 0
 
@@ -44,7 +32,7 @@ def count_calls(action: Callable[[], object]) -> int:
     return count - 1  # the action itself
 
 
-@_nothing_collected()
+@collector_paused()
 def count_instructions(action: Callable[[], object]) -> int:
     return _count_by_monitoring(action) if sys.version_info >= (3, 12) else _count_by_tracing(action)
 
