@@ -2,6 +2,8 @@
 
 The subpackages are the folders at the root of the repository. The links in this folder show them to editors
 and type checkers. An installation needs no links: see setup.py.
+
+pytest finds its plugin in this package and would warn where pyzk was imported before: PYTEST_DONT_REWRITE.
 """
 
 from .protocol.version import __version__
