@@ -15,6 +15,7 @@ from .members import Member
 from .properties import ConfigError, Entry, parse
 from .settings import check
 from .zookeys import (
+    AT_CLIENT_PORT,
     CHECKED,
     IGNORED,
     KNOWN,
@@ -123,13 +124,14 @@ class Reading:
 
     def drop(self, reason: str, beginning: str, field: str) -> None:
         """Take back a field, and note the keys that would be settings if another key had switched on what
-        they are about.
+        they are about: those that the port of clients has no use for either.
 
         :param beginning: how these keys begin.
         """
         self.given.pop(field, None)
+        used = AT_CLIENT_PORT if self.is_true("httpOnClientPort", default=True) else ()
         for key in self.entries:
-            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+            if key.startswith(beginning) and key not in used and (KNOWN | PROPERTIES).get(key, (None,))[0]:
                 self.note(reason, key)
 
     def refuse(self, entry: Entry, message: str) -> NoReturn:

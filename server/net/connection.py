@@ -349,11 +349,16 @@ class Connection:
         return self.close_expected
 
     def _shake_hands(self, now: float) -> bool:
-        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
+        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected.
+
+        A word with a blank behind it is the method of an HTTP request, which a web page may have made, and so
+        is none (semantics.md section 16); but for ``stmk``, whose argument follows at once.
+        """
         payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
-            word = self.input.peek(_FIRST_BYTES)
-            if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
+            start = self.input.peek(_FIRST_BYTES + 1)
+            word = start[:_FIRST_BYTES]
+            if (word in FOUR_LETTER_WORDS or word == TELNET_CLOSE) and (start[-1:] != b" " or word == _STMK):
                 if word != _STMK or len(self.input) >= _STMK_SIZE:
                     self._answer_word(word, now)
                 return False

@@ -32,7 +32,7 @@ from ..core.operations.reads import exists
 from ..core.operations.watching import watcher_type
 from ..core.operations.writes import check
 from ..core.txn import Refused
-from ..core.watches import Notification
+from ..core.watches import NULL_PATH, Notification
 from .gate import Withheld
 
 _Result: TypeAlias = tuple[int, int, bytes]
@@ -195,6 +195,10 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
 def _remove_watches(engine: OtherEngine, client: Client, request: r.RemoveWatchesFields) -> bytes:
     path, number = request
     kind = _kind(engine, number)
+    if path is None:  # the release takes a watch out of one registry, and fails then
+        for registry in (WatcherType.CHILDREN, WatcherType.DATA):
+            if kind in (registry, WatcherType.ANY) and engine.watches.remove(NULL_PATH, client, registry):
+                raise MarshallingError(path, "no path")
     if path is None or not engine.watches.remove(path, client, kind):
         raise NoWatcherError(path)
     return b""

@@ -49,6 +49,11 @@ def _as_acl(entries: Iterable[ACL]) -> tuple[ACL, ...]:
     return tuple(entries)
 
 
+def _check_ttl(node: Node, attribute: attrs.Attribute[int], ttl: int) -> None:
+    if type(ttl) is not int or not 0 <= ttl < 2**63:
+        raise ValueError(f"ttl is a number of ms, not {ttl!r:.50}")
+
+
 @attrs.frozen(kw_only=True)
 class Node:
     """A znode, where its data alone does not say enough.
@@ -65,7 +70,7 @@ class Node:
     acl: tuple[ACL, ...] = attrs.field(default=OPEN_ACL, converter=_as_acl)
     kind: NodeKind = attrs.field(default="persistent", validator=attrs.validators.in_(get_args(NodeKind)))
     owner: int = 0
-    ttl: int = 0
+    ttl: int = attrs.field(default=0, validator=_check_ttl)
     children: Mapping[str, Contents] = attrs.field(factory=dict, eq=False)
 
 

@@ -211,11 +211,9 @@ def test_a_deposed_leader_stands_again(zk: ZooKeeper) -> None:
 
 def test_a_limit(zk: ZooKeeper) -> None:
     with Lock(zk, "/lock"):
-        began = time.monotonic()
         with pytest.raises(TimeoutError), timeout(0.05):
             run_in_thread(lambda: None)
             Queue(zk, "/queue").get()
-        assert time.monotonic() - began < 5
         assert zk.exists("/") is not None
     assert zk.get_children("/lock") == []
 
