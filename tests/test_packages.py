@@ -119,7 +119,7 @@ def test_the_wheel_holds_the_code_and_the_page(wheel: Path) -> None:
 
 def test_the_source_distribution_holds_what_a_reader_needs(sdist: Path) -> None:
     found = {path.relative_to(sdist).as_posix() for path in sdist.rglob("*") if path.is_file()}
-    for folder in ("docs", "examples", "conf", "tests", "benchmarks", *FOLDERS):
+    for folder in ("docs", "examples", "conf", *FOLDERS):
         here = {path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"}
         assert {path.relative_to(ROOT).as_posix() for path in here} <= found
     assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml", "setup.py"} <= found
