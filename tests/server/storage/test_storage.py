@@ -21,7 +21,7 @@ from pyzk.protocol.constants import EventType
 from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.restoring import Restorer
 from pyzk.protocol.files.snapshot import SnapshotReader
-from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
+from pyzk.protocol.files.txnlog import Entry, ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.tree import DataTree
@@ -66,6 +66,11 @@ def read(folder: Path, told: list[str] | None = None) -> tuple[DataTree, dict[in
     assert lost == []
     tree.adopt(root)
     return tree, image.sessions, image.zxid
+
+
+def all_entries(folder: Path) -> list[Entry]:
+    logs = (folder / "version-2").glob("log.*")
+    return [entry for path in logs for entry in LogReader(io.BytesIO(path.read_bytes())).entries()]
 
 
 def world(folder: Path, **more: Any) -> World:
@@ -365,11 +370,7 @@ def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -
         for act in [*START, *actions]:
             act(run)
         check_files(run, Path(name))
-        entries = [
-            entry
-            for path in (Path(name) / "version-2").glob("log.*")
-            for entry in LogReader(io.BytesIO(path.read_bytes())).entries()
-        ]
+        entries = all_entries(Path(name))
         assert entries
         unknown = ErrorTxn(-1)  # a zxid that nobody has entered, such as that of an empty multi
         assert all(entry.digest is not None or entry.txn == unknown for entry in entries)

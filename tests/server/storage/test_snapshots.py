@@ -1,0 +1,84 @@
+"""Snapshots that are written while clients write (files.md sections 2.1 and 4.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyzk.protocol.files.snapshot import SnapshotReader
+from pyzk.protocol.operations import OpCode
+from pyzk.server.storage import snapshots
+
+from ...support.histories import Run
+from ...support.requests import create_op, delete_op
+from .test_storage import SET, all_entries, killed, read, world
+
+
+def write_meanwhile(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a snapshot while a client writes between all of its steps: znodes that it holds already, and ones
+    that it does not hold yet."""
+    monkeypatch.setattr(snapshots, "_STEP", 1)
+    client, names = run.peer(0), [f"/{letter}" for letter in "abcdefghij"]
+    for name in names:
+        client.create(name)
+    storage = run.world.storage
+    assert storage is not None
+    for number, _ in enumerate(storage.snapshot_steps()):
+        client.set(names[number % 10], b"%d" % number)
+        client.create(f"{names[-number % 10]}/{number}")
+        client.delete("/none")
+        client.multi(create_op(f"/m{number}"), delete_op(names[0], 99))
+    assert number > 10
+
+
+def test_a_snapshot_written_while_the_tree_changes_has_the_digest_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # files.md section 2.1
+    run = Run(world(tmp_path, tree_digest=True))
+    write_meanwhile(run, monkeypatch)
+    storage = run.world.storage
+    assert storage is not None
+    name = storage.directory.listing().snapshots[-1]
+    with storage.directory.read(name.text) as file:
+        reader = SnapshotReader(file)
+        assert len(list(reader.nodes())) > 10
+    assert reader.last_zxid == name.zxid
+    assert reader.digest is not None
+    zxid, digest = reader.digest
+    assert name.zxid < zxid <= run.world.zxid
+    logged = {entry.zxid: entry.digest for entry in all_entries(tmp_path)}
+    assert logged[zxid] == digest
+    killed(run.world)  # before anything more is written
+    told: list[str] = []
+    read(tmp_path, told)
+    assert told == []
+    again = world(tmp_path, tree_digest=True)
+    again.connect().create("/later")
+    assert again.storage is not None
+    again.storage.write_journal()
+    read(tmp_path, told)
+    assert told == []
+    killed(again)
+
+
+def test_the_log_goes_as_far_as_the_digest_of_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise another transaction could get the zxid of the digest after a kill."""
+    monkeypatch.setattr(snapshots, "_STEP", 1)
+    run = Run(world(tmp_path, tree_digest=True))
+    for letter in "abc":
+        run.peer(0).create(f"/{letter}")
+    storage, engine = run.world.storage, run.world.engine
+    assert storage is not None
+    for _ in storage.snapshot_steps():  # entered, and not written as long as nobody is answered
+        engine.handle(run.peer(0).connection, OpCode.SET_DATA, bytes(8) + SET, 0)
+    name = storage.directory.listing().snapshots[-1]
+    with storage.directory.read(name.text) as file:
+        reader = SnapshotReader(file)
+        assert list(reader.nodes())
+    assert reader.digest is not None
+    assert max(entry.zxid for entry in all_entries(tmp_path)) >= reader.digest.zxid > name.zxid
+    killed(run.world)
