@@ -59,6 +59,15 @@ def test_a_snapshot_is_streamed_and_restored() -> None:
     check_tree_invariants(world.tree)
 
 
+def test_a_restore_leaves_the_configuration_as_it_is() -> None:
+    """It tells of the servers, not of the data."""
+    world = operated()
+    before = world.connect().get("/zookeeper/config").body
+    data = ask(world, "/commands/snapshot", auth="ip").body
+    assert ask(world, "/commands/restore", "POST", data, "ip").status == 200
+    assert world.connect().get("/zookeeper/config").body == before
+
+
 def test_a_tree_goes_to_a_server_that_is_behind_and_no_zxid_falls_back() -> None:
     ahead, behind = operated(initial_zxid=1000), operated()
     ahead.connect().create("/a")
