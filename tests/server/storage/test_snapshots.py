@@ -1,7 +1,8 @@
-"""Snapshots that are written while clients write (files.md sections 2.1 and 4.1)."""
+"""Snapshots that are written while clients write (files.md sections 2.1 and 4.1); files that are too much."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.operations import OpCode
 from pyzk.server.storage import snapshots
+from pyzk.server.storage.directory import StorageError
+from pyzk.server.testing import contents
 
 from ...support.histories import Run
 from ...support.requests import create_op, delete_op
@@ -82,3 +85,36 @@ def test_the_log_goes_as_far_as_the_digest_of_a_snapshot(
     assert reader.digest is not None
     assert max(entry.zxid for entry in all_entries(tmp_path)) >= reader.digest.zxid > name.zxid
     killed(run.world)
+
+
+def test_a_znode_that_no_server_would_read_is_not_read(tmp_path: Path) -> None:
+    run = Run(world(tmp_path, max_buffer=2_000_000))
+    contents.load(run.world.engine, {"/large": b"x" * 3_000_000}, 0)
+    with pytest.raises(ValueError, match=r"could not be read again; raise jute\.maxbuffer"):
+        contents.load(run.world.engine, {"/larger": b"x" * 4_000_001}, 0)
+    storage = run.world.storage
+    assert storage is not None
+    storage.write_snapshot()
+    for log in (tmp_path / "version-2").glob("log.*"):
+        log.unlink()
+    killed(run.world)
+    with pytest.raises(StorageError, match=r"3,000,000 bytes is too large; it takes jute\.maxbuffer=1500000"):
+        world(tmp_path, max_buffer=1_400_000)
+    again = world(tmp_path, max_buffer=1_500_000)
+    assert len(again.tree.nodes["/large"].data or b"") == 3_000_000
+    killed(again)
+
+
+@pytest.mark.parametrize("name", ["log.1", "snapshot.1"])
+def test_a_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
+    """A device was read for ever, and a pipe waited for."""
+    folder = tmp_path / "version-2"
+    run = Run(world(tmp_path, initial_zxid=0))
+    run.peer(0).create("/a")
+    killed(run.world)
+    for make in (lambda path: path.symlink_to("/dev/zero"), os.mkfifo):
+        place = folder / name
+        place.unlink(missing_ok=True)
+        make(place)
+        with pytest.raises(StorageError, match=f"cannot read .*{name}: it is no regular file"):
+            world(tmp_path)
