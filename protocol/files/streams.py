@@ -86,9 +86,7 @@ def _snappy() -> Any:
     try:
         import cramjam
     except ImportError:
-        raise FileError(
-            0, "it is compressed with snappy; for that: pip install 'pyzk-server[snappy]'"
-        ) from None
+        raise FileError(0, "it is compressed with snappy; for that: pip install cramjam") from None
     return cramjam.snappy
 
 

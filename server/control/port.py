@@ -84,7 +84,7 @@ class Port:
             return response
         if path == "/metrics":
             if find_spec("prometheus_client") is None:
-                raise ApiError(501, "metrics need more: pip install 'pyzk-server[metrics]'")
+                raise ApiError(501, "metrics need more: pip install prometheus-client")
             from ..monitoring import prometheus
 
             return prometheus.answer(request, service, now)

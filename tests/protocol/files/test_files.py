@@ -122,7 +122,7 @@ def test_what_is_cut_off_a_gzip_file_is_told() -> None:
 
 def test_snappy_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cramjam", None)
-    with pytest.raises(FileError, match=r"pip install 'pyzk-server\[snappy\]'"):
+    with pytest.raises(FileError, match="pip install cramjam"):
         uncompressed(io.BytesIO(b"\x82SNAPPY\0" + bytes(20)))
 
 
