@@ -17,7 +17,7 @@ from pyzk.server.storage import entries
 
 from ...support.requests import acl, check_op, create_op, delete_op, set_op
 from ...support.world import Peer
-from .test_storage import killed, read, stored, world
+from .files import killed, read, stored, world
 
 ACLS = [acl(1, "world", "anyone")]
 EFFECTS: dict[Any, Callable[[Peer], Any]] = {

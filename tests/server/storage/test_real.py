@@ -17,8 +17,7 @@ from ...support.histories import Run
 from ...support.jvm import missing
 from ...support.needs import need
 from ...support.real import Ensemble, Node
-from .test_snapshots import write_meanwhile
-from .test_storage import killed, world
+from .files import killed, world, write_meanwhile
 
 TIMEOUT = 30.0  # seconds
 

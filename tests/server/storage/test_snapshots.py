@@ -14,25 +14,7 @@ from pyzk.server.storage.directory import StorageError
 from pyzk.server.testing import contents
 
 from ...support.histories import Run
-from ...support.requests import create_op, delete_op
-from .test_storage import SET, all_entries, killed, read, world
-
-
-def write_meanwhile(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a snapshot while a client writes between all of its steps: znodes that it holds already, and ones
-    that it does not hold yet."""
-    monkeypatch.setattr(snapshots, "_STEP", 1)
-    client, names = run.peer(0), [f"/{letter}" for letter in "abcdefghij"]
-    for name in names:
-        client.create(name)
-    storage = run.world.storage
-    assert storage is not None
-    for number, _ in enumerate(storage.snapshot_steps()):
-        client.set(names[number % 10], b"%d" % number)
-        client.create(f"{names[-number % 10]}/{number}")
-        client.delete("/none")
-        client.multi(create_op(f"/m{number}"), delete_op(names[0], 99))
-    assert number > 10
+from .files import SET, all_entries, killed, read, world, write_meanwhile
 
 
 def test_a_snapshot_written_while_the_tree_changes_has_the_digest_of_its_end(
