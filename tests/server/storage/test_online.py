@@ -14,9 +14,9 @@ from pyzk.protocol.files.streams import FileError
 from pyzk.protocol.files.writing import encoded
 from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.core.txn import Replace
-from pyzk.server.storage import snapshots
+from pyzk.server.storage import online, snapshots
 from pyzk.server.storage.building import build
-from pyzk.server.storage.online import read_snapshot, restore, snapshot_steps
+from pyzk.server.storage.online import restore, snapshot_steps
 
 from ...support.world import World
 
@@ -25,6 +25,10 @@ def taken(server: World) -> tuple[int, bytes]:
     *before, last = snapshot_steps(server.engine)
     assert all(data == b"" for _, data in before)
     return last
+
+
+def read_snapshot(data: bytes) -> Image:
+    return online.read_snapshot(data, 2**20)
 
 
 def now(server: World) -> int:
