@@ -28,6 +28,7 @@ from ..ensemble.ensemble import Timing
 from ..ensemble.errors import EnsembleError
 from ..net.clock import Clock
 from ..together import Servers
+from . import shown
 from .clock import CLOCK_MODES, ClockMode
 from .controls.ensemble import EnsembleControls
 from .host import HISTORY_LIMIT, at_end, hosted
@@ -94,10 +95,12 @@ class EnsembleLaunch:
         if clock.frozen:  # ticks begin at the start: a test finds the same moments in each run
             clock.jump(-clock.now() % _WHOLE)
         servers = Servers(self.settings, clock, self.members, self.timing)
-        async with hosted(servers.run, ended):
+        async with hosted(servers.run, clock, ended):
             running = RunningEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            local = LocalEnsemble(running)
+            shown.note(local)
             try:
-                yield LocalEnsemble(running)
+                yield local
             finally:
                 for tell in at_end:
                     tell(running.advice)

@@ -13,6 +13,7 @@ import trio
 from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server, service_of
+from . import shown
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
 from .running import Running
@@ -131,7 +132,7 @@ class Launch:
         clock = Clock(frozen=self.clock == "frozen")
         with ExitStack() as stack:
             server = Server(self.settings, clock, service_of(self._storage(stack)))
-            async with hosted(server.run, ended):
+            async with hosted(server.run, clock, ended):
                 running = Running(
                     server,
                     clock,
@@ -140,6 +141,7 @@ class Launch:
                     hostile=self.hostile,
                 )
                 server.controls = LocalServer(running)
+                shown.note(server.controls)
                 try:
                     yield server.controls
                 finally:
@@ -148,10 +150,13 @@ class Launch:
 
 
 @asynccontextmanager
-async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None]) -> AsyncIterator[None]:
+async def hosted(
+    serve: Callable[..., Awaitable[None]], clock: Clock, ended: Callable[[], None]
+) -> AsyncIterator[None]:
     """Run what serves, from its start on, inside the ``async with``.
 
     :param serve: takes a ``task_status``.
+    :param clock: stands still afterwards, for those who look at what is left.
     :param ended: called at once when it ends, for any reason.
     """
 
@@ -159,6 +164,7 @@ async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None
         try:
             await serve(task_status=task_status)
         finally:
+            clock.freeze(True)
             ended()
 
     failure: BaseException | None = None
