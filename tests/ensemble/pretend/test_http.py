@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyzk.server.control.calls.ensemble import VERBS
+from pyzk.protocol.control_verbs import VERBS
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
 
@@ -74,7 +74,7 @@ REFUSED = {"start", "reconfig"}
 def test_each_verb_says_that_it_came_over_http(ensemble: EmbeddedEnsemble, at: Clients, verb: str) -> None:
     fields = FIELDS.get(verb) or {
         name: {"server": 1, "session": f"0x{at(2).session_id:x}"}[name]
-        for name, field in VERBS[verb][1].items()
+        for name, field in VERBS[verb].arguments.items()
         if field.required
     }
     answer = ask(ensemble[2].url, f"/ensemble/{verb}", fields)
@@ -174,7 +174,7 @@ def test_each_verb_is_one_of_python(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
-    fields = VERBS[verb][1]
+    fields = VERBS[verb].arguments
     usual = {
         name: value for name, value in {"server": 2, "seconds": 0, "groups": []}.items() if name in fields
     }
