@@ -223,7 +223,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     try:
         context = certificates.make(directory, str(host.value) if host else "localhost")
     except certificates.NotInstalled:
-        raise Refusal("--tls needs more: pip install 'pyzk-server[tls]'") from None
+        raise Refusal("--tls needs more: pip install trustme") from None
     except OSError as error:
         raise Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
     except TlsError as error:

@@ -358,7 +358,7 @@ def _restore(ask: Ask) -> Data:
     service = ask.service
     began = time.monotonic()
     try:
-        image = read_snapshot(ask.body)
+        image = read_snapshot(ask.body, service.settings.max_buffer)
     except FileError as error:
         service.engine.stats.restores.failed += 1
         logger.warning("a snapshot could not be restored, and the tree stays as it is: %s", error)

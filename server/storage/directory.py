@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ...protocol.files.names import FOLDER, Listing, log_name, snapshot_name
+from ...protocol.files.places import open_regular
 
 _MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
@@ -103,7 +104,7 @@ class DataDirectory:
 
     def read(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
-        return open(self._path(name), "rb")
+        return open_regular(self._path(name))
 
     def _path(self, name: str) -> Path:
         return (self.log_folder if Listing.of([name]).logs else self.folder) / name

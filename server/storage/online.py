@@ -11,13 +11,15 @@ from collections.abc import Iterator
 
 from ...protocol.files.image import Image
 from ...protocol.files.restoring import read_image
-from ...protocol.files.snapshot import STAT
+from ...protocol.files.snapshot import STAT, Bounds
 from ...protocol.files.streams import FileError
 from ..core.engine import Engine
 from ..core.txn import Replace
 from .building import build
 from .snapshots import SnapshotWriter
 
+_SMALL, _UNPACKED = 2**20, 100
+"""Bytes that any snapshot may have, and how many more for each byte that was sent."""
 _ATTEMPTS = 2
 """How often a snapshot is made in steps, in the hope that nothing changes meanwhile. Then it is made at
 once."""
@@ -44,12 +46,14 @@ def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
             return
 
 
-def read_snapshot(data: bytes) -> Image:
-    """Read a snapshot, which may be compressed.
+def read_snapshot(data: bytes, max_buffer: int) -> Image:
+    """Read a snapshot, which may be compressed: to a hundredth at most, which no real tree comes near.
 
-    :raises FileError: it is damaged.
+    :param max_buffer: ``jute.maxbuffer``.
+    :raises FileError: it is damaged or too large.
     """
-    image, digest = read_image(io.BytesIO(data), -1)
+    bounds = Bounds.of(max_buffer, most=_SMALL + _UNPACKED * len(data))
+    image, digest = read_image(io.BytesIO(data), -1, bounds=bounds)
     stats = [STAT.unpack(node.stat) for node in image.nodes.values()]
     image.zxid = max(image.zxid, *(max(stat[0], stat[1], stat[8]) for stat in stats))
     if digest is not None and digest.zxid == image.zxid and image.count_digest() != digest.digest:

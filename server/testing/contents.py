@@ -291,13 +291,17 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
     create is refused, nothing of its transaction happens.
 
     :raises ZooKeeperError: the error that a client would get.
-    :raises ValueError: if an ephemeral's owner is no session, or a znode that exists is of another kind.
+    :raises ValueError: if an ephemeral's owner is no session, a znode that exists is of another kind, or one
+        is larger than a server reads from files.
     """
     by_owner: dict[int, dict[str, MultiOp]] = {}
     for path, wanted in nodes.items():
         if wanted is ... and path in engine.tree.nodes:
             continue
         node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
+        size = len(node.data or b"")
+        if engine.keeps_log and size > 2 * engine.settings.max_buffer:
+            raise ValueError(f"{path}: {size:,} bytes could not be read again; raise jute.maxbuffer")
         owner = node.owner if node.kind == "ephemeral" else 0
         if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
             raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")

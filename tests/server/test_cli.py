@@ -234,21 +234,21 @@ def test_the_one_of_several_ports_that_is_in_use_is_named(refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "extra"),
+    ("key", "value", "distribution"),
     [
         (
             "metricsProvider.className",
             "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-            "metrics",
+            "prometheus-client",
         ),
     ],
 )
-def test_an_extra_that_is_not_installed_is_named(refused, tmp_path, monkeypatch, key, value, extra):
+def test_what_is_not_installed_is_named(refused, tmp_path, monkeypatch, key, value, distribution):
     monkeypatch.setattr(settings_module, "find_spec", lambda name: None)
     path = tmp_path / "zoo.cfg"
     path.write_text(f"{key}={value}\n")
     message = refused("--config", str(path))
-    assert message == f"{key} ({path}, line 1) needs more: pip install 'pyzk-server[{extra}]'"
+    assert message == f"{key} ({path}, line 1) needs more: pip install {distribution}"
 
 
 # --- signals, and the readiness line --------------------------------------------------------------------
