@@ -1,5 +1,5 @@
-"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`: a verb is one of
-the control API, with a dash for each underscore."""
+"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`: a verb is one
+of the control API, with a dash for each underscore."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ import pytest
 
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, LocalEnsemble, open_ensemble
 
+from .asking import ask
+
 SEEDS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 40
 SERVING = {"leader", "follower", "observer"}
 
@@ -56,8 +58,6 @@ def test_a_leader_that_all_have_lost(ensemble: EmbeddedEnsemble) -> None:
 
 def test_the_page_of_a_stale_leader_is_answered(ensemble: EmbeddedEnsemble) -> None:
     """The leader of the last epoch has ended, and an older one does not know that it is none any more."""
-    from .test_http import ask
-
     ensemble.freeze(3)
     ensemble.advance(10)
     ensemble.kill(ensemble.leader() or 0)

@@ -11,7 +11,7 @@ from pyzk.cli.main import main
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble
 
-from .test_http import ask
+from .asking import ask
 
 
 def connects(ensemble: EmbeddedEnsemble, number: int) -> bool:

@@ -18,7 +18,7 @@ from pyzk.protocol.control_verbs import LEADER, VERBS, Argument
 from pyzk.server.control.api import ROUTES
 from pyzk.server.testing import EmbeddedEnsemble, EnsembleControls, EnsembleError
 
-from .test_http import ask
+from .asking import ask
 
 DOCS = Path(__file__).parents[3] / "docs"
 SPEC = (DOCS / "spec" / "ensemble.md").read_text()
