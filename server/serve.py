@@ -6,6 +6,7 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 from __future__ import annotations
 
 import math
+import os
 import select
 import socket
 import time
@@ -503,7 +504,8 @@ def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name != "nt":  # on Windows it would let two servers have one port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         if backlog is not None:
             sock.listen(backlog)
