@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0
+PATIENCE = 5.0
 """Seconds in which a server has to listen: what the real server allows, which tries five times."""
 
 
