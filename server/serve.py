@@ -187,6 +187,11 @@ class Server:
             self._hub.stop_listening()
             self._bound = _bind(*self.address)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether somebody listens at the port of plain clients."""
+        return self._bound is None
+
     def open_port(self) -> None:
         """Let plain clients in again after :meth:`close_port`."""
         self.service.refusing = False
