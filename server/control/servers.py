@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ..config import zoocfg
+from ..config.elsewhere import check_key
 from ..config.given import Configuration
 from ..config.members import chosen
 from ..config.settings import Settings
@@ -122,6 +123,8 @@ class Servers:
 def _configuration(config: Mapping[str, Any]) -> Configuration:
     """:raises ValueError: for a key or value that zoo.cfg may not have."""
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
+    for key in config:
+        check_key(key, "config")
     return zoocfg.interpret(text, "config", port_given=True)
 
 

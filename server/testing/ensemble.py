@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import attrs
 
 from ...protocol.control_verbs import ServerRef
+from ..config.arguments import check_type, settings_of
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -30,9 +31,9 @@ from ..ensemble.errors import EnsembleError
 from ..net.clock import Clock
 from ..together import Servers
 from . import shown
-from .clock import CLOCK_MODES, ClockMode
+from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock
 from .in_thread import InThread
 from .running_ensemble import RunningEnsemble
 
@@ -80,9 +81,9 @@ class EnsembleLaunch:
     """The arguments with which an ensemble is started."""
 
     members: Sequence[Address]
-    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
-    record: bool
-    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
+    clock: ClockMode = attrs.field(validator=known_clock)
+    record: bool = attrs.field(validator=check_type)
+    history_limit: int = attrs.field(validator=[check_type, attrs.validators.ge(1)])
     timing: Timing | None
     settings: Settings
 
@@ -131,7 +132,7 @@ def open_ensemble(
     :raises ValueError: for one out of range, or a number of servers that is none.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+    members, given = made_up(participants, observers), settings_of(settings)
     return EnsembleLaunch(members, clock, record, history_limit, timing, given).open()
 
 
@@ -158,7 +159,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         **settings: Any,
     ) -> None:
         super().__init__()
-        members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+        members, given = made_up(participants, observers), settings_of(settings)
         self._launch = EnsembleLaunch(members, clock, record, history_limit, timing, given)
 
     def __repr__(self) -> str:

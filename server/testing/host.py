@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
 
+from ..config.arguments import check_type, settings_of
 from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server, service_of
@@ -89,23 +90,22 @@ def open_server(
     return Launch(clock, record, history_limit, settings, hostile, data).open()
 
 
-def _as_settings(given: Mapping[str, Any]) -> Settings:
-    return Settings(**{"port": 0, **given})
-
-
-_OPTIONAL_INT = attrs.validators.optional(attrs.validators.instance_of(int))
+def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Raise :class:`ValueError` for a mode of the clock that does not exist."""
+    if value not in CLOCK_MODES:
+        raise ValueError(f"clock must be {' or '.join(map(repr, CLOCK_MODES))}, not {value!r}")
 
 
 @attrs.frozen
 class Launch:
     """The arguments with which a server is started."""
 
-    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
-    record: bool
-    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
-    settings: Settings = attrs.field(converter=_as_settings)
-    hostile: int | None = attrs.field(default=None, validator=_OPTIONAL_INT)
-    data: str | os.PathLike[str] | None = None
+    clock: ClockMode = attrs.field(validator=known_clock)
+    record: bool = attrs.field(validator=check_type)
+    history_limit: int = attrs.field(validator=[check_type, attrs.validators.ge(1)])
+    settings: Settings = attrs.field(converter=settings_of)
+    hostile: int | None = attrs.field(default=None, validator=check_type)
+    data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
 
     def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
