@@ -6,6 +6,7 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 from __future__ import annotations
 
 import math
+import os
 import select
 import socket
 import time
@@ -185,6 +186,11 @@ class Server:
         if self._hub is not None:
             self._hub.stop_listening()
             self._bound = _bind(*self.address)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether somebody listens at the port of plain clients."""
+        return self._bound is None
 
     def open_port(self) -> None:
         """Let plain clients in again after :meth:`close_port`."""
@@ -498,7 +504,8 @@ def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name != "nt":  # on Windows it would let two servers have one port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         if backlog is not None:
             sock.listen(backlog)
