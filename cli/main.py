@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Status.SIGNAL + signal.SIGINT
     except BrokenPipeError:  # who reads our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
-        return Status.SIGNAL + signal.SIGPIPE
+        return Status.SIGNAL + 13  # SIGPIPE, which Windows does not name
     return status
 
 

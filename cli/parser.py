@@ -387,10 +387,12 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     given = new_parser(environ).parse_args(own)
     verb, rest = VERBS[given.verb], list(given.rest)
     words = [word for word in rest if not word.startswith("-")]
-    what = words[0] if words and words[0] in verb.verbs else None
-    if what is not None:
+    what = words[0].replace("_", "-") if words else ""  # as the control API writes it
+    if what not in verb.verbs:
+        what = None
+    else:
         verb = verb.verbs[what]
-        rest.remove(what)
+        rest.remove(words[0])
         given.what = what
     given.run = verb.run
     given = verb_parser(given.verb, what).parse_intermixed_args(rest, given)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from ...protocol.control_verbs import ServerRef
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -161,7 +162,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
-    def start(self, server: int | None = None, *, observer: bool = False) -> Any:
+    def start(self, server: ServerRef | None = None, *, observer: bool = False) -> Any:
         """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
 
         :raises RuntimeError: if it runs.

@@ -20,9 +20,8 @@ def _known(control: Control) -> Servers:
 
 
 def _form(number: int, controls: Controls) -> Any:
-    url = f"http://{controls.hosts}/"
-    hosts = controls.hosts if controls.ensemble is None else controls.ensemble.hosts
-    return {"server": number, "hosts": hosts, "port": controls.port, "url": url}
+    whole = controls.ensemble or controls
+    return {"server": number, "hosts": whole.hosts, "port": controls.port, "url": whole.url}
 
 
 def _servers(control: Control, ask: Ask) -> Any:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
 
-from pyzk.server.control.calls.ensemble import VERBS
+from pyzk.protocol.control_verbs import VERBS
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
 
+from .asking import ask
 from .client import Client, Clients
-
-
-def ask(url: str | None, path: str, body: dict[str, Any] | None = None) -> Any:
-    request = urllib.request.Request(f"{url}api/v1{path}", headers={"content-type": "application/json"})
-    if body is not None:
-        request.data = json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return json.loads(error.read())
 
 
 def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
@@ -74,7 +60,7 @@ REFUSED = {"start", "reconfig"}
 def test_each_verb_says_that_it_came_over_http(ensemble: EmbeddedEnsemble, at: Clients, verb: str) -> None:
     fields = FIELDS.get(verb) or {
         name: {"server": 1, "session": f"0x{at(2).session_id:x}"}[name]
-        for name, field in VERBS[verb][1].items()
+        for name, field in VERBS[verb].arguments.items()
         if field.required
     }
     answer = ask(ensemble[2].url, f"/ensemble/{verb}", fields)
@@ -174,7 +160,7 @@ def test_each_verb_is_one_of_python(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
-    fields = VERBS[verb][1]
+    fields = VERBS[verb].arguments
     usual = {
         name: value for name, value in {"server": 2, "seconds": 0, "groups": []}.items() if name in fields
     }
