@@ -466,3 +466,21 @@ def test_others_are_served_while_a_crowd_is_told(scene: Scene) -> None:
     assert read_on(scene, polite, until=1) == [-1, 1], "its event comes before a reply that shows the change"
     for watcher in watchers:
         assert read_on(scene, watcher, until=-1) == [-1]
+
+
+def test_others_are_served_while_a_crowd_goes(scene: Scene) -> None:
+    """As when a process with very many clients is killed: to close a socket takes longer than to answer."""
+    polite, *crowd = [scene.connect() for _ in range(101)]
+    scene.service.stopwatch = itertools.count(0.0, 0.001).__next__
+    for client in crowd:
+        client.near.close()
+        wait_for(client.far)
+    polite.ask(GET)
+    scene.hub.turn()
+    assert polite.has_answer()
+    assert len(scene.service.connections) == 1, "they count for nothing at once"
+    still_open = [client for client in crowd if client.far.fileno() >= 0]
+    assert len(still_open) > 50
+    for _ in range(100):
+        scene.hub.turn()
+    assert not [client for client in crowd if client.far.fileno() >= 0]
