@@ -8,24 +8,32 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
+from functools import cache
 from typing import Any, Final
 
 import attrs
 
 from .settings import Settings
 
-_TYPES: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
-    "None": ("None", lambda value: value is None),
-    "bool": ("True or False", lambda value: isinstance(value, bool)),
-    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "str": ("a string", lambda value: isinstance(value, str)),
-    "frozenset[str]": ("a set of strings", lambda value: isinstance(value, Set)),
-    "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
-    "ssl.SSLContext": ("an ssl.SSLContext", lambda value: isinstance(value, ssl.SSLContext)),
+_TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    "None": (type(None), "None"),
+    "bool": (bool, "True or False"),
+    "int": (int, "a whole number"),
+    "str": (str, "a string"),
+    "frozenset[str]": (Set, "a set of strings"),
+    "Mapping[str, str]": (Mapping, "a mapping"),
+    "os.PathLike[str]": (os.PathLike, "a path"),
+    "ssl.SSLContext": (ssl.SSLContext, "an ssl.SSLContext"),
 }
-"""What messages call a type, and whether a value is of it, by the annotation of a field."""
+"""By the annotation of a field: the type, and what messages call it."""
+
+
+@cache
+def _types_of(annotation: str) -> tuple[tuple[type, ...], str]:
+    """None comes first: it is the most usual value, and the others may be abstract, which takes longer."""
+    found = [_TYPES[each] for each in annotation.split(" | ")]
+    return tuple(each for each, _ in reversed(found)), " or ".join(text for _, text in found)
 
 
 def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -33,10 +41,10 @@ def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> 
 
     :raises TypeError: it has another one. A value that is a secret is not shown.
     """
-    types = [_TYPES[each] for each in str(field.type).split(" | ")]
-    if not any(is_one(value) for _, is_one in types):
+    types, text = _types_of(str(field.type))
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         shown = repr(value) if field.repr else f"of type {type(value).__name__}"
-        raise TypeError(f"{field.name} must be {' or '.join(text for text, _ in types)}, not {shown}")
+        raise TypeError(f"{field.name} must be {text}, not {shown}")
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:

@@ -74,15 +74,16 @@ class Servers:
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
         found = _configuration(config)
-        given = {field: each.value for field, each in found.given.items()}
-        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, given, hostile)
-        _check_addresses(launch.settings)
+        given: dict[str, Any] = {field: each.value for field, each in found.given.items()}
+        settings = Settings(**{"port": 0, **given})
+        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, settings, hostile)
+        _check_addresses(settings)
         if members := chosen(found.members, ensemble, observers):
             if hostile is not None:
                 raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
             from ..testing.ensemble import EnsembleLaunch
 
-            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, timing(found), launch.settings)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, timing(found), settings)
         self._last += 1
         number = self._last
         self._starting += 1

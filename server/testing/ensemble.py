@@ -33,7 +33,7 @@ from ..together import Servers
 from . import shown
 from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted, known_clock
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_limit
 from .in_thread import InThread
 from .running_ensemble import RunningEnsemble
 
@@ -82,8 +82,8 @@ class EnsembleLaunch:
 
     members: Sequence[Address]
     clock: ClockMode = attrs.field(validator=known_clock)
-    record: bool = attrs.field(validator=check_type)
-    history_limit: int = attrs.field(validator=[check_type, attrs.validators.ge(1)])
+    record: bool | None = attrs.field(validator=check_type)
+    history_limit: int = attrs.field(validator=known_limit)
     timing: Timing | None
     settings: Settings
 

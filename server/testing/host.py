@@ -87,7 +87,7 @@ def open_server(
     :raises OSError: on entering, if the address cannot be bound.
     :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings, hostile, data).open()
+    return Launch(clock, record, history_limit, settings_of(settings), hostile, data).open()
 
 
 def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -96,14 +96,21 @@ def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object
         raise ValueError(f"clock must be {' or '.join(map(repr, CLOCK_MODES))}, not {value!r}")
 
 
+def known_limit(instance: object, attribute: attrs.Attribute[Any], value: int) -> None:
+    """Raise :class:`TypeError` or :class:`ValueError` for a limit that is none."""
+    check_type(instance, attribute, value)
+    if value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1, not {value}")
+
+
 @attrs.frozen
 class Launch:
     """The arguments with which a server is started."""
 
     clock: ClockMode = attrs.field(validator=known_clock)
-    record: bool = attrs.field(validator=check_type)
-    history_limit: int = attrs.field(validator=[check_type, attrs.validators.ge(1)])
-    settings: Settings = attrs.field(converter=settings_of)
+    record: bool | None = attrs.field(validator=check_type)  # None: once somebody asks for the history
+    history_limit: int = attrs.field(validator=known_limit)
+    settings: Settings
     hostile: int | None = attrs.field(default=None, validator=check_type)
     data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
 

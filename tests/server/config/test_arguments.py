@@ -31,7 +31,7 @@ STARTS: list[Callable[..., Any]] = [EmbeddedServer, open_server, EmbeddedEnsembl
         ({"four_letter_words": "ruok"}, "four_letter_words must be a set of strings, not 'ruok'"),
         ({"control_token": b"secret"}, "control_token must be a string or None, not of type bytes"),
         ({"history_limit": "5"}, "history_limit must be a whole number, not '5'"),
-        ({"record": "no"}, "record must be True or False, not 'no'"),
+        ({"record": "no"}, "record must be True or False or None, not 'no'"),
     ],
 )
 def test_a_name_or_a_type_that_is_wrong(
