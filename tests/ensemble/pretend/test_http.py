@@ -124,6 +124,24 @@ def test_an_ensemble_by_the_lines_of_a_zoo_cfg() -> None:
         assert ask(server.url, "/servers", {"config": config, "ensemble": 5})["status"] == 400
 
 
+def test_the_times_of_an_ensemble() -> None:
+    config = {"tickTime": 500, "syncLimit": 2}
+    with EmbeddedServer() as server:
+        asked = {"config": config, "ensemble": 3, "election_ms": 50, "clock": "frozen"}
+        url = ask(server.url, "/servers", asked)["url"]
+        ask(url, "/ensemble/isolate", {"server": 3})
+        assert ask(url, "/ensemble/advance", {"seconds": 0.99})["servers"][0]["role"] == "follower"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.01})["servers"][0]["role"] == "looking"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.049})["servers"][1]["role"] == "looking"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.001})["servers"][1]["role"] == "leader"
+        alone = ask(server.url, "/servers", {"election_ms": 50})
+        assert (alone["status"], "election_ms is for an ensemble" in alone["detail"]) == (400, True)
+        wrong = ask(server.url, "/servers", {"ensemble": 3, "election_ms": -1})
+        assert (wrong["status"], "election must be at least 0, not -1" in wrong["detail"]) == (400, True)
+        none = ask(server.url, "/servers", {"ensemble": 3, "config": {"syncLimit": 0}})
+        assert (none["status"], "of at least 1 tick" in none["detail"]) == (400, True)
+
+
 def test_faults_holds_snapshots_and_names_over_http(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     one, two = ensemble[1].url, ensemble[2].url
     a = at(1)
