@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1000
 """Servers at a time: each needs some file descriptors, and a history of its own."""
+_BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
+"""Fields of a request that may be taken for keys of zoo.cfg."""
 
 
 @attrs.frozen
@@ -127,6 +129,8 @@ class Servers:
 
 def _configuration(config: Mapping[str, Any], ensemble: bool) -> Configuration:
     """:raises ValueError: for a key or value that zoo.cfg may not have."""
+    for key in config.keys() & _BESIDE:
+        raise ApiError(400, f'config: {key} is no key of zoo.cfg; it stands beside config: {{"{key}": ...}}')
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
     return zoocfg.interpret(text, "config", port_given=True, ensemble=ensemble)
 
