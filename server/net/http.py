@@ -37,6 +37,8 @@ _MAX_CLIENTS: Final = 64
 """Clients at a time; operators need few, and each may hold an answer of some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
 _PIECE: Final = 64 * 1024  # bytes
+_CHUNKS, _CHUNK = 2000, 128
+"""Chunks that any body may have, which take 10 ms; and the bytes that must come with each further one."""
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """Seconds that a client has to close its side after the server has closed its own."""
@@ -378,11 +380,14 @@ class _Exchange:
             certificate=self._certificate,
         )
         body = bytearray()
-        most = self._max_body(request)
+        chunks, most = 0, self._max_body(request)
         while isinstance(part := await self._next_event(), h11.Data):
             body += part.data
+            chunks += part.chunk_start
             if len(body) > most:
                 raise h11.RemoteProtocolError(f"a body of more than {most:,} bytes", 413)
+            if chunks > _CHUNKS + len(body) // _CHUNK:
+                raise h11.RemoteProtocolError("a body in very small chunks", 413)
         return attrs.evolve(request, body=bytes(body))
 
     async def _next_event(self) -> object:
