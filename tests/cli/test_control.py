@@ -153,7 +153,7 @@ def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert pyzk("advise").lines[1].endswith(" s; sessions: worker")
     (found,) = [json.loads(line) for line in pyzk("advise", "--json").lines]
     assert (found["rule"], found["count"], found["paths"]) == ("polling", 20, ["/\x1b[31m"])
-    assert found["sessions"] == [{"id": f"0x{client.client_id[0]:016x}", "name": "worker"}]
+    assert found["sessions"] == [{"id": f"0x{client.client_id[0]:x}", "name": "worker"}]
     ignored = pyzk("advise", "--ignore", "polling")
     assert (ignored.status, ignored.out) == (0, "")
 
