@@ -15,7 +15,7 @@ from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..show import brief, table
-from ..status import Status
+from ..status import Failure, Status
 
 _WIDTH = 120
 """Characters of a line of the timeline, where there is no terminal."""
@@ -66,6 +66,12 @@ async def timeline(context: Context) -> int:
 async def advise(context: Context) -> int:
     """Say what clients do wrong, and what to do instead."""
     async with api(context, of_all=True) as server:
+        if not (await server.ask("GET", *server.of_all, "history", limit=1))["entries"]:
+            raise Failure(
+                Status.REFUSED,
+                "nothing is recorded yet, so there is nothing to judge: the server records from now on;"
+                " let the clients work, and ask again",
+            )
         findings = (await server.ask("GET", *server.of_all, "advice"))["findings"]
     shown = [found for found in findings if found["rule"] not in context.options.ignore]
     for found in shown:

@@ -158,6 +158,14 @@ def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert (ignored.status, ignored.out) == (0, "")
 
 
+def test_no_advice_is_given_on_what_was_not_recorded(pyzk: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedServer(record=False) as server:
+        monkeypatch.setenv("PYZK_HOSTS", server.hosts)
+        done = pyzk("advise")
+        assert (done.status, done.out) == (Status.REFUSED, "")
+        assert "nothing is recorded yet" in done.err
+
+
 def test_the_timeline(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     client.create("/a")
     client.exists("/a")
