@@ -39,8 +39,8 @@ class Failure(Exception):
 
 
 def say(program: str, message: str) -> None:
-    """Print a message for the user on standard error. What a terminal would obey is escaped: a message may hold
-    what a server has sent."""
+    """Print a message for the user on standard error. What a terminal would obey is escaped: a message may
+    hold what a server has sent."""
     print(printable(f"{program}: {message}"), file=sys.stderr, flush=True)
 
 

@@ -56,8 +56,8 @@ class Walker:
     """Walks through a tree.
 
     :ivar refused: the paths of znodes that may not be read. They are left out, with all below them.
-    :ivar forbidden: the paths of children whose names the rules of paths forbid. No sound server has any; they are
-        left out as well, as no request can name them.
+    :ivar forbidden: the paths of children whose names the rules of paths forbid. No sound server has any;
+        they are left out as well, as no request can name them.
     :ivar depth: how many levels below the top to go; None for all.
     :ivar leave_out: paths that are left out, with all below them.
     """

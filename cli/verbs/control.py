@@ -69,7 +69,7 @@ async def advise(context: Context) -> int:
         if not (await server.ask("GET", *server.of_all, "history", limit=1))["entries"]:
             raise Failure(
                 Status.REFUSED,
-                "nothing is recorded yet, so there is nothing to judge: the server records from now on;"
+                "nothing is recorded yet, so there is nothing to judge: a pyzk-server records from now on;"
                 " let the clients work, and ask again",
             )
         findings = (await server.ask("GET", *server.of_all, "advice"))["findings"]

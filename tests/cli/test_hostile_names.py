@@ -1,4 +1,4 @@
-"""Names that no znode may have, and that a hostile server sends: no terminal obeys them, and none hides another."""
+"""Names that no znode may have, from a hostile server: no terminal obeys them, and none hides another."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_locks_shows_the_locks_beside_them(pyzk: Run, hostile: str, server: Embe
         {"x": {"l": {"evil-one-": b"", "_c_00000000-0000-0000-0000-000000000001-lock-0000000000": b""}}}
     )
     done = pyzk("locks", "/x")
-    assert done.lines[0] == "/x/l: lock (curator): 1 holding, 0 waiting"
+    assert done.lines[0] == "/x/l: lock (Curator): 1 holding, 0 waiting"
     assert done.status == Status.REFUSED
 
 
@@ -66,7 +66,7 @@ def test_json_holds_nothing_that_a_terminal_obeys(pyzk: Run, server: EmbeddedSer
     server.load({"x": "a\x9b31m\u202e".encode()})
     done = pyzk("get", "--json", "/x")
     assert done.out.strip().isprintable()
-    assert json.loads(done.out)["text"] == "a\x9b31m\u202e"
+    assert json.loads(done.out)["data"] == "a\x9b31m\u202e"
 
 
 def test_messages_and_warnings_are_one_line_of_printable_text(capsys: pytest.CaptureFixture[str]) -> None:
