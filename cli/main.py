@@ -44,8 +44,7 @@ def _run(argv: Sequence[str]) -> int:
     module, _, function = options.run.partition(":")
     verb = getattr(importlib.import_module(f"{__package__}.verbs.{module}"), function)
     if options.verb == "completion":
-        verb(options)
-        return 0
+        return int(verb(options))
     import trio
 
     from .running import run

@@ -107,12 +107,10 @@ def main() -> None:
 
 
 def in_copy(root: Path, folder: Path, arguments: list[str]) -> int:
-    """Run Python in a copy of the project; the packages are found there by a link, as mypy finds them."""
-    copied = folder / "pyzk"
+    """Run Python in a copy of the project, where ``pyzk`` is that of the copy, for its processes too."""
+    copied = folder / "copy"
     shutil.copytree(root, copied, ignore=_LEFT_OUT, symlinks=True)
-    (folder / "path").mkdir()
-    (folder / "path" / "pyzk").symlink_to(copied)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "path")}
+    environment = {**os.environ, "PYTHONPATH": str(copied)}
     return subprocess.run([sys.executable, *arguments], cwd=copied, env=environment, check=False).returncode
 
 

@@ -59,11 +59,12 @@ def test_unseen():
 def project(tmp_path: Path) -> Path:
     """A project with one module of the room ``client``, and the program that changes it."""
     root = tmp_path / "project"
-    for folder in ("client", "tests/client"):
+    for folder in ("client", "pyzk", "tests/client"):
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / "client" / "thing.py").write_text(MODULE)
     (root / "tests" / "client" / "test_thing.py").write_text(TEST)
+    (root / "pyzk" / "client").symlink_to("../client")
     (root / "tests" / "__init__.py").touch()
     (root / "tests" / "conftest.py").touch()
     (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n')

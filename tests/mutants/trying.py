@@ -76,23 +76,22 @@ class NotReplacedError(Exception):
 
 def replace(mutant: Mutant) -> None:
     """Give the functions of this process the code of the mutant."""
-    file = str(Path.cwd() / mutant.path)
-    new = next(_codes(compile(mutant.tree, file, "exec"), mutant.function), None)
+    file = os.path.realpath(mutant.path)
     found = [
         each
         for each in gc.get_objects()
         if isinstance(each, FunctionType)
-        and each.__code__.co_filename == file
         and each.__code__.co_qualname == mutant.function
-        and new is not None
-        and each.__code__.co_firstlineno == new.co_firstlineno
+        and os.path.realpath(each.__code__.co_filename) == file
     ]
-    if not found or new is None:
+    name = found[0].__code__.co_filename if found else file
+    made = {code.co_firstlineno: code for code in _codes(compile(mutant.tree, name, "exec"), mutant.function)}
+    if not found:
         raise NotReplacedError
     for function in found:
         try:
-            function.__code__ = new
-        except ValueError as exc:  # other free variables
+            function.__code__ = made[function.__code__.co_firstlineno]
+        except (KeyError, ValueError) as exc:  # another function of that name, or other free variables
             raise NotReplacedError from exc
 
 
