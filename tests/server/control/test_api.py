@@ -264,7 +264,7 @@ async def test_the_server_says_where_it_is(api: Api) -> None:
             "/znode",
             {"path": "/a", "kind": "container", "ttl_ms": 5},
             400,
-            "and this znode is container",
+            "this one is container",
         ),
         ("POST", "/tree", {"znodes": {"/a": {"acl": LARGE_ACL}}}, 400, "perms is a number of 32 bits"),
         ("POST", "/tree", {"znodes": {"/a": {"kind": "ttl", "ttl_ms": 2**64}}}, 400, "ttl is a number"),
