@@ -98,7 +98,7 @@ async def cp(context: Context) -> int:
         else:
             await _put(context, *servers[0], chosen, progress)
             await progress.finish(context)
-    return context.tell_refused(walker.refused if walker is not None else [])
+    return context.tell_left_out(*([walker] if walker is not None else []))
 
 
 def _check_ephemerals(choice: Choice) -> None:
@@ -275,7 +275,7 @@ async def diff(context: Context) -> int:
             differences += len(lines) > 0
             for text, fields in lines:
                 await context.out(text, fields)
-        refused = context.tell_refused([path for walker in walkers for path in walker.refused])
+        refused = context.tell_left_out(*walkers)
     return refused or (Status.NO if differences else 0)
 
 
@@ -339,7 +339,7 @@ async def dump(context: Context) -> int:
         nodes = _nodes(walker, options.path, choice.acl, exact=True)
         async with _chosen(nodes, choice, progress) as chosen:
             await _write(context, options.file, chosen, progress)
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 async def load(context: Context) -> int:
