@@ -321,14 +321,33 @@ def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
     return load
 
 
+_FOR_FILES: Final = (
+    *("data_log_dir", "snap_count", "snap_size_limit", "snapshot_compression", "tree_digest"),
+    *("purge_interval", "snap_retain_count"),
+)
+"""Settings that mean nothing without ``--data``."""
+_FOR_ENSEMBLES: Final = ("local_sessions", "local_sessions_upgrading")
+"""Settings that mean nothing for a single server."""
+
+
+def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> None:
+    """Warn of settings that are not at their defaults, and have no effect."""
+    from .config.zookeys import KEY_OF
+
+    defaults = type(settings)()
+    keys = [KEY_OF[field] for field in fields if getattr(settings, field) != getattr(defaults, field)]
+    if keys:
+        logger.warning("without effect, because %s: %s", reason, ", ".join(keys))
+
+
 def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
     """Return the data of ``--data``, which are read already.
 
     :raises Refusal: if they cannot be used.
     """
+    _warn_of_idle(settings, _FOR_ENSEMBLES, "there is a single server")
     if arguments.data is None:
-        if settings.data_log_dir is not None:
-            logger.warning("dataLogDir has no effect: only --data says where data is kept")
+        _warn_of_idle(settings, _FOR_FILES, "nothing is kept in files without --data")
         return None
     from .storage.directory import StorageError
     from .storage.storage import Storage
