@@ -62,7 +62,7 @@ def test_a_server_that_has_lost_its_data(caplog: pytest.LogCaptureFixture) -> No
                 target = other
                 one.disconnect(zk)
                 with pytest.raises(ConnectionLossError) as caught, trio.fail_after(60):
-                    await zk.create("/y")
+                    await zk.exists("/x")
                 return caught.value
 
     error, line = refused(caplog, main)
