@@ -15,8 +15,9 @@ from pyzk.client.machine import SessionState
 from pyzk.client.pending import Pending, Taskless, runs_in_task, sends_itself, thread, wait_settled
 from pyzk.client.request import Request
 from pyzk.client.watch import Watch, WatchStream
-from pyzk.protocol.errors import ConnectionLossError, MarshallingError, NoNodeError
+from pyzk.protocol.errors import ConnectionLossError, MarshallingError, NoNodeError, NotReadOnlyError
 from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import ConnectResponse
 
 from .scripted import Script
 
@@ -374,3 +375,16 @@ async def test_a_stream_keeps_so_many_events_and_characters(monkeypatch: pytest.
     stream.leave()
     assert registry.left == [("/a", stream)]
     assert math.isfinite(stream._characters)
+
+
+def test_writes_that_wait_fail_at_a_read_only_server_and_reads_go_on() -> None:
+    script = Script(read_only=True)
+    write, read, sync = script.write(), script.read(), script.submit(OpCode.SYNC)
+    script.open()
+    script.send(ConnectResponse(0, 9000, 0x77, bytes(16)).encode() + b"\1")
+    assert script.machine.state is SessionState.CONNECTED_READ_ONLY
+    assert isinstance(write.error, NotReadOnlyError)
+    assert (read.settled, isinstance(sync.error, NotReadOnlyError)) == (False, True)
+    assert [sent.op for sent in script.requests()] == [OpCode.GET_DATA]
+    with pytest.raises(NotReadOnlyError):
+        script.write()
