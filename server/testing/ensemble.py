@@ -20,6 +20,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import attrs
+import trio
 
 from ...protocol.control_verbs import ServerRef
 from ..config.arguments import check_type, settings_of
@@ -69,6 +70,17 @@ class LocalEnsemble(EnsembleControls):
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
+
+    async def connector(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
+        """Connect without a socket to the server with this address, so that a client needs no real time: pass
+        ``connector=ensemble.connector`` to :func:`pyzk.client.connect`, with ``ensemble.hosts``.
+
+        :raises ConnectionRefusedError: if no server that runs has this address.
+        """
+        for server in self:
+            if (server.host, server.port) == (host, port) and self.role(server.number) != "down":
+                return server.open_stream()
+        raise ConnectionRefusedError(f"no server of the ensemble listens at {host}:{port}")
 
 
 def take_over(servers: Servers) -> LocalEnsemble:
