@@ -290,3 +290,11 @@ def test_resident_bytes_are_those_of_the_process() -> None:
     more[::4096] = b"x" * len(more[::4096])
     assert memory._resident() - before > 32 * MIB
     assert before > 5 * MIB
+
+
+def test_a_system_that_does_not_say_how_much_a_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(memory, "open", fail, raising=False)
+    assert memory._resident() == 0
