@@ -407,14 +407,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     if given.verb not in VERBS:
         raise wrong(PROG, f"there is no verb {given.verb!r}{_meant(given.verb)}")
     verb, rest = VERBS[given.verb], list(given.rest)
-    words = [word for word in rest if not word.startswith("-")]
-    what = words[0].replace("_", "-") if words else ""  # as the control API writes it
-    if what not in verb.verbs:
-        what = None
-    else:
-        verb = verb.verbs[what]
-        rest.remove(words[0])
-        given.what = what
+    what = None
+    for word in rest:
+        if word.replace("_", "-") in verb.verbs:  # as the control API writes it
+            what = given.what = word.replace("_", "-")
+            verb = verb.verbs[what]
+            rest.remove(word)
+            break
     given.run = verb.run
     if given.verb == "exec":
         given = verb_parser(given.verb).parse_args(rest, given)
