@@ -318,7 +318,7 @@ def test_exec_needs_no_dashes(words: list[str], expected: int) -> None:
 
 
 def test_a_server_that_refuses_is_told_after_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--hosts", "127.0.0.1:1", "--connect-timeout", "4", "ls"]
+    arguments = ["--hosts", "127.0.0.1:1", "--connect-timeout", "4", "ls"]  # long for a busy machine
     assert main(arguments) == Status.UNAVAILABLE
     first, last = capsys.readouterr().err.splitlines()
     assert first == "pyzk: no server yet (127.0.0.1:1: Connection refused); trying for 4 s in all"
