@@ -142,7 +142,10 @@ def _zsh() -> str:
 
 
 def _filled(template: str, form: str) -> str:
-    cases = [form.format(name, _words(actions), _options(actions)) for name, actions in _actions().items()]
+    cases = [
+        form.format(name, _words(actions) if name else " ".join(VERBS), _options(actions))
+        for name, actions in _actions().items()
+    ]
     return template.replace("VERBS_PATTERN", "|".join(VERBS)).replace("CASES", "\n".join(cases))
 
 
