@@ -15,9 +15,10 @@ from pyzk.client.machine import SessionState
 from pyzk.client.pending import Pending, Taskless, runs_in_task, sends_itself, thread, wait_settled
 from pyzk.client.request import Request
 from pyzk.client.watch import Watch, WatchStream
+from pyzk.protocol.constants import PING_XID, WATCH_XID, EventType
 from pyzk.protocol.errors import ConnectionLossError, MarshallingError, NoNodeError, NotReadOnlyError
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import ConnectResponse
+from pyzk.protocol.records import ConnectResponse, ReplyHeader, WatcherEvent
 
 from .scripted import Script
 
@@ -347,7 +348,6 @@ def test_a_watch_that_is_cancelled_is_told_from_one_that_has_fired() -> None:
 
 def o_event(path: str) -> Any:
     from pyzk.client.events import WatchEvent
-    from pyzk.protocol.constants import EventType
 
     return WatchEvent(EventType.CHANGED, path, 5)
 
@@ -388,3 +388,19 @@ def test_writes_that_wait_fail_at_a_read_only_server_and_reads_go_on() -> None:
     assert [sent.op for sent in script.requests()] == [OpCode.GET_DATA]
     with pytest.raises(NotReadOnlyError):
         script.write()
+
+
+def test_what_comes_together_is_handled_one_by_one() -> None:
+    """An event, a reply, a pong and another reply in one piece."""
+    script = ready()
+    first, second = script.read(), script.read()
+    one, two = script.requests()
+    script.send(
+        ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(EventType.CHANGED, 3, "/a").encode(),
+        ReplyHeader(one.xid, 5, 0).encode() + b"first",
+        ReplyHeader(PING_XID, 6, 0).encode(),
+        ReplyHeader(two.xid, 7, 0).encode() + b"second",
+    )
+    assert (first.settled, second.settled) == (True, True)
+    assert (first.result(), second.result()) == (b"first", b"second")
+    assert script.machine.data.last_zxid == 7
