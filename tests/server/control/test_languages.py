@@ -197,7 +197,7 @@ def test_a_failure_in_java_keeps_its_type(classes: Path, tmp_path: Path, is_on_t
         assert output.count("what the server has seen:") >= 2
         assert "## hi" in output
     else:
-        assert "pyzk-server is not on the PATH: add its folder" in output
+        assert "pyzk-server must be on the PATH, or PYZK_URL must name one" in output
         assert "Caused by" not in output
 
 
