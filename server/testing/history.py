@@ -1,8 +1,8 @@
 """The flight recorder: what the server was asked, what it said, and what became of its sessions.
 
 Recording must be cheap enough to be always on: a request costs two tuples, kept as they came, and is put
-into words only when a test asks. Memory is bounded: the oldest entries go, and what is large is put into
-words at once.
+into words only when a test asks. Memory is bounded, in entries and in bytes: the oldest entries go. What is
+large is put into words at once, and those are cut (:mod:`.describe`), so no entry is large.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.service import Service
 from .describe import (
+    LARGE,
     NO_FACTS,
     Described,
     Facts,
@@ -57,8 +58,13 @@ _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
 _NOBODY: _Client = (0, "")
 _LONGEST = 500
-"""Characters of a reason: an ACL may be long."""
+"""Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
+_LONGEST_TEXT = 10_000  # characters of what is entered as words
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
+MOST_BYTES = 64 * 2**20
+"""Bytes that the entries of one server take together, roughly."""
+_ENTRY = 400  # bytes of an entry, beside the messages in it
+_IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
 
 
@@ -108,7 +114,10 @@ class Entry:
 class History(ABC):
     """Keeps entries as they came, and puts them into words when asked.
 
-    :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
+    :param limit: how many entries are kept; the oldest go first, and earlier if all together take more than
+        :data:`MOST_BYTES`. With 0 there are listeners only.
+    :ivar limit: how many entries are kept.
+    :ivar size: bytes that they take, roughly.
     :ivar dropped: how many had to go.
     :ivar zxid_base: where it began: the numbers after it are easier to read.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
@@ -117,7 +126,10 @@ class History(ABC):
     zxid_base: int
 
     def __init__(self, limit: int) -> None:
-        self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._entries: deque[tuple[Any, ...]] = deque()
+        self._sizes: deque[int] = deque()
+        self.size = 0
+        self.limit = limit
         self.dropped = 0
         self.listeners: list[Listener] = []
 
@@ -127,26 +139,39 @@ class History(ABC):
 
     def keep(self, limit: int) -> None:
         """Keep so many entries from now on."""
-        self._entries = deque(self._entries, maxlen=limit)
+        self.limit = limit
         self.dropped = 0
 
-    def append(self, entry: tuple[Any, ...]) -> None:
-        entries = self._entries
-        if len(entries) == entries.maxlen:
-            self.dropped += 1
-        entries.append(entry)
-        if self.listeners:
-            try:
-                words = self.in_words(entry)
-                for listener in self.listeners:
-                    listener(words)
-            except Exception:  # the request goes on
-                report("an entry of the history was not passed on")
+    def forget(self) -> None:
+        """Keep nothing of what has been until now."""
+        self._entries.clear()
+        self._sizes.clear()
+        self.size = self.dropped = 0
 
-    @property
-    def limit(self) -> int:
-        """How many entries are kept."""
-        return self._entries.maxlen or 0
+    def append(self, entry: tuple[Any, ...], size: int) -> None:
+        """Keep an entry that takes ``size`` bytes."""
+        entries, sizes = self._entries, self._sizes
+        entries.append(entry)
+        sizes.append(size)
+        self.size += size
+        if len(entries) > self.limit or self.size > MOST_BYTES:
+            self._drop()
+        if self.listeners:
+            self._tell(entry)
+
+    def _drop(self) -> None:
+        while self._entries and (len(self._entries) > self.limit or self.size > MOST_BYTES):
+            self._entries.popleft()
+            self.size -= self._sizes.popleft()
+            self.dropped += 1
+
+    def _tell(self, entry: tuple[Any, ...]) -> None:
+        try:
+            words = self.in_words(entry)
+            for listener in self.listeners:
+                listener(words)
+        except Exception:  # the request goes on
+            report("an entry of the history was not passed on")
 
     @property
     def count(self) -> int:
@@ -154,17 +179,21 @@ class History(ABC):
         return self.dropped + len(self._entries)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield what is kept, the oldest first.
+        """Yield what is kept now, the oldest first, whatever comes meanwhile.
 
         :param after: leave out so many of all that there have been: an earlier :attr:`count`.
         """
-        for entry in islice(self._entries, max(0, after - self.dropped), None):
+        for entry in list(islice(self._entries, max(0, after - self.dropped), None)):
             yield self.in_words(entry)
 
     def last_entries(self, most: int) -> Iterator[Entry]:
         """Yield the last entries, the oldest first."""
         for entry in reversed(list(islice(reversed(self._entries), most))):
             yield self.in_words(entry)
+
+    def latest(self) -> Iterator[Entry]:
+        """Yield what is kept now, the latest first, whatever comes meanwhile."""
+        return map(self.in_words, reversed(list(self._entries)))
 
 
 class Recorder(History):
@@ -190,8 +219,7 @@ class Recorder(History):
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
         self._started = started
         self.zxid_base = engine.zxid
-        self._entries.clear()
-        self.dropped = 0
+        self.forget()
         self.sessions.clear()
         self._clients.clear()
         self._silent.clear()
@@ -210,28 +238,43 @@ class Recorder(History):
         return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        kept = self.kept(op, frame)
         self._reason = ""
-        self.append(("request", now, connection.session_id, self._client(connection), op, kept))
+        if (size := len(frame)) <= _KEPT:
+            kept: Kept = frame
+            size += _ENTRY
+        else:
+            kept, size = self.kept(op, frame), _described(size)
+        client = self._clients.get(connection, _NOBODY)
+        self.append(("request", now, connection.session_id, client, op, kept), size)
         return kept
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
         """:param kept: what :meth:`request` returned."""
         zxid, err, body = result
         said: bytes | tuple[str, Facts] = body
-        if len(body) > _KEPT:
+        if (size := len(body)) <= _KEPT:
+            size += _ENTRY
+        else:
             what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
-            said = describe_reply(op, what.path, err, body), reply_facts(op, err, body)
-        client = self._client(connection)
-        reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
-        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
+            said, size = (
+                (describe_reply(op, what.path, err, body), reply_facts(op, err, body)),
+                _described(size),
+            )
+        reason = self._reason
+        if reason:
+            self._reason = ""
+            if not err and op != OpCode.MULTI:
+                reason = ""
+        client = self._clients.get(connection, _NOBODY)
+        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason), size)
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
         client = self._client(connection)
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        self.append(("fault", self._now(), connection.session_id, client, entry))
+        size = _described(len(frame))
+        self.append(("fault", self._now(), connection.session_id, client, entry), size)
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
         """Record what has become of a message that is not there to be described."""
@@ -253,7 +296,7 @@ class Recorder(History):
     def spoke(self, connection: Connection) -> None:
         """Record that a connection was opened, now that it is known to be no HTTP."""
         if connection in self._silent:
-            self.append(self._silent.pop(connection))
+            self.append(self._silent.pop(connection), 2 * _ENTRY)
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -270,11 +313,14 @@ class Recorder(History):
             return
         text = "closed without a word: it has seen more than this server"
         entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
-        self.append(("connection", self._now(), session_id, client, entry))
+        self.append(("connection", self._now(), session_id, client, entry), 2 * _ENTRY)
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
-        self.append(("event", self._now(), connection.session_id, client, notification))
+        if len(notification.path) > _KEPT:
+            notification = Notification(notification.zxid, notification.type, _cut(notification.path))
+        size = _ENTRY + len(notification.path)
+        self.append(("event", self._now(), connection.session_id, client, notification), size)
 
     def closed(self, connection: Connection, reason: str) -> None:
         if connection.is_foreign:  # requests for the server itself are no part of what clients do
@@ -301,19 +347,21 @@ class Recorder(History):
             facts = Facts(step="expired" if effect.expired else "closed")
             text = "SESSION EXPIRED" if effect.expired else "session closed"
             if effect.paths:
-                text += f", its ephemerals deleted: {', '.join(effect.paths)}"
+                text += f", its ephemerals deleted: {_some_paths(effect.paths)}"
         elif isinstance(effect, Delete) and not txn.session:
-            entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
-            self.append(("reaper", self._now(), 0, _NOBODY, entry))
+            path = _cut(effect.path)
+            entry = {"zxid": txn.zxid, "path": path, "text": f"reaped {path}"}
+            self.append(("reaper", self._now(), 0, _NOBODY, entry), 2 * _ENTRY + 2 * len(path))
             return
         else:
             return
         entry = {"zxid": txn.zxid, "text": text, "facts": facts}
-        self.append(("session", self._now(), txn.session, _NOBODY, entry))
+        self.append(("session", self._now(), txn.session, _NOBODY, entry), 2 * _ENTRY + len(text))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str, step: str = "") -> None:
+        text = _cut(text, _LONGEST_TEXT)
         entry = {"text": text, "facts": Facts(step=step)} if step else {"text": text}
-        self.append((kind, self._now(), session, client, entry))
+        self.append((kind, self._now(), session, client, entry), 2 * _ENTRY + 4 * len(text))
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -352,16 +400,41 @@ class Recorder(History):
         return Entry(zxid=max(zxid, 0), err=err, text=text, facts=facts, reason=reason, **common)
 
 
-def select(
-    entries: Iterable[Entry],
+def _described(size: int) -> int:
+    """Return how many bytes the words for a message of ``size`` bytes take at most."""
+    return 2 * _ENTRY + _IN_WORDS * min(size, LARGE)
+
+
+def _cut(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[:most]}.. ({len(text):,} characters)"
+
+
+def _some_paths(paths: Sequence[str]) -> str:
+    """Show the first of some paths, as many as there is room for."""
+    room, shown = _LONGEST, 0
+    for path in paths:
+        if shown and len(path) > room:
+            break
+        shown, room = shown + 1, room - len(path)
+    text = ", ".join(_cut(path) for path in paths[:shown])
+    return text if shown == len(paths) else f"{text}, and {len(paths) - shown:,} more"
+
+
+def select(entries: Iterable[Entry], **conditions: Any) -> list[Entry]:
+    """List the entries that meet all conditions, which are those of :func:`selector`."""
+    wanted = selector(**conditions)
+    return [entry for entry in entries if wanted(entry)]
+
+
+def selector(
     *,
     session: SessionRef | None = None,
     kind: EntryKind | Iterable[EntryKind] | None = None,
     op: str | None = None,
     path: str | None = None,
     since: float = 0.0,
-) -> list[Entry]:
-    """List the entries that meet all conditions; see :meth:`.Controls.history`.
+) -> Callable[[Entry], bool]:
+    """Return what tells whether an entry meets all conditions; see :meth:`.Controls.history`.
 
     :raises ValueError: for an unknown kind or operation.
     """
@@ -371,12 +444,14 @@ def select(
     wanted_op = None if op is None else operation_name(op)
     wanted_session = None if session is None else session_id_of(session)
     pattern = None if path is None else Glob(path)
-    return [
-        entry
-        for entry in entries
-        if entry.kind in kinds
-        and wanted_op in (None, entry.op)
-        and wanted_session in (None, entry.session)
-        and (pattern is None or (entry.path is not None and pattern.matches(entry.path)))
-        and entry.time >= since
-    ]
+
+    def wanted(entry: Entry) -> bool:
+        return (
+            entry.kind in kinds
+            and wanted_op in (None, entry.op)
+            and wanted_session in (None, entry.session)
+            and (pattern is None or (entry.path is not None and pattern.matches(entry.path)))
+            and entry.time >= since
+        )
+
+    return wanted

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .embedded import EmbeddedServer
     from .ensemble import EmbeddedEnsemble
 
-_LINES = 200  # of the timeline
 
 _OPTIONS = {
     "hosts": ("HOSTS", "connect string of a running server or ensemble: zk_noproc, and zk_client by default"),
@@ -112,7 +111,7 @@ def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tupl
     from .embedded import ServerDied, ServerStopped
 
     try:
-        timeline, tree = server.format_timeline(limit=_LINES), server.format_tree()
+        timeline, tree = server.format_timeline(limit=factories.LINES), server.format_tree()
     except ServerStopped:
         return []
     except ServerDied as death:
