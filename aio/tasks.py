@@ -3,9 +3,9 @@
 The rules:
 
 * When a block that a task is in was cancelled by the client (a lost lock), the task is cancelled, as
-  ``asyncio.timeout`` cancels it; and when the task leaves that block, the block raises its error in place of
-  the CancelledError. A task that was cancelled from elsewhere as well stays cancelled: the counts of
-  ``Task.cancel()`` and ``Task.uncancel()`` tell.
+  ``asyncio.timeout`` cancels it (at the end of a lease by a timer: :mod:`.limits`); and when the task leaves
+  that block, the block raises its error in place of the CancelledError. A task that was cancelled from
+  elsewhere as well stays cancelled: the counts of ``Task.cancel()`` and ``Task.uncancel()`` tell.
 * A task that is cancelled while it waits cancels the call, and waits until the call has ended and has left
   nothing behind. If the call has succeeded all the same (a queue has given an item), its result is returned,
   and the task is cancelled at its next wait.
@@ -32,6 +32,7 @@ from ..bridge.faces import Faces
 from ..bridge.loop import Loop
 from ..client import ClosingError
 from .home import Home
+from .limits import LimitTimer
 
 HEAD = """A ZooKeeper client and recipes for asyncio::
 
@@ -293,6 +294,7 @@ class Tasks:
                 return self.faces.wrap(answer, loop)
             value: Any = None
             sent: BaseException | None = None
+            limit = LimitTimer(answer.relied_on, loop, caller.interrupt)
             try:
                 if cancelled:
                     raise question.cancelled_error()
@@ -302,6 +304,8 @@ class Tasks:
                 sent, caught = Interrupted(), error
             except BaseException as error:
                 sent = error
+            finally:
+                limit.cancel()
             question = Question(task, loop)
             ask = Leave(answer, value, sent)
 
@@ -347,6 +351,7 @@ class Block:
         self._home: Home | None = None  # of the block of a client
         self._block = block
         self._body: Body | None = None
+        self._limit: LimitTimer | None = None
         self._count = 0
 
     async def __aenter__(self) -> Any:
@@ -373,6 +378,7 @@ class Block:
             cancelled = question.cancelled_error()
             await self.__aexit__(asyncio.CancelledError, cancelled, None)
             raise cancelled
+        self._limit = LimitTimer(body.relied_on, loop, caller.interrupt)
         return self._side.faces.wrap(body.value, loop)
 
     async def __aexit__(
@@ -381,6 +387,8 @@ class Block:
         body, loop, task = self._body, self._loop, _current_task()
         assert body is not None
         assert loop is not None
+        if self._limit is not None:
+            self._limit.cancel()
         caller = Caller.of(task)
         interrupted = isinstance(error, asyncio.CancelledError)
         sent = Interrupted() if interrupted else error

@@ -44,7 +44,7 @@ from ..client.loan import Borrower
 from ..client.pending import Taskless
 from ..client.request import Request
 from ..client.runner import Runner
-from ..recipes.base.holder import on_behalf
+from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
 
 Reply = Callable[[Any, BaseException | None], None]
 """Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
@@ -175,17 +175,24 @@ class Body:
 
     :ivar value: what the block gives to its body; the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
+    :ivar relied_on: what the caller relies on in the body, and in the blocks around it.
     """
 
-    __slots__ = ("agent", "call", "function", "value")
+    __slots__ = ("agent", "call", "function", "relied_on", "value")
 
     def __init__(
-        self, agent: Agent, call: Call, value: Any, function: Callable[..., object] | None = None
+        self,
+        agent: Agent,
+        call: Call,
+        value: Any,
+        function: Callable[..., object] | None,
+        relied_on: tuple[Lapsing, ...],
     ) -> None:
         self.agent = agent
         self.call = call
         self.value = value
         self.function = function
+        self.relied_on = relied_on
 
 
 class Leave:
@@ -240,6 +247,7 @@ class Agent:
         self._shield: trio.CancelScope | None = None
         self._shielded = False
         self._bodies: list[Body] = []
+        self._relied_on: list[Lapsing] = []
         self._call: Call | None = None
         self._direct: Call | None = None  # what is done without this task, in its innermost block
         self._asked: Ask | None = None  # what the agent owes an answer to
@@ -298,7 +306,7 @@ class Agent:
         assert self._call is not None
         call = self._call
         call.entered = True
-        body = Body(self, call, value, function)
+        body = Body(self, call, value, function, tuple(self._relied_on))
         self._bodies.append(body)
         self._answer(body, None)
         try:
@@ -329,7 +337,8 @@ class Agent:
 
     async def _carry_out(self, call: Call) -> None:
         self._call = self._asked = call
-        on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
+        assert self._task is not None
+        on_behalf.set(OnBehalf(self._task, call.holder, self._relied_on))
         value: Any = None
         failure: BaseException | None = None
         try:

@@ -237,5 +237,6 @@ def _at_exit() -> None:
             loop.stop(_EXIT_PATIENCE)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -29,7 +29,7 @@ from ...protocol.text import printable
 from ..context import Context
 from ..show import brief, table
 from ..units import age, utc
-from ..walking import RESERVED, Walker
+from ..walking import RESERVED, Walker, sound
 
 _READ_AT_MOST = 1000
 """Children of one directory whose data and Stat are read: the first in the line."""
@@ -53,7 +53,7 @@ async def locks(context: Context) -> int:
                 wanted = may_be_lock(found.names) or path in gated or (options.all and found.names)
                 if path in claimed or not wanted:
                     continue
-                directories = await _read(zk, path, found.names)
+                directories = await _read(zk, path, found.names, walker.forbidden)
                 layout = recognise(path, directories)
                 if layout is None:
                     continue
@@ -63,7 +63,7 @@ async def locks(context: Context) -> int:
                     await context.out(_text(path, layout), _fields(path, layout))
         if not count and not options.json:
             await context.out(f"nobody holds or waits for anything at or below {options.path}", {})
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 def _somebody_waits_or_holds(layout: Layout) -> bool:
@@ -75,13 +75,15 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-async def _read(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Directory]:
+async def _read(zk: ZooKeeper, path: str, names: list[str], forbidden: list[str]) -> dict[str, Directory]:
     """A directory and its parts."""
     data, _ = await zk.get(path)
     directories = {path: Directory(await _children(zk, path, names), data)}
     for part in parts(path, names):
         with suppress(NoNodeError, NoAuthError):
-            directories[part] = Directory(await _children(zk, part, await zk.get_children(part)))
+            directories[part] = Directory(
+                await _children(zk, part, list(sound(await zk.get_children(part), part, forbidden)))
+            )
     return directories
 
 

@@ -90,7 +90,8 @@ class Command:
 class Stream:
     """The answer is a snapshot.
 
-    :ivar pieces: its zxid and its bytes; before, pairs without bytes while it is made.
+    :ivar pieces: its zxid and a part of its bytes, again and again; before, pairs without bytes while it is
+        made.
     :ivar whole: whether the client wants it; otherwise only how long it is.
     """
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...protocol import records
 from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE, TLS_HELLO
@@ -84,6 +84,9 @@ class Connection:
     :ivar output: bytes that wait to be sent, in pieces.
     :ivar waiting: the number of these bytes.
     """
+
+    behind: ClassVar[str] = "it belongs to another server, or to this one before it lost its data"
+    """How a client may have seen more than this server has."""
 
     # Of the class until a client logs in: most never do, and a field costs memory for each
     login: Login | None = None
@@ -387,7 +390,7 @@ class Connection:
                 gate.refused(self, request.sessionId, request.lastZxidSeen)
             self.refuse(
                 f"it has seen zxid 0x{request.lastZxidSeen:x}, this server is at 0x{self.engine.zxid:x}: "
-                "it belongs to another server"
+                f"{self.behind}"
             )
             return False
         return self._attach(request, payloads[0][end : end + 1], now)

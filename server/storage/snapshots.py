@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 from zlib import adler32
 
 from ...protocol.files.digest import add, value_of
@@ -70,6 +70,18 @@ def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
         directory.close()
 
 
+class Medium(Protocol):
+    """As much of a file as a snapshot needs, while it is made."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 class SnapshotWriter:
     """Writes one snapshot of an engine.
 
@@ -80,7 +92,7 @@ class SnapshotWriter:
     :ivar count: znodes that are written so far.
     """
 
-    def __init__(self, engine: Engine, body: IO[bytes], target: IO[bytes], piece: int = _COPIED) -> None:
+    def __init__(self, engine: Engine, body: Medium, target: Medium, piece: int = _COPIED) -> None:
         self._piece = piece
         self._engine = engine
         self._body = body

@@ -74,6 +74,14 @@ class Node:
     ttl: int = attrs.field(default=0, validator=_check_ttl)
     children: Mapping[str, Contents] = attrs.field(factory=dict, eq=False)
 
+    def __attrs_post_init__(self) -> None:
+        """
+        :raises ValueError: for a value that this kind of znode has not.
+        """
+        for name, value, kind in (("ttl", self.ttl, "ttl"), ("owner", self.owner, "ephemeral")):
+            if value and self.kind != kind:
+                raise ValueError(f"{name} is for the kind {kind}, this one is {self.kind}")
+
 
 Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
 """A znode in :func:`flatten`'s input: its data, a :class:`Node`, or the znodes below it, by name."""

@@ -242,7 +242,7 @@ class Trace:
         :raises OSError: if that is impossible.
         """
         if file is not None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
             return cls(os.open(file, flags, 0o600), selection, style)
         if sys.stdout is None:
             raise OSError(errno.EBADF, "it is closed")

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ...net.http import Response
+from ...net.importing import load
 from ...testing.controls.history import timeline_of
 from ...testing.history import selector
 from .. import forms
@@ -70,6 +71,7 @@ def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
 
 
 async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    await load("pyzk.server.testing.advisor.engine")
     running, turns = control.scope(whole).running, Turns()
     running.receive()
     for _ in running.advising():

@@ -93,7 +93,7 @@ class Side(ABC):
             except (ClosedError, OSError):  # its leader has left meanwhile
                 return False
 
-        wait_until(is_done, 30)
+        wait_until(is_done, 90)
         wait_until(self._all_serve, LONGEST_SESSION / 1000)
 
     def _all_serve(self) -> bool:
@@ -252,6 +252,13 @@ class Side(ABC):
     def release(self, role: str) -> None: ...
 
     @abstractmethod
+    def hold_up(self, role: str) -> None:
+        """What a server sends to the leader stands; what the leader sends arrives."""
+
+    @abstractmethod
+    def release_up(self, role: str) -> None: ...
+
+    @abstractmethod
     def isolate(self, role: str, *, silent: bool = True) -> None: ...
 
     @abstractmethod
@@ -361,6 +368,13 @@ class Ours(Side):
     def release(self, role: str) -> None:
         self._ensemble.release(self.numbers[role])
 
+    def hold_up(self, role: str) -> None:
+        self._ensemble.holdup(self.numbers[role])
+
+    def release_up(self, role: str) -> None:
+        self.away.discard(role)
+        self._ensemble.releaseup(self.numbers[role])
+
     def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
         self._ensemble.isolate(self.numbers[role], silent=silent)
@@ -442,7 +456,7 @@ class Real(Side):
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
 
-        found: str = wait_until(whole, 20)
+        found: str = wait_until(whole, 90)
         return found
 
     def now(self) -> float:
@@ -476,6 +490,16 @@ class Real(Side):
             link.heal()
         self.away.discard(role)
         self.spread(self.zxid("L"))
+        self.settle()
+
+    def hold_up(self, role: str) -> None:
+        for link in self._links((role, "L")):
+            link.silence(back=False)
+
+    def release_up(self, role: str) -> None:
+        for link in self._links((role, "L")):
+            link.heal()
+        self.away.discard(role)
         self.settle()
 
     def isolate(self, role: str, *, silent: bool = True) -> None:

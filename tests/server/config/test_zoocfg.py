@@ -272,7 +272,7 @@ def test_keys_of_the_admin_server_that_count_at_the_port_of_clients(text, field,
 VALUES = ("true", "false", "no", "yes", "7", "x", "/x", "gz", "3.8", "50000", "127.0.0.2", "SHA-256")
 
 
-@pytest.mark.parametrize("key", [*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS, *zookeys.CHECKED])
+@pytest.mark.parametrize("key", sorted({*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS, *zookeys.CHECKED}))
 def test_no_value_is_taken_in_silence_and_does_nothing(key):
     """A value changes a setting, or is refused, or is warned about: or it is the default, or switches off
     what is off."""

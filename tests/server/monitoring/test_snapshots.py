@@ -97,15 +97,31 @@ def test_a_snapshot_during_which_something_changes_is_made_again() -> None:
         peer.create(f"/{number}")
     request = Request("GET", "/commands/snapshot", {"authorization": "ip"})
     response = admin.answer(request, world.service, world.now)
-    pieces = []
+    pieces: list[bytes] = []
+    created = []
     for piece in response.rest:
         pieces.append(piece)
-        peer.create(f"/later{len(pieces)}")
+        if not piece:  # it is being made
+            created.append(f"/later{len(pieces)}")
+            peer.create(created[-1])
     with_all = SnapshotReader(io.BytesIO(b"".join(pieces)))
     paths = {node.path for node in with_all.nodes()}
     assert with_all.digest is not None
     assert f"0x{with_all.digest.zxid:x}" == response.headers["last_zxid"]
-    assert {f"/later{number}" for number in range(1, len(pieces))} <= paths
+    assert created
+    assert set(created) <= paths
+
+
+def test_a_large_snapshot_is_not_made_in_one_piece() -> None:
+    """Others wait while 100 MB are put together, and again while they are sent."""
+    world = operated()
+    peer = world.connect()
+    for number in range(12):
+        peer.create(f"/{number}", bytes(1_000_000))
+    request = Request("GET", "/commands/snapshot", {"authorization": "ip"})
+    sizes = [len(piece) for piece in admin.answer(request, world.service, world.now).rest]
+    assert sum(sizes) > 12_000_000
+    assert max(sizes) < 3_000_000
 
 
 def test_what_is_no_snapshot_is_refused_and_the_tree_stays() -> None:
