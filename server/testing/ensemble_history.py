@@ -81,6 +81,6 @@ class _MemberRecorder(Recorder):
     def is_heard(self) -> bool:
         return super().is_heard or bool(self._history.listeners)
 
-    def append(self, entry: tuple[Any, ...], size: int) -> None:
+    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
         self._history.take(self, entry, size)
         super().append(entry, size)

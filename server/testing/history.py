@@ -62,8 +62,8 @@ _LONGEST = 500
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
-"""Bytes that the entries of one server take together, roughly."""
-_ENTRY = 400  # bytes of an entry, beside the messages in it
+"""Bytes that the entries of one server take together, roughly, if no more than 48,000 are kept."""
+_SMALL = 1024  # bytes of an entry whose message is kept as it came, at most: these are not counted one by one
 _IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
 
@@ -114,10 +114,9 @@ class Entry:
 class History(ABC):
     """Keeps entries as they came, and puts them into words when asked.
 
-    :param limit: how many entries are kept; the oldest go first, and earlier if all together take more than
-        :data:`MOST_BYTES`. With 0 there are listeners only.
-    :ivar limit: how many entries are kept.
-    :ivar size: bytes that they take, roughly.
+    :param limit: how many entries are kept; the oldest go first, and earlier if all together may take more
+        than :data:`MOST_BYTES`. With 0 there are listeners only.
+    :ivar size: bytes that those of them take which are not small, roughly.
     :ivar dropped: how many had to go.
     :ivar zxid_base: where it began: the numbers after it are easier to read.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
@@ -126,10 +125,9 @@ class History(ABC):
     zxid_base: int
 
     def __init__(self, limit: int) -> None:
-        self._entries: deque[tuple[Any, ...]] = deque()
-        self._sizes: deque[int] = deque()
+        self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._large: deque[tuple[int, int]] = deque()  # how many entries there were with it, and its size
         self.size = 0
-        self.limit = limit
         self.dropped = 0
         self.listeners: list[Listener] = []
 
@@ -139,31 +137,40 @@ class History(ABC):
 
     def keep(self, limit: int) -> None:
         """Keep so many entries from now on."""
-        self.limit = limit
+        self._entries = deque(self._entries, maxlen=limit)
         self.dropped = 0
 
     def forget(self) -> None:
         """Keep nothing of what has been until now."""
         self._entries.clear()
-        self._sizes.clear()
+        self._large.clear()
         self.size = self.dropped = 0
 
-    def append(self, entry: tuple[Any, ...], size: int) -> None:
-        """Keep an entry that takes ``size`` bytes."""
-        entries, sizes = self._entries, self._sizes
+    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
+        """Keep an entry.
+
+        :param size: in bytes, if it is not small.
+        """
+        entries = self._entries
+        if len(entries) == entries.maxlen:
+            self.dropped += 1
         entries.append(entry)
-        sizes.append(size)
-        self.size += size
-        if len(entries) > self.limit or self.size > MOST_BYTES:
-            self._drop()
+        if size:
+            self._make_room(size)
         if self.listeners:
             self._tell(entry)
 
-    def _drop(self) -> None:
-        while self._entries and (len(self._entries) > self.limit or self.size > MOST_BYTES):
-            self._entries.popleft()
-            self.size -= self._sizes.popleft()
-            self.dropped += 1
+    def _make_room(self, size: int) -> None:
+        large, entries = self._large, self._entries
+        large.append((self.count, size))
+        self.size += size
+        room = max(MOST_BYTES - self.limit * _SMALL, MOST_BYTES // 4)
+        while large and (large[0][0] <= self.dropped or self.size > room):
+            number, gone = large.popleft()
+            self.size -= gone
+            while self.dropped < number:
+                entries.popleft()
+                self.dropped += 1
 
     def _tell(self, entry: tuple[Any, ...]) -> None:
         try:
@@ -172,6 +179,11 @@ class History(ABC):
                 listener(words)
         except Exception:  # the request goes on
             report("an entry of the history was not passed on")
+
+    @property
+    def limit(self) -> int:
+        """How many entries are kept."""
+        return self._entries.maxlen or 0
 
     @property
     def count(self) -> int:
@@ -239,11 +251,10 @@ class Recorder(History):
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
         self._reason = ""
-        if (size := len(frame)) <= _KEPT:
-            kept: Kept = frame
-            size += _ENTRY
-        else:
-            kept, size = self.kept(op, frame), _described(size)
+        size = 0
+        kept: Kept = frame
+        if len(frame) > _KEPT:
+            size, kept = _described(frame), self.kept(op, frame)
         client = self._clients.get(connection, _NOBODY)
         self.append(("request", now, connection.session_id, client, op, kept), size)
         return kept
@@ -252,14 +263,11 @@ class Recorder(History):
         """:param kept: what :meth:`request` returned."""
         zxid, err, body = result
         said: bytes | tuple[str, Facts] = body
-        if (size := len(body)) <= _KEPT:
-            size += _ENTRY
-        else:
+        size = 0
+        if len(body) > _KEPT:
             what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
-            said, size = (
-                (describe_reply(op, what.path, err, body), reply_facts(op, err, body)),
-                _described(size),
-            )
+            said = describe_reply(op, what.path, err, body), reply_facts(op, err, body)
+            size = _described(body)
         reason = self._reason
         if reason:
             self._reason = ""
@@ -273,8 +281,7 @@ class Recorder(History):
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        size = _described(len(frame))
-        self.append(("fault", self._now(), connection.session_id, client, entry), size)
+        self.append(("fault", self._now(), connection.session_id, client, entry), _described(frame))
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
         """Record what has become of a message that is not there to be described."""
@@ -296,7 +303,7 @@ class Recorder(History):
     def spoke(self, connection: Connection) -> None:
         """Record that a connection was opened, now that it is known to be no HTTP."""
         if connection in self._silent:
-            self.append(self._silent.pop(connection), 2 * _ENTRY)
+            self.append(self._silent.pop(connection))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         session = connection.session
@@ -313,14 +320,13 @@ class Recorder(History):
             return
         text = "closed without a word: it has seen more than this server"
         entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
-        self.append(("connection", self._now(), session_id, client, entry), 2 * _ENTRY)
+        self.append(("connection", self._now(), session_id, client, entry))
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
         if len(notification.path) > _KEPT:
             notification = Notification(notification.zxid, notification.type, _cut(notification.path))
-        size = _ENTRY + len(notification.path)
-        self.append(("event", self._now(), connection.session_id, client, notification), size)
+        self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
         if connection.is_foreign:  # requests for the server itself are no part of what clients do
@@ -351,17 +357,17 @@ class Recorder(History):
         elif isinstance(effect, Delete) and not txn.session:
             path = _cut(effect.path)
             entry = {"zxid": txn.zxid, "path": path, "text": f"reaped {path}"}
-            self.append(("reaper", self._now(), 0, _NOBODY, entry), 2 * _ENTRY + 2 * len(path))
+            self.append(("reaper", self._now(), 0, _NOBODY, entry))
             return
         else:
             return
         entry = {"zxid": txn.zxid, "text": text, "facts": facts}
-        self.append(("session", self._now(), txn.session, _NOBODY, entry), 2 * _ENTRY + len(text))
+        self.append(("session", self._now(), txn.session, _NOBODY, entry))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str, step: str = "") -> None:
         text = _cut(text, _LONGEST_TEXT)
         entry = {"text": text, "facts": Facts(step=step)} if step else {"text": text}
-        self.append((kind, self._now(), session, client, entry), 2 * _ENTRY + 4 * len(text))
+        self.append((kind, self._now(), session, client, entry), _described(text) if len(text) > _KEPT else 0)
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -400,9 +406,9 @@ class Recorder(History):
         return Entry(zxid=max(zxid, 0), err=err, text=text, facts=facts, reason=reason, **common)
 
 
-def _described(size: int) -> int:
-    """Return how many bytes the words for a message of ``size`` bytes take at most."""
-    return 2 * _ENTRY + _IN_WORDS * min(size, LARGE)
+def _described(message: bytes | str) -> int:
+    """Return how many bytes the words for a message take at most."""
+    return _SMALL + _IN_WORDS * min(len(message), LARGE)
 
 
 def _cut(text: str, most: int = _LONGEST) -> str:

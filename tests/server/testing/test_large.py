@@ -128,16 +128,16 @@ async def test_entries_of_large_requests_are_small() -> None:
 
 async def test_the_history_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST_BYTES", 300_000)
-    async with open_server(clock="frozen", history_limit=1000) as server:
+    async with open_server(clock="frozen", history_limit=200) as server:
         a = await StreamClient(server.open_stream()).connect()
         for n in range(400):
             await a.create(f"/{n}", b"x" * 2000)
         kept = server.running.recorder
         assert kept is not None
-        assert kept.size <= 300_000
+        assert 0 < kept.size <= 300_000
         entries = server.history()
         assert entries[-1].path == "/399", "the oldest go"
-        assert kept.dropped > 400
+        assert len(entries) < 50
         assert kept.count == kept.dropped + len(entries)
 
 
