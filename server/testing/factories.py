@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 
+from . import shown
+
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
     from .ensemble import EmbeddedEnsemble
@@ -67,6 +69,7 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"
             servers[name] = server
+            shown.forget(server.running)
             yield server
             del servers[name]
             wanted = option(request.config, "check_leaks") if check_leaks is None else check_leaks
@@ -92,6 +95,7 @@ def zk_ensemble(
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_ensemble"
             servers[name] = ensemble
+            shown.forget(ensemble.running)
             yield ensemble
             del servers[name]
 
