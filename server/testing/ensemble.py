@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from ...protocol.control_verbs import ServerRef
-from ..config.arguments import check_type, settings_of
+from ..config.arguments import settings_of
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -34,7 +34,7 @@ from ..together import Servers
 from . import shown
 from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_limit
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_history
 from .in_thread import InThread
 from .running_ensemble import RunningEnsemble
 
@@ -94,8 +94,8 @@ class EnsembleLaunch:
 
     members: Sequence[Address]
     clock: ClockMode = attrs.field(validator=known_clock)
-    record: bool | None = attrs.field(validator=check_type)
-    history_limit: int = attrs.field(validator=known_limit)
+    record: bool | None
+    history_limit: int = attrs.field(validator=known_history)
     timing: Timing | None
     settings: Settings
 

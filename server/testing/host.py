@@ -96,11 +96,14 @@ def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object
         raise ValueError(f"clock must be {' or '.join(map(repr, CLOCK_MODES))}, not {value!r}")
 
 
-def known_limit(instance: object, attribute: attrs.Attribute[Any], value: int) -> None:
-    """Raise :class:`TypeError` or :class:`ValueError` for a limit that is none."""
-    check_type(instance, attribute, value)
+def known_history(instance: Any, limit: attrs.Attribute[Any], value: int) -> None:
+    """Check ``record`` and ``history_limit``. Raises :class:`TypeError` or :class:`ValueError`."""
+    if type(value) is not int:
+        check_type(instance, limit, value)
     if value < 1:
-        raise ValueError(f"{attribute.name} must be at least 1, not {value}")
+        raise ValueError(f"{limit.name} must be at least 1, not {value}")
+    if instance.record is not None and type(instance.record) is not bool:
+        check_type(instance, attrs.fields_dict(type(instance))["record"], instance.record)
 
 
 @attrs.frozen
@@ -108,8 +111,8 @@ class Launch:
     """The arguments with which a server is started."""
 
     clock: ClockMode = attrs.field(validator=known_clock)
-    record: bool | None = attrs.field(validator=check_type)  # None: once somebody asks for the history
-    history_limit: int = attrs.field(validator=known_limit)
+    record: bool | None  # None: once somebody asks for the history
+    history_limit: int = attrs.field(validator=known_history)
     settings: Settings
     hostile: int | None = attrs.field(default=None, validator=check_type)
     data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)

@@ -53,7 +53,9 @@ async def test_a_term(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> Non
         await zk.multi([term.fence(), SetData("/state", b"late")])
 
 
-async def test_terms_are_counted_by_each_candidate_and_tokens_grow_over_all(lab: Lab) -> None:
+async def test_terms_are_counted_by_each_candidate_and_tokens_grow_over_all(
+    autojump_clock: MockClock, lab: Lab
+) -> None:
     terms = []
     for _ in range(2):
         async with LeaderElection(await lab.client(), "/leader").lead() as term:
