@@ -283,6 +283,10 @@ class Tasks:
             except Interrupted:
                 self._note_cancelled(task, question)
                 raise (caught or question.cancelled_error()) from None
+            except BaseException:
+                if question.cancelled:
+                    question.cancel_later()
+                raise
             finally:
                 caller.leaving = False
                 cancelled = cancelled or question.cancelled

@@ -45,6 +45,8 @@ from ..client.pending import Taskless
 from ..client.request import Request
 from ..client.runner import Runner
 from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
+from ..recipes.locks.acquiring import Grants
+from ..recipes.locks.grant import Grant
 
 Reply = Callable[[Any, BaseException | None], None]
 """Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
@@ -55,6 +57,9 @@ _IDLE_AGENTS = 100
 """Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
 costs some 20 us."""
 
+
+_BEGUN = {Grant.release, Grants.release}
+"""What is begun even if it was cancelled before, as trio begins it: it gives up for certain what is held."""
 
 _LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
 
@@ -345,7 +350,8 @@ class Agent:
             with trio.CancelScope() as call.scope:
                 if call.cancelled:
                     call.scope.cancel()
-                await trio.lowlevel.checkpoint_if_cancelled()
+                if getattr(call.function, "__func__", None) not in _BEGUN:
+                    await trio.lowlevel.checkpoint_if_cancelled()
                 value = await call.function(*call.args, **call.kwargs)
             if call.scope.cancelled_caught:
                 failure = Interrupted()
