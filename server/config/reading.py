@@ -28,7 +28,15 @@ from .zookeys import (
     reason_for,
 )
 
-_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile"))
+_LIMITS = frozenset(("initLimit", "syncLimit"))
+_OF_ENSEMBLES = frozenset(("electionAlg", "dynamicConfigFile"))
+_OF_PRETENDED = {
+    "there is no quorum": "the servers of a pretend ensemble send each other nothing",
+    "each request is finished before the next one begins": (
+        "the servers of a pretend ensemble let 1000 requests wait, and throttle none"
+    ),
+}
+"""Why a key has no effect with an ensemble, by the reason that holds for a single server."""
 
 
 class Reading:
@@ -41,6 +49,7 @@ class Reading:
     :ivar servers: the ``server.N`` lines, by key.
     :ivar groups: the ``group.N`` and ``weight.N`` lines, by key.
     :ivar members: what they say, if they are an ensemble.
+    :ivar is_ensemble: whether these lines, or something else, ask for an ensemble.
     """
 
     def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
@@ -53,6 +62,7 @@ class Reading:
         self.servers: dict[str, Entry] = {}
         self.groups: dict[str, Entry] = {}
         self.members: list[Member] = []
+        self.is_ensemble = False
 
     def take(self, entry: Entry) -> None:
         """Give what one key says.
@@ -69,6 +79,8 @@ class Reading:
             self._take_property(entry, *PROPERTIES[key])
         elif key in tls.OPTIONS or key in tls.QUORUM_OPTIONS or key.startswith(NUMBERED):
             pass  # their meaning depends on other keys: see ``rules``
+        elif self.is_ensemble and key in _LIMITS:
+            pass  # see ``servers.limits``
         elif self.members and (key in _OF_ENSEMBLES or key in self.servers or key in self.groups):
             pass
         elif reason := reason_for(key, IGNORED):
@@ -120,6 +132,8 @@ class Reading:
 
     def note(self, reason: str, key: str) -> None:
         """Note that a key has no effect."""
+        if self.is_ensemble:
+            reason = _OF_PRETENDED.get(reason, reason)
         self.idle.setdefault(reason, []).append(key)
 
     def drop(self, reason: str, beginning: str, field: str) -> None:

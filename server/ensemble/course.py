@@ -45,6 +45,16 @@ if TYPE_CHECKING:
     from .nemesis import Nemesis
 
 
+def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], None]:
+    def check(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
+        if value < least:
+            raise ValueError(f"{attribute.name} must be at least {least}, not {value}")
+
+    return check
+
+
 @attrs.frozen(kw_only=True)
 class Timing:
     """
@@ -53,9 +63,9 @@ class Timing:
     :ivar election: ms from the moment at which a quorum looks for a leader until one serves.
     """
 
-    sync_limit: int = attrs.field(default=5, validator=attrs.validators.ge(1))
-    init_limit: int = attrs.field(default=10, validator=attrs.validators.ge(1))
-    election: int = attrs.field(default=200, validator=attrs.validators.ge(0))
+    sync_limit: int = attrs.field(default=5, validator=_at_least(1))
+    init_limit: int = attrs.field(default=10, validator=_at_least(1))
+    election: int = attrs.field(default=200, validator=_at_least(0))
 
 
 class Course:

@@ -20,8 +20,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import attrs
+import trio
 
 from ...protocol.control_verbs import ServerRef
+from ..config.arguments import check_type, settings_of
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -29,9 +31,10 @@ from ..ensemble.ensemble import Timing
 from ..ensemble.errors import EnsembleError
 from ..net.clock import Clock
 from ..together import Servers
-from .clock import CLOCK_MODES, ClockMode
+from . import shown
+from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_limit
 from .in_thread import InThread
 from .running_ensemble import RunningEnsemble
 
@@ -68,6 +71,17 @@ class LocalEnsemble(EnsembleControls):
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
 
+    async def connector(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
+        """Connect without a socket to the server with this address, so that a client needs no real time: pass
+        ``connector=ensemble.connector`` to :func:`pyzk.client.connect`, with ``ensemble.hosts``.
+
+        :raises ConnectionRefusedError: if no server that runs has this address.
+        """
+        for server in self:
+            if (server.host, server.port) == (host, port) and self.role(server.number) != "down":
+                return server.open_stream()
+        raise ConnectionRefusedError(f"no server of the ensemble listens at {host}:{port}")
+
 
 def take_over(servers: Servers) -> LocalEnsemble:
     """Put an ensemble that runs into a test's hands; its history is recorded once somebody asks for that."""
@@ -79,9 +93,9 @@ class EnsembleLaunch:
     """The arguments with which an ensemble is started."""
 
     members: Sequence[Address]
-    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
-    record: bool
-    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
+    clock: ClockMode = attrs.field(validator=known_clock)
+    record: bool | None = attrs.field(validator=check_type)
+    history_limit: int = attrs.field(validator=known_limit)
     timing: Timing | None
     settings: Settings
 
@@ -95,13 +109,34 @@ class EnsembleLaunch:
         if clock.frozen:  # ticks begin at the start: a test finds the same moments in each run
             clock.jump(-clock.now() % _WHOLE)
         servers = Servers(self.settings, clock, self.members, self.timing)
-        async with hosted(servers.run, ended):
+        async with hosted(servers.run, clock, ended):
             running = RunningEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            local = LocalEnsemble(running)
+            shown.note(local)
             try:
-                yield LocalEnsemble(running)
+                yield local
             finally:
                 for tell in at_end:
                     tell(running.advice)
+
+
+def _launch(
+    participants: int,
+    observers: int,
+    clock: ClockMode,
+    record: bool,
+    history_limit: int,
+    timing: Timing | None,
+    settings: dict[str, Any],
+) -> EnsembleLaunch:
+    for name in settings.keys() & attrs.fields_dict(Timing).keys():
+        raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
+    if timing is not None and not isinstance(timing, Timing):
+        raise TypeError(
+            f"timing must be a Timing, such as Timing(sync_limit=5, election=200), not {timing!r}"
+        )
+    members, given = made_up(participants, observers), settings_of(settings)
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given)
 
 
 def open_ensemble(
@@ -124,12 +159,11 @@ def open_ensemble(
     :param timing: how long servers need to notice a silent link, and to elect a leader.
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
         is named, the first server has it, the second the next, and so on; by default the kernel chooses.
-    :raises TypeError: for a setting that does not exist.
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
     :raises ValueError: for one out of range, or a number of servers that is none.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
-    return EnsembleLaunch(members, clock, record, history_limit, timing, given).open()
+    return _launch(participants, observers, clock, record, history_limit, timing, settings).open()
 
 
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
@@ -139,7 +173,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     it does not run, :class:`ServerDied` if its thread has ended with an error. The arguments are those of
     :func:`open_ensemble`.
 
-    :raises TypeError: for a setting that does not exist.
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
     :raises ValueError: for one out of range.
     """
 
@@ -155,8 +189,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         **settings: Any,
     ) -> None:
         super().__init__()
-        members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
-        self._launch = EnsembleLaunch(members, clock, record, history_limit, timing, given)
+        self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

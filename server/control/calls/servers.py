@@ -59,6 +59,7 @@ ROUTES: Final = (
             "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
             "ensemble": Field("integer", "pretend to be an ensemble of so many servers that vote"),
             "observers": Field("integer", "and of so many observers"),
+            "election_ms": Field("integer", "how long an election takes there; 200 if it is not given"),
         },
     ),
     Route("GET", "/servers/{server}", _server, "Where one of them is."),

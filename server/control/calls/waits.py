@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...testing.controls.history import timeline_of
 from ...testing.observers import RequestWait, Wait
 from ...testing.operations import Selection
 from .. import forms
 from ..finding import live_sessions
 from ..routes import ApiError, Ask, Field, Route
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..api import Control
@@ -44,18 +46,21 @@ async def _wait(control: Control, ask: Ask) -> Any:
     if control.waiting >= _MOST:
         raise ApiError(409, f"{_MOST} requests wait already; let some of them end first")
     controls = control.controls
-    controls.sessions()  # lets the server handle what has arrived
+    controls.running.receive()
     wait, answer = begin(control, values)
     control.waiting += 1
-    controls.running.observe(wait)
+    observed = list(control.scope(whole=until == "outstanding").running.each())
+    for running in observed:
+        running.observe(wait)
     try:
         wait.happened()
         met = await wait.until_met(timeout)
     finally:
-        controls.running.unobserve(wait)
+        for running in observed:
+            running.unobserve(wait)
         control.waiting -= 1
     if not met:
-        timeline = controls.format_timeline(limit=_LINES)
+        timeline = await Turns().finish(timeline_of(controls, limit=_LINES))
         raise ApiError(408, f"it was not so within {timeout:g} s; see the timeline", timeline=timeline)
     return answer() | {"seconds": controls.clock.now()}
 
@@ -109,6 +114,15 @@ def _held(control: Control, values: dict[str, Any]) -> _Kind:
     return wait, lambda: {"messages": [forms.message_form(message) for message in controls.held()]}
 
 
+def _outstanding(control: Control, values: dict[str, Any]) -> _Kind:
+    parts, count = list(control.scope(whole=True).running.each()), values["count"]
+
+    def waiting() -> int:
+        return sum(part.service.outstanding() for part in parts)
+
+    return Wait(lambda: waiting() >= count), lambda: {"outstanding": waiting()}
+
+
 _KINDS: Final[dict[str, tuple[Callable[[Control, dict[str, Any]], _Kind], set[str], set[str]]]] = {
     "exists": (_exists, {"path"}, set()),
     "gone": (_gone, {"path"}, set()),
@@ -116,6 +130,7 @@ _KINDS: Final[dict[str, tuple[Callable[[Control, dict[str, Any]], _Kind], set[st
     "session": (_session, set(), {"session", "count"}),
     "request": (_request, set(), {"op", "path", "session", "count", "since"}),
     "held": (_held, set(), {"count"}),
+    "outstanding": (_outstanding, set(), {"count"}),
 }
 """What can be waited for: the function that begins it, the fields that it needs, and those it may have."""
 
@@ -128,7 +143,8 @@ ROUTES: Final = (
         {
             "until": Field(
                 "string",
-                "a znode is there, is gone, has this data; a session is there, a request came, some are held",
+                "a znode is there, is gone, has this data; a session is there, a request came, some are "
+                "held; some wait for the log of an ensemble, at any of its servers",
                 required=True,
                 choices=tuple(_KINDS),
             ),

@@ -16,6 +16,7 @@ from pyzk.protocol.files.restoring import Damaged, Restorer, read_image
 from pyzk.protocol.files.snapshot import STAT, NodeEncoder, SnapshotReader, tail
 from pyzk.protocol.files.streams import FileError, begins_snapshot, compressing, uncompressed
 from pyzk.protocol.files.txnlog import (
+    FILE_HEADER,
     CloseSessionTxn,
     CreateSessionTxn,
     CreateTTLTxn,
@@ -121,20 +122,24 @@ def test_the_length_of_the_last_entry_is_wrong(change: int, padding: int) -> Non
     assert caught.value.offset in {len(good), len(good) + 8}
 
 
-def test_a_torn_entry_is_told_where_it_begins() -> None:
+@pytest.mark.parametrize("content", [b"data", b"BBBB"])
+def test_a_torn_entry_is_told_where_it_begins(content: bytes) -> None:
+    """Also where its last byte looks like the mark of an end."""
     good = log([entry(2, DeleteTxn("/ab"))])
-    last = encode(entry(5, SetDataTxn("/ab", b"data", 1), 2))
+    last = encode(entry(5, SetDataTxn("/ab", content, 1), 2))
     for size in range(1, len(last)):
         if not last[:size].strip(b"\0"):
             continue
-        for padding in (0, 5, 2_000_000):
+        for padding in (0, 5, 2_000_000 * (size == 20)):
             reader = LogReader(io.BytesIO(good + last[:size] + bytes(padding)))
             assert [each.zxid for each in reader.entries()] == [1]
             assert reader.torn == len(good), (size, padding)
 
 
-def test_what_follows_a_damaged_entry_makes_it_damage() -> None:
-    made = [entry(5, SetDataTxn("/ab", bytes([n]) * 20, n), n) for n in range(1, 5)]
+@pytest.mark.parametrize("size", [20, 21, 22, 23])
+def test_what_follows_a_damaged_entry_makes_it_damage(size: int) -> None:
+    """Wherever it begins."""
+    made = [entry(5, SetDataTxn("/ab", bytes([n]) * size, n), n) for n in range(1, 4)]
     whole = log(made)
     first = len(log(made[:1]))
     second = len(log(made[:2]))
@@ -151,7 +156,10 @@ def test_what_follows_a_damaged_entry_makes_it_damage() -> None:
         (b"Z", True),
         (b"ZKLG\0\0", True),
         (b"ZK\0\0" + bytes(20), True),
+        (b"", False),
+        (FILE_HEADER, False),
         (b"XKLG\0\0\0\2", None),
+        (b"ZKx\0" + bytes(20), None),
         (b"ZKLX", None),
     ],
 )
@@ -162,7 +170,7 @@ def test_the_beginning_of_a_log(data: bytes, torn: bool | None) -> None:
     else:
         reader = LogReader(io.BytesIO(data))
         assert list(reader.entries()) == []
-        assert reader.torn == 0
+        assert reader.torn == (0 if torn else None)
 
 
 def test_a_reader_says_how_far_it_has_read() -> None:
@@ -189,6 +197,12 @@ def test_each_entry_changes_its_fields_of_the_stat() -> None:
     applied(entry(2, DeleteTxn("/a/b"), 5), image=image)
     assert stat_of(image, "/a") == (1, 3, 1001, 1003, 4, 1, 6, 0, 5)
     assert image.zxid == 5
+
+
+def test_a_fresh_tree_has_the_acls_of_the_real_server() -> None:
+    acls = {path: node.acl for path, node in Image.fresh().nodes.items()}
+    assert acls.pop("/zookeeper/config") == READ_ONLY
+    assert set(acls.values()) == {OPEN_ACL}
 
 
 @pytest.mark.parametrize("path", ["/", "/zookeeper/config"])

@@ -174,7 +174,7 @@ def test_znodes_whose_parents_come_later_are_placed_and_orphans_are_told() -> No
     """A snapshot that was written while the tree changed may have parents behind their children."""
     image = Image.fresh()
     stats = {"/a/b/c": (3, 4, 5, 6, 7, 8, 9, 0, 10), "/a/b": (2,) * 7 + (0, 2), "/x/y": (1,) * 7 + (0, 1)}
-    stats |= {"/a": (1, 1, 1, 1, 0, 2, 0, 0, 5), "/own": (1, 1, 1, 1, 0, 0, 0, 77, 1)}
+    stats |= {"/a": (1, 1, 1, 1, 0, 2, 0, 0, 5), "/own": (1, 1, 1, 1, 0, 0, 0, 77, 4)}
     for path, stat in stats.items():
         image.nodes[path] = ImageNode(path.encode(), OPEN_ACL, STAT.pack(*stat))
     del image.nodes["/zookeeper/quota"]
@@ -184,7 +184,10 @@ def test_znodes_whose_parents_come_later_are_placed_and_orphans_are_told() -> No
     assert image.nodes == {}
     assert root.children is not None
     assert sorted(root.children) == ["a", "own", "zookeeper"]
-    assert root.children["own"].owner == 77
+    own = root.children["own"]
+    assert own.owner == 77
+    assert own.children is not None
+    assert (own.children.created, own.children.changed) == (0, 4)
     a = root.children["a"]
     assert a.children is not None
     assert (a.children.created, a.children.changed) == (2, 5)

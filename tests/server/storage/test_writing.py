@@ -18,6 +18,7 @@ from pyzk.protocol.files.image import Image
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.files.txnlog import FILE_HEADER, ErrorTxn, LogReader
 from pyzk.protocol.operations import OpCode
+from pyzk.server.config.settings import Settings
 from pyzk.server.core.txn import Refused
 from pyzk.server.storage import entries, snapshots
 from pyzk.server.storage import storage as storages
@@ -463,3 +464,25 @@ def test_a_tree_is_made_without_the_garbage_collector(was_on: bool) -> None:
         assert gc.isenabled() == was_on
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_a_later_engine_is_empty_and_its_zxids_go_on(tmp_path: Path) -> None:
+    first = World(data=tmp_path)
+    client = first.connect()
+    client.create("/a")
+    storage = storage_of(first)
+    first.engine.handle(client.connection, OpCode.SET_DATA, bytes(8) + SET, 0)
+    under_way = storage.snapshot_steps()
+    next(under_way)
+    engine = storage.make_engine(Settings(), now=0, epoch=0)
+    assert engine.zxid == first.zxid == 3
+    assert "/a" not in engine.tree.nodes
+    assert len(engine.sessions) == 0
+    assert list(under_way) == [], "it is given up: no log could make it right"
+    with storage.directory.read("log.1") as file:
+        assert [each.zxid for each in LogReader(file).entries()] == [1, 2, 3]
+    assert [name.text for name in storage.directory.listing().snapshots] == ["snapshot.0", "snapshot.3"]
+    storage.close()
+    again = World(data=tmp_path)
+    assert (again.zxid, "/a" in again.tree.nodes) == (3, False)
+    killed(again)
