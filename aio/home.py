@@ -44,8 +44,13 @@ class Home(Mailbox):
         self._clients += 1
         loop = self._loop()
         if self._bell is None and loop is not None:
-            self._bell = Bell()
-            loop.add_reader(self._bell.fileno(), self._answer_bell)
+            bell = Bell()
+            try:
+                loop.add_reader(bell.fileno(), self._answer_bell)
+            except NotImplementedError:  # Windows' own event loop: call_soon_threadsafe will do
+                bell.close()
+            else:
+                self._bell = bell
 
     def detach(self) -> None:
         """Note that a client was closed."""

@@ -58,7 +58,9 @@ class Reading(Borrower):
         if loan.desk is None:
             try:
                 loan.desk = _Desk(self, loan)
-            except OSError:  # no file descriptor is left; or the loan has just ended, and the connection, too
+            except (OSError, NotImplementedError):
+                # No file descriptor is left; or the loan has just ended, and the connection, too; or this is
+                # the event loop of Windows.
                 return False
         desk: _Desk = loan.desk
         return desk.is_free and desk.begin(call, asked)

@@ -3,12 +3,15 @@
 The rules:
 
 * When a block that a task is in was cancelled by the client (a lost lock), the task is cancelled, as
-  ``asyncio.timeout`` cancels it; and when the task leaves that block, the block raises its error in place of
-  the CancelledError. A task that was cancelled from elsewhere as well stays cancelled: the counts of
-  ``Task.cancel()`` and ``Task.uncancel()`` tell.
+  ``asyncio.timeout`` cancels it (at the end of a lease by a timer: :mod:`.limits`); and when the task leaves
+  that block, the block raises its error in place of the CancelledError. A task that was cancelled from
+  elsewhere as well stays cancelled: the counts of ``Task.cancel()`` and ``Task.uncancel()`` tell.
 * A task that is cancelled while it waits cancels the call, and waits until the call has ended and has left
   nothing behind. If the call has succeeded all the same (a queue has given an item), its result is returned,
   and the task is cancelled at its next wait.
+* A CancelledError carries the message that ``Task.cancel(message)`` was given: anyio knows its own cancels by
+  theirs. Of several cancels during one wait, the last message counts. If a cancel without a message came too,
+  the task is cancelled once more at its next wait: whoever swallows the first may not swallow the second.
 * Functions of the user are called in the event loop of the call that they were given to.
 """
 
@@ -29,6 +32,7 @@ from ..bridge.faces import Faces
 from ..bridge.loop import Loop
 from ..client import ClosingError
 from .home import Home
+from .limits import LimitTimer
 
 HEAD = """A ZooKeeper client and recipes for asyncio::
 
@@ -98,6 +102,7 @@ class Question:
 
     :param client: the client's loop.
     :ivar cancelled: whether the task was cancelled meanwhile.
+    :ivar message: of the last cancel that had one.
     :ivar here: whether the event loop itself finds the answer now, and calls :meth:`wake` with it.
     :ivar answered: whether there is an answer.
     """
@@ -112,15 +117,18 @@ class Question:
         "_home",
         "_loop",
         "_task",
+        "_twice",
         "_value",
         "answered",
         "cancelled",
         "here",
+        "message",
     )
 
     def __init__(self, task: asyncio.Task[Any], client: Loop) -> None:
         self._asyncio_future_blocking = False  # what asyncio knows futures by
-        self.cancelled = self.here = self.answered = False
+        self.cancelled = self.here = self.answered = self._twice = False
+        self.message: object = None
         self._task = task
         self._client = client
         self._loop = task.get_loop()
@@ -170,7 +178,13 @@ class Question:
 
     def cancel_later(self) -> None:
         """Cancel the task at its next wait, if it still is to be cancelled then: its call has succeeded."""
-        self._loop.call_soon(_cancel_again, self._task)
+        self._loop.call_soon(_cancel_again, self._task, self.message)
+
+    def cancelled_error(self) -> asyncio.CancelledError:
+        """Return the error that ends the call of a task that was cancelled."""
+        if self._twice:
+            self._loop.call_soon(_cancel_again, self._task, None)
+        return _cancelled_error(self.message)
 
     # --- what a task wants of a future -------------------------------------------------------------------
 
@@ -182,6 +196,8 @@ class Question:
 
     def cancel(self, msg: object = None) -> bool:
         """Note that the task was cancelled. Returns True: the task learns it with the answer."""
+        self._twice = self._twice or (self.cancelled and (msg is None) != (self.message is None))
+        self.message = self.message if msg is None else msg
         if not self.cancelled and self._ask is not None:
             self.cancelled = True
             with suppress(ClosingError):  # the answer is on its way
@@ -192,7 +208,11 @@ class Question:
         """Return what the task goes on with."""
 
 
-def _cancel_again(task: asyncio.Task[Any]) -> None:
+def _cancelled_error(message: object) -> asyncio.CancelledError:
+    return asyncio.CancelledError() if message is None else asyncio.CancelledError(message)
+
+
+def _cancel_again(task: asyncio.Task[Any], message: object) -> None:
     if not task.cancelling() or task.done():
         return
     caller = _callers.get(task)
@@ -200,7 +220,7 @@ def _cancel_again(task: asyncio.Task[Any]) -> None:
         caller.recover()  # a block was cancelled, and the task leaves it already
         return
     task.uncancel()
-    task.cancel()
+    task.cancel(message)
 
 
 class Tasks:
@@ -238,7 +258,7 @@ class Tasks:
             value = await (question.do(call) if borrows else question.ask(call))
         except Interrupted:
             self._note_cancelled(task, question)
-            raise asyncio.CancelledError from None
+            raise question.cancelled_error() from None
         except BaseException:
             if question.cancelled:
                 question.cancel_later()
@@ -255,13 +275,14 @@ class Tasks:
         call = Call(task, function, args, kwargs, lambda: question.post(caller.interrupt))
         ask: Call | Leave = call
         cancelled = False
+        caught: asyncio.CancelledError | None = None  # what has ended the callback
         while True:
             caller.leaving = isinstance(ask, Leave)
             try:
                 answer = await question.ask(ask)
             except Interrupted:
                 self._note_cancelled(task, question)
-                raise asyncio.CancelledError from None
+                raise (caught or question.cancelled_error()) from None
             finally:
                 caller.leaving = False
                 cancelled = cancelled or question.cancelled
@@ -273,15 +294,18 @@ class Tasks:
                 return self.faces.wrap(answer, loop)
             value: Any = None
             sent: BaseException | None = None
+            limit = LimitTimer(answer.relied_on, loop, caller.interrupt)
             try:
                 if cancelled:
-                    raise asyncio.CancelledError
+                    raise question.cancelled_error()
                 assert answer.function is not None
                 value = await answer.function(*self.faces.wrap(answer.value, loop))  # type: ignore[misc]
-            except asyncio.CancelledError:
-                sent = Interrupted()
+            except asyncio.CancelledError as error:
+                sent, caught = Interrupted(), error
             except BaseException as error:
                 sent = error
+            finally:
+                limit.cancel()
             question = Question(task, loop)
             ask = Leave(answer, value, sent)
 
@@ -327,6 +351,7 @@ class Block:
         self._home: Home | None = None  # of the block of a client
         self._block = block
         self._body: Body | None = None
+        self._limit: LimitTimer | None = None
         self._count = 0
 
     async def __aenter__(self) -> Any:
@@ -345,14 +370,15 @@ class Block:
             self._detach()
             if isinstance(error, Interrupted):
                 self._side._note_cancelled(task, question)
-                raise asyncio.CancelledError from None
+                raise question.cancelled_error() from None
             if question.cancelled:
                 question.cancel_later()
             raise
         if question.cancelled:  # entered all the same
-            cancelled = asyncio.CancelledError()
+            cancelled = question.cancelled_error()
             await self.__aexit__(asyncio.CancelledError, cancelled, None)
             raise cancelled
+        self._limit = LimitTimer(body.relied_on, loop, caller.interrupt)
         return self._side.faces.wrap(body.value, loop)
 
     async def __aexit__(
@@ -361,6 +387,8 @@ class Block:
         body, loop, task = self._body, self._loop, _current_task()
         assert body is not None
         assert loop is not None
+        if self._limit is not None:
+            self._limit.cancel()
         caller = Caller.of(task)
         interrupted = isinstance(error, asyncio.CancelledError)
         sent = Interrupted() if interrupted else error
@@ -376,7 +404,7 @@ class Block:
             if interrupted:
                 return False
             self._side._note_cancelled(task, question)
-            raise asyncio.CancelledError from None
+            raise question.cancelled_error() from None
         except BaseException as failure:
             cancelled = self._ended(caller, leave)
             if failure is sent:

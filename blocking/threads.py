@@ -29,7 +29,7 @@ from ..bridge.faces import Faces
 from ..bridge.loop import Loop
 from ..bridge.objects import Face
 from ..bridge.wakeups import Waiter
-from ..client import Watch, WatchStream
+from ..client import Watch
 from ..recipes import Grant, Grants, LockLost
 
 HEAD = """A ZooKeeper client and recipes for threads::
@@ -145,9 +145,7 @@ class Threads:
 
         return notice
 
-    def converse(
-        self, loop: Loop, ask: Ask, take: Callable[[Any, Loop], Any], borrows: bool = False
-    ) -> Any:
+    def converse(self, loop: Loop, ask: Ask, take: Callable[[Any, Loop], Any], borrows: bool = False) -> Any:
         """Ask, wait for the answer, and return what ``take`` makes of it. Whoever calls this returns that at
         once: where Python looks for signals in between, an exception would lose it.
 
@@ -189,7 +187,7 @@ class Threads:
                 self.abandon(loop, value)
             elif isinstance(value, Grant | Grants):
                 self.call(loop, value.end, (), {})
-            elif isinstance(value, Watch | WatchStream):
+            elif isinstance(value, Watch):
                 loop.look(value.cancel)
             elif isinstance(value, tuple) and value and isinstance(value[-1], Watch):
                 loop.look(value[-1].cancel)
@@ -375,7 +373,7 @@ def _limit(seconds: float | None) -> Iterator[trio.CancelScope]:
         _set_deadline(scope, seconds)
         yield scope
     if scope.cancelled_caught:
-        raise TimeoutError(f"the calls took more than {seconds} s")
+        raise TimeoutError(f"the calls took more than {seconds} s") from None
 
 
 def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:

@@ -15,8 +15,8 @@ The rules:
   while it still works.
 * A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
   finds the reason, and raises its error.
-* A caller that asks while it waits for an answer is the handler of a signal, or was interrupted: another agent
-  does that.
+* A caller that asks while it waits for an answer is the handler of a signal, or was interrupted: another
+  agent does that.
 * A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
   between the entering of a block and its body, and then nobody leaves it.
 
@@ -46,7 +46,7 @@ from ..client.loan import Borrower
 from ..client.pending import Taskless
 from ..client.request import Request
 from ..client.runner import Runner
-from ..recipes.base.holder import on_behalf
+from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
 
 Reply = Callable[[Any, BaseException | None], None]
 """Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
@@ -178,18 +178,25 @@ class Body:
     :ivar value: what the block gives to its body; the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
     :ivar over: whether it was left.
+    :ivar relied_on: what the caller relies on in the body, and in the blocks around it.
     """
 
-    __slots__ = ("agent", "call", "function", "over", "value")
+    __slots__ = ("agent", "call", "function", "over", "relied_on", "value")
 
     def __init__(
-        self, agent: Agent, call: Call, value: Any, function: Callable[..., object] | None = None
+        self,
+        agent: Agent,
+        call: Call,
+        value: Any,
+        function: Callable[..., object] | None,
+        relied_on: tuple[Lapsing, ...],
     ) -> None:
         self.agent = agent
         self.call = call
         self.value = value
         self.function = function
         self.over = False
+        self.relied_on = relied_on
 
 
 class Leave:
@@ -244,6 +251,7 @@ class Agent:
         self._shield: trio.CancelScope | None = None
         self._shielded = False
         self._bodies: list[Body] = []
+        self._relied_on: list[Lapsing] = []
         self._call: Call | None = None
         self._direct: Call | None = None  # what is done without this task, in its innermost block
         self._asked: Ask | None = None  # what the agent owes an answer to
@@ -313,7 +321,7 @@ class Agent:
         assert self._call is not None
         call = self._call
         call.entered = True
-        body = Body(self, call, value, function)
+        body = Body(self, call, value, function, tuple(self._relied_on))
         self._bodies.append(body)
         self._answer(body, None)
         try:
@@ -345,7 +353,8 @@ class Agent:
 
     async def _carry_out(self, call: Call) -> None:
         self._call = self._asked = call
-        on_behalf.set((self._task, call.holder))  # type: ignore[arg-type]
+        assert self._task is not None
+        on_behalf.set(OnBehalf(self._task, call.holder, self._relied_on))
         value: Any = None
         failure: BaseException | None = None
         try:

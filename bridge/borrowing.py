@@ -27,6 +27,9 @@ from .agent import Call
 from .loop import Loop
 from .wakeups import Bell
 
+_poll = getattr(select, "poll", None)
+"""None on Windows: there the loop makes all calls."""
+
 
 class Borrower:
     """A thread that makes calls.
@@ -126,7 +129,9 @@ class Waiting(Borrower):
         """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
         call is answered, or the loop will do that."""
         loan = self.loan_for(call)
-        if loan is None or self._waits:  # the handler of a signal would answer the bell that is for the wait
+        if loan is None or _poll is None:
+            return False
+        if self._waits:  # the handler of a signal would answer the bell that is for the wait
             return False
         try:
             if self._bell is None:
@@ -134,7 +139,7 @@ class Waiting(Borrower):
         except OSError:  # no file descriptor is left
             return False
         if loan.desk is None:
-            desk = select.poll()
+            desk = _poll()
             desk.register(loan.fileno, select.POLLIN)
             desk.register(self._bell.fileno(), select.POLLIN)
             loan.desk = desk

@@ -1,20 +1,20 @@
 """Blocks that are left whatever happens.
 
-Python looks for signals at the first instruction of each function. So KeyboardInterrupt may come when a ``with``
-statement calls ``__exit__``, before anything that is written there: then nothing has left the block, and nobody
-calls ``__exit__`` again.
+Python looks for signals at the first instruction of each function. So KeyboardInterrupt may come when a
+``with`` statement calls ``__exit__``, before anything that is written there: then nothing has left the
+block, and nobody calls ``__exit__`` again.
 
 The rules:
 
-* A ``with`` statement takes ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended, and
-  drops it then, also after a failure. :class:`Exit` gives each statement an object of its own to keep.
-* :func:`guard`, called within ``__enter__``, hangs a generator on that object. The call of ``__exit__`` sends the
-  generator what it is given, and the generator leaves the block. It is within ``try`` when it goes on, so it
-  catches an exception there, too.
-* If the call has not come so far, Python closes the generator with the object that was dropped: the block is left
-  before the exception reaches the next ``except``.
-* Where nobody keeps the object (``ExitStack``, which calls ``type(block).__exit__``), there is no generator, and
-  the call leaves the block itself.
+* A ``with`` statement takes ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended,
+  and drops it then, also after a failure. :class:`Exit` gives each statement an object of its own to keep.
+* :func:`guard`, called within ``__enter__``, hangs a generator on that object. The call of ``__exit__``
+  sends the generator what it is given, and the generator leaves the block. It is within ``try`` when it
+  goes on, so it catches an exception there, too.
+* If the call has not come so far, Python closes the generator with the object that was dropped: the block
+  is left before the exception reaches the next ``except``.
+* Where nobody keeps the object (``ExitStack``, which calls ``type(block).__exit__``), there is no
+  generator, and the call leaves the block itself.
 """
 
 from __future__ import annotations
@@ -89,4 +89,4 @@ def _leave(
     """No name here may refer to the generator: a traceback would keep it."""
     if not guards:
         return leave(block, kind, error, tb)
-    return guards.pop()().send((kind, error, tb))  # type: ignore[misc]
+    return guards.pop()().send((kind, error, tb))  # type: ignore[union-attr]

@@ -126,6 +126,10 @@ IN_LOOP = {
 }
 """Members that do not wait, but are used in the loop only."""
 
+UNTIL_LIMIT = {"Grant.check"}
+"""Those of them that say what holds now. The caller may be stopped between the answer of the loop and its own
+next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
+
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics"}
 """Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
 (:mod:`.borrowing`)."""

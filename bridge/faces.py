@@ -25,6 +25,7 @@ The rules:
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial, update_wrapper
@@ -34,7 +35,17 @@ from typing import Any, Generic
 from ..client import ClosingError
 from .agent import calls_back
 from .exits import Exit, guard
-from .faced import BORROW, CALLS_BACK, FACED, FUNCTIONS, IN_LOOP, NOTICES, UP_TO_DATE, WAIT_FOR_REQUESTS
+from .faced import (
+    BORROW,
+    CALLS_BACK,
+    FACED,
+    FUNCTIONS,
+    IN_LOOP,
+    NOTICES,
+    UNTIL_LIMIT,
+    UP_TO_DATE,
+    WAIT_FOR_REQUESTS,
+)
 from .loop import Loop
 from .objects import Face, Objects
 from .side import Side, reworded
@@ -126,7 +137,11 @@ class Faces(Objects):
             function = partial(getattr(face._trio, name), *bare[1:], **kwargs)
             return look(loop, lambda: self.wrap(function(), loop))
 
-        return method
+        def until_limit(face: Face) -> Any:
+            value = method(face)
+            return method(face) if face._trio.hold.limit <= time.monotonic() else value
+
+        return until_limit if where in UNTIL_LIMIT else method
 
     def _opening(self, name: str) -> Callable[..., Any]:
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:

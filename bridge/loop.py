@@ -280,5 +280,6 @@ def _close_with_child() -> None:
             util.Finalize(None, _at_exit, exitpriority=0)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,15 @@ T = TypeVar("T")
 _RINGS = 4096
 """How often a bell may have been rung before its loop runs: with one wake-up for all posts that wait, hardly
 more than once."""
+
+_pipe: Any = os.pipe
+_fileno: Any = int
+_write: Any = os.write
+_read: Any = os.read
+_close: Any = os.close
+if os.name == "nt":  # event loops can wait for sockets alone
+    _pipe, _fileno = socket.socketpair, socket.socket.fileno
+    _write, _read, _close = socket.socket.send, socket.socket.recv, socket.socket.close
 
 
 class _Waking(threading.local):
@@ -101,17 +111,17 @@ class Bell:
         self._lock = threading.RLock()  # so that nothing is written to another file with the same number
         files: list[tuple[int, int]] = []
         try:
-            files.extend(starmap(os.pipe, [()]))  # one call of C: no signal comes between the pipe and its note
+            files.extend(starmap(_pipe, [()]))  # one call of C: no signal comes between the pipe and its note
             ((self._reader, self._writer),) = files  # never full: see Mailbox.post
         except BaseException:
             for file in chain(*files):
-                os.close(file)
+                _close(file)
             raise
         self._closed = False
 
     def fileno(self) -> int:
         """Return the file descriptor that is readable once it was rung."""
-        return self._reader
+        return int(_fileno(self._reader))
 
     def ring(self) -> None:
         """Wake the loop; called in any thread, and by the handlers of signals.
@@ -121,17 +131,17 @@ class Bell:
         with self._lock:
             if self._closed:
                 raise _closed()
-            os.write(self._writer, b"\0")
+            _write(self._writer, b"\0")
 
     def ring_own(self) -> None:
         """Wake the loop; called in the thread that answers and closes the bell. So it needs no lock: a thread
         may hold that while the handler of a signal waits for this loop."""
         if not self._closed:
-            os.write(self._writer, b"\0")
+            _write(self._writer, b"\0")
 
     def answer(self) -> None:
         """Note that the loop runs, after it was rung."""
-        os.read(self._reader, _RINGS)
+        _read(self._reader, _RINGS)
 
     def close(self) -> None:
         with self._lock:
@@ -140,8 +150,8 @@ class Bell:
     def _close(self) -> None:
         if not self._closed:
             self._closed = True
-            os.close(self._reader)
-            os.close(self._writer)
+            _close(self._reader)
+            _close(self._writer)
 
     __del__ = _close  # nobody rings any more; and in a fork nobody releases the lock
 

@@ -5,7 +5,8 @@ The rules:
 * On Linux these are all its descendants, daemons too: this process is their *subreaper*, so a descendant
   whose parent has ended becomes a child of this process. All have ended when this process has no children
   any more.
-* On other systems these are the processes of its process group; at a terminal, the command alone.
+* On other POSIX systems these are the processes of its process group; at a terminal, the command alone.
+* Windows has neither process groups nor SIGTERM: no command is run there.
 * Processes that this process had as children before are never touched.
 * To end them, SIGTERM is sent to all; after a time, SIGKILL to those that are left.
 """
@@ -23,17 +24,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from .status import Failure, Status
 
-_SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+]
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 """Numbers of options of prctl(2)."""
-_libc = ctypes.CDLL(None)
+_libc: Any = ctypes.CDLL(None) if _LINUX else None
 
 _POLL_INTERVAL = 0.05
 """Seconds between two looks for processes that are left: SIGCHLD announces the end of children only."""
@@ -142,10 +148,17 @@ def ends_with_us() -> Callable[[], None] | None:
 
 
 def find(command: str) -> None:
-    """Check that a command can be found, before a long wait for its lock.
+    """Check that a command can be run, before a long wait for its lock.
 
+    :raises Failure: no command can be run on this platform.
     :raises OSError: there is no such command.
     """
+    if not hasattr(signal, "SIGCHLD"):
+        raise Failure(
+            Status.USAGE,
+            f"{sys.platform} lacks the signals by which a command and all that it has started are ended; "
+            "hold the lock in Python: pyzk.blocking",
+        )
     if shutil.which(command) is None:
         code = errno.EACCES if "/" in command and os.path.exists(command) else errno.ENOENT
         raise OSError(code, os.strerror(code))

@@ -68,7 +68,7 @@ def entries_of(path: str) -> Iterator[Entry]:
     else:
         paths = [Path(path)]
     for each in paths:
-        with explained(each), each.open("rb") as file:
+        with explained(each), places.open_regular(each) as file:
             reader = LogReader(file)
             yield from reader.entries()
         if reader.torn is not None:

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Status.SIGNAL + signal.SIGINT
     except BrokenPipeError:  # who reads our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
-        return Status.SIGNAL + signal.SIGPIPE
+        return Status.SIGNAL + 13  # SIGPIPE, which Windows does not name
     return status
 
 
@@ -44,8 +44,7 @@ def _run(argv: Sequence[str]) -> int:
     module, _, function = options.run.partition(":")
     verb = getattr(importlib.import_module(f"{__package__}.verbs.{module}"), function)
     if options.verb == "completion":
-        verb(options)
-        return 0
+        return int(verb(options))
     import trio
 
     from .running import run

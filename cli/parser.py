@@ -330,7 +330,12 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
     parser.add_argument("rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROG} {__version__}")
-    add = parser.add_argument_group("the server").add_argument
+    add_server(parser.add_argument_group("the server").add_argument, environ)
+    return parser
+
+
+def add_server(add: Add, environ: Mapping[str, str] = os.environ) -> None:
+    """Declare the options that say which server, how to speak with it, and who we are."""
     add_hosts(add, environ)
     add("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
     add("--tls", action="store_true", help="speak TLS, and check the server's certificate")
@@ -339,7 +344,6 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
     add("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
     add("--token", metavar="TOKEN", help="control.token of a pyzk-server (default: $PYZK_TOKEN)")
     add("--insecure", action="store_true", help="do not check the server's certificate")
-    return parser
 
 
 def _listed(verbs: Mapping[str, Verb]) -> str:
@@ -383,10 +387,12 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     given = new_parser(environ).parse_args(own)
     verb, rest = VERBS[given.verb], list(given.rest)
     words = [word for word in rest if not word.startswith("-")]
-    what = words[0] if words and words[0] in verb.verbs else None
-    if what is not None:
+    what = words[0].replace("_", "-") if words else ""  # as the control API writes it
+    if what not in verb.verbs:
+        what = None
+    else:
         verb = verb.verbs[what]
-        rest.remove(what)
+        rest.remove(words[0])
         given.what = what
     given.run = verb.run
     given = verb_parser(given.verb, what).parse_intermixed_args(rest, given)
@@ -394,6 +400,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
         if not given_command:
             raise wrong(PROG, "no command to run: pyzk exec -- COMMAND")
         given.command = given_command
+    elif given.verb == "completion":
+        given.words = given_command
     elif dashes:
         raise wrong(PROG, "-- goes with exec only")
     check_server(PROG, given.hosts, given.session_timeout)

@@ -11,7 +11,9 @@ import trio
 from .context import Context
 from .status import Status
 
-_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM") if hasattr(signal, name)
+]  # Windows has two of them
 
 
 async def run(verb: Callable[[Context], Awaitable[int]], options: argparse.Namespace) -> int:

@@ -298,6 +298,8 @@ class SessionMachine:
             return
         if not connection.heard:
             reason += " without an answer: it may have no quorum, or too many connections (maxClientCnxns)"
+            if self.data.last_zxid:
+                reason += f", or it lags behind zxid 0x{self.data.last_zxid:x}, which this client has seen"
         connection.end(reason)
         self.why = connection.reason
         data = self.data

@@ -1,6 +1,6 @@
 """Testing code that uses ZooKeeper, with kazoo and pytest.
 
-    pip install pyzk-server kazoo pytest
+    pip install . kazoo pytest    # in a clone of pyzk-server
     pytest examples/test_with_kazoo.py
 
 The fixtures ``zk_server`` and ``zk_client`` come with pyzk-server: a fresh, empty server for each test, in

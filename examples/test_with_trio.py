@@ -1,6 +1,6 @@
 """Testing in trio: the server runs in the test itself, on the test's own clock.
 
-pip install pyzk-server pytest pytest-trio
+pip install . pytest pytest-trio    # in a clone of pyzk-server
 pytest examples/test_with_trio.py
 """
 

@@ -25,6 +25,8 @@ from .records import ACL, OPEN_ACL, Id
 from .text import session_text as session_text
 
 _PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
+_MOST_SECONDS = 2**53
+"""As many ms fit into the long of a record."""
 
 
 @attrs.frozen
@@ -151,7 +153,7 @@ def _node(fields: dict[str, Any]) -> Node:
         raise ValueError(f"there is no kind {kind!r:.50}")
     acl = None
     if "acl" in fields:
-        acl = tuple(ACL(perms_of(one["perms"]), Id(one["scheme"], one["id"])) for one in fields["acl"])
+        acl = tuple(_entry(one["perms"], one["scheme"], one["id"]) for one in fields["acl"])
     return Node(
         fields["path"],
         data.encode() if isinstance(data, str) else data,
@@ -163,6 +165,12 @@ def _node(fields: dict[str, Any]) -> Node:
     )
 
 
+def _entry(perms: object, scheme: object, name: object) -> ACL:
+    if not (isinstance(scheme, str) and isinstance(name, str) and isinstance(perms, str)):
+        raise TypeError(f"scheme, id and perms are text, not {scheme!r:.50}, {name!r:.50}, {perms!r:.50}")
+    return ACL(perms_of(perms), Id(scheme, name))
+
+
 def _session(text: str) -> int:
     value = int(text, 16)
     if not 0 < value < 2**64:
@@ -172,7 +180,7 @@ def _session(text: str) -> int:
 
 def _seconds(fields: dict[str, Any], name: str) -> float:
     value = fields[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_SECONDS:
         raise ValueError(f"{name} is a number of seconds, not {value!r:.50}")
     return float(value)
 

@@ -41,7 +41,7 @@ _CREATE, _CREATE_CONTAINER, _CREATE_TTL = (
     op.value for op in (OpCode.CREATE, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 )
 _CONTAINER = CreateMode.CONTAINER.value
-_TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
+TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL.value)
 
 _BY_RESPONSE = {OpCode(op).response: op for op in sorted(_REQUESTS, reverse=True) if OpCode(op).response}
 RESULT_TYPES = {op: _BY_RESPONSE.get(OpCode(op).response, op) for op in _REQUESTS}
@@ -109,14 +109,14 @@ def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...
     """
     flags = fields[3]
     if op == _CREATE_TTL:
-        if flags in _TTL_MODES:
+        if flags in TTL_MODES:
             return op, fields
         return (_CREATE_CONTAINER if flags == _CONTAINER else _CREATE), fields[:4]
     if not 0 <= flags <= 6:
         raise JuteError(f"unknown create flag {flags} in a multi")
     if fields[2] is None:
         raise NullACLError("a create with a null ACL in a multi")
-    if flags in _TTL_MODES:
+    if flags in TTL_MODES:
         raise JuteError("a TTL create mode without its TTL")
     return (_CREATE_CONTAINER if flags == _CONTAINER else op), fields
 

@@ -121,7 +121,8 @@ def _run(arguments: argparse.Namespace) -> None:
             raise Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of them")
         from .together import serve_together
 
-        start = partial(serve_together, settings, members, flags.timing(found), prepare_all)
+        timing = flags.timing(found, arguments.election_time)
+        start = partial(serve_together, settings, members, timing, prepare_all)
     else:
         storage = flags.storage(arguments, settings)
         start = partial(serve.serve, settings) if storage is None else partial(_serve_data, storage, settings)

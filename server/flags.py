@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
         help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
     )
     add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
+    add("--election-time", metavar="MS", type=int, help="how long an election takes there (default: 200)")
     add(
         "--load",
         metavar="FILE",
@@ -154,13 +155,15 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
     beside, warnings = elsewhere.from_environment(os.environ)
     beside += elsewhere.from_flags(arguments.set)
     found = Configuration({}, ())
+    ensemble = arguments.ensemble is not None
     if arguments.config is not None or beside:
         from .config import zoocfg
 
         if arguments.config is not None:
-            found = zoocfg.read(arguments.config, port_given=port_given, beside=beside)
+            found = zoocfg.read(arguments.config, port_given=port_given, beside=beside, ensemble=ensemble)
         else:
-            found = zoocfg.interpret("", "what was given", port_given=True, beside=beside)
+            name = "what was given"
+            found = zoocfg.interpret("", name, port_given=True, beside=beside, ensemble=ensemble)
     for warning in (*warnings, *found.warnings):
         logger.warning("%s", warning)
     return found
@@ -183,6 +186,8 @@ def members(
     for what, is_given in (("--hostile", arguments.hostile is not None), (emulated, emulated is not None)):
         if members and is_given:
             raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
+    if arguments.election_time is not None and (not members or arguments.election_time < 0):
+        raise Refusal("--election-time is for an ensemble, and at least 0 ms: use it with --ensemble")
     numbers = [member.number for member in members]
     if arguments.trace_server is not None and arguments.trace_server not in numbers:
         known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
@@ -193,12 +198,16 @@ def members(
     return members
 
 
-def timing(found: Configuration) -> Timing:
+def timing(found: Configuration, election: int | None = None) -> Timing:
+    """Return the times of an ensemble.
+
+    :param election: ms that an election takes, if that is given.
+    :raises ValueError: a time out of range.
+    """
     from .ensemble.ensemble import Timing
 
-    if not found.members:
-        return Timing()
-    return Timing(sync_limit=found.sync_limit, init_limit=found.init_limit)
+    given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election": election}
+    return Timing(**{name: value for name, value in given.items() if value is not None})
 
 
 def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
@@ -223,7 +232,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     try:
         context = certificates.make(directory, str(host.value) if host else "localhost")
     except certificates.NotInstalled:
-        raise Refusal("--tls needs more: pip install 'pyzk-server[tls]'") from None
+        raise Refusal("--tls needs more: pip install trustme") from None
     except OSError as error:
         raise Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
     except TlsError as error:
@@ -312,14 +321,33 @@ def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
     return load
 
 
+_FOR_FILES: Final = (
+    *("data_log_dir", "snap_count", "snap_size_limit", "snapshot_compression", "tree_digest"),
+    *("purge_interval", "snap_retain_count"),
+)
+"""Settings that mean nothing without ``--data``."""
+_FOR_ENSEMBLES: Final = ("local_sessions", "local_sessions_upgrading")
+"""Settings that mean nothing for a single server."""
+
+
+def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> None:
+    """Warn of settings that are not at their defaults, and have no effect."""
+    from .config.zookeys import KEY_OF
+
+    defaults = type(settings)()
+    keys = [KEY_OF[field] for field in fields if getattr(settings, field) != getattr(defaults, field)]
+    if keys:
+        logger.warning("without effect, because %s: %s", reason, ", ".join(keys))
+
+
 def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
     """Return the data of ``--data``, which are read already.
 
     :raises Refusal: if they cannot be used.
     """
+    _warn_of_idle(settings, _FOR_ENSEMBLES, "there is a single server")
     if arguments.data is None:
-        if settings.data_log_dir is not None:
-            logger.warning("dataLogDir has no effect: only --data says where data is kept")
+        _warn_of_idle(settings, _FOR_FILES, "nothing is kept in files without --data")
         return None
     from .storage.directory import StorageError
     from .storage.storage import Storage

@@ -218,14 +218,17 @@ class LineWriter:
 
     The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
     terminals are opened a second time; for other files poll() tells before each write whether there is room.
+    Windows has neither: there a write waits for the reader.
 
     :param tell_lost: makes the line that says how many were lost.
     """
 
     def __init__(self, fd: int, tell_lost: Callable[[int], str]) -> None:
         self._given, self._fd = fd, _own(fd)
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLOUT)
+        self._poll: select.poll | None = None
+        if hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLOUT)
         self._lines = LineBuffer(tell_lost)
 
     def write(self, line: str) -> None:
@@ -250,7 +253,7 @@ class LineWriter:
 
     def _write(self, seconds: float = 0.0) -> None:
         end = time.monotonic() + seconds
-        while self._lines and self._poll.poll(max(0.0, end - time.monotonic()) * 1000):
+        while self._lines and self._has_room(max(0.0, end - time.monotonic())):
             try:
                 written = os.write(self._fd, self._lines.peek(_PIECE))
             except BlockingIOError:
@@ -259,6 +262,9 @@ class LineWriter:
                 self._lines.lose_all()
                 return
             self._lines.took(written)
+
+    def _has_room(self, seconds: float) -> bool:
+        return self._poll is None or bool(self._poll.poll(seconds * 1000))
 
 
 class DescriptorHandler(logging.Handler):
@@ -291,9 +297,9 @@ class DescriptorHandler(logging.Handler):
 def _own(fd: int) -> int:
     """Open a pipe or terminal once more, to have flags of our own; return ``fd`` where that is impossible."""
     mode = os.fstat(fd).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+    if hasattr(os, "O_NONBLOCK") and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
         with suppress(OSError):
-            return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     return fd
 
 

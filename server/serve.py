@@ -6,6 +6,7 @@ Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clie
 from __future__ import annotations
 
 import math
+import os
 import select
 import socket
 import time
@@ -25,6 +26,7 @@ from .core.memory import reserve
 from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
+from .net.importing import load
 from .net.listening import Listener, serve_clients
 from .net.service import SLICE, Service, milliseconds
 from .net.streams import Begun, hang_up, serve_stream
@@ -184,6 +186,11 @@ class Server:
         if self._hub is not None:
             self._hub.stop_listening()
             self._bound = _bind(*self.address)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether somebody listens at the port of plain clients."""
+        return self._bound is None
 
     def open_port(self) -> None:
         """Let plain clients in again after :meth:`close_port`."""
@@ -385,15 +392,26 @@ class Server:
             await self._serve_secure_client(Begun(stream, received), address)
 
     async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
-        if self._http is None:  # the first such client: what nobody uses is not even imported
-            from .control.port import Port
-            from .net.http import HttpServer
+        try:
+            http = self._http or await self._load_http()
+        except Exception:  # as for lack of memory or file descriptors; the next client tries again
+            report("an HTTP client was closed")
+            await trio.aclose_forcefully(stream)
+        else:
+            await http.serve(stream, peer, received)
 
+    async def _load_http(self) -> HttpServer:
+        """Load what answers HTTP, for the first such client: what nobody uses is not even imported."""
+        await load(f"{__package__}.control.port")
+        from .control.port import Port
+        from .net.http import HttpServer
+
+        if self._http is None:  # nobody else came meanwhile
             assert self._nursery is not None
             self._http = HttpServer(
                 Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, self._body_limit
             )
-        await self._http.serve(stream, peer, received)
+        return self._http
 
     def _body_limit(self, request: Request) -> int:
         from .monitoring.admin import body_limit
@@ -486,7 +504,8 @@ def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name != "nt":  # on Windows it would let two servers have one port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         if backlog is not None:
             sock.listen(backlog)

@@ -38,6 +38,17 @@ class _Member(Server):
 
     together: Servers
 
+    def close_port(self) -> None:
+        """Have clients refused. Of servers that are controlled over HTTP the last one goes on listening, and
+        answers HTTP alone: otherwise nobody could start any again."""
+        self.service.refusing = True
+        if self.together.any_runs or not self.service.is_controlled:
+            super().close_port()
+
+    def open_port(self) -> None:
+        super().open_port()
+        self.together.close_ports()
+
     def hand_over(self) -> Controls:
         if self.controls is None:
             self.together.hand_over()
@@ -70,6 +81,23 @@ class Servers:
         self.ensemble.begin()
         self._settings = settings
         self._nursery: trio.Nursery | None = None
+
+    @property
+    def any_runs(self) -> bool:
+        """Whether any server is up."""
+        return any(member.up for member in self.ensemble.members.values())
+
+    def close_ports(self) -> None:
+        """Close the ports of servers that are down: one of them may have been the last."""
+        for number, server in self.servers.items():
+            if server.is_listening and not self.ensemble.members[number].up:
+                server.close_port()
+
+    @property
+    def url(self) -> str | None:
+        """Where a server answers HTTP, for all of them: the first one that listens; None if none does so."""
+        servers = list(self.servers.values())
+        return next((server for server in servers if server.is_listening), servers[0]).url
 
     @property
     def hosts(self) -> str:

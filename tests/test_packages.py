@@ -1,24 +1,167 @@
-"""The wheel holds every folder of code."""
+"""What is built of the project, installed where nothing else of it is: wheel, source distribution, zipapp."""
 
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
 import tomllib
+import urllib.request
+import zipapp
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
+COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock")
+
+pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or newer builds the project")
 
 
-def test_every_file_of_the_page_is_in_the_wheel():
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    folder = ROOT / "server" / "control"
-    listed = {path for pattern in data["pyzk.server.control"] for path in folder.glob(pattern)}
-    assert (folder / "page" / "index.html") in listed
-    assert listed == {path for path in (folder / "page").rglob("*") if path.is_file()}
-
-
-def test_every_folder_of_code_is_a_package():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    folders = {
-        ".".join(["pyzk", *path.parent.relative_to(ROOT).parts])
-        for part in ("protocol", "server", "client", "recipes", "bridge", "blocking", "aio", "cli")
-        for path in (ROOT / part).rglob("*.py")
+def files_of_the_code() -> set[str]:
+    """What an installation must hold, as paths in a wheel."""
+    found = {f"pyzk/{path.name}" for path in (ROOT / "pyzk").iterdir() if path.is_file()}
+    for folder in FOLDERS:
+        found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / folder).rglob("*.py*")}
+    found |= {
+        f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "server/control/page").iterdir()
     }
-    assert sorted(listed) == sorted(folders)
+    return {name for name in found if not name.endswith(".pyc")}
+
+
+def build(what: str, source: Path, to: Path) -> Path:
+    """Build in a copy of a source tree: setuptools leaves files in the one in which it works."""
+    copy = to / f"source of the {what}"
+    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(source, copy, symlinks=True, ignore=left_out)
+    command = [sys.executable, "-c", BUILD.format(what), str(to)]
+    subprocess.run(command, cwd=copy, check=True, stdout=subprocess.DEVNULL)
+    (built,) = (path for path in to.iterdir() if path.is_file() and path.suffix in (".whl", ".gz"))
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution."""
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build("sdist", ROOT, folder)) as file:
+        file.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return unpacked
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds what the project needs, and not the project: the folder of its commands."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    needed = Path(pytest.__file__).parents[1]  # files *.pth in there are not looked at, so ours is not found
+    (packages / "needed.pth").write_text(f"{needed}\n")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def installed(bare: Path, wheel: Path) -> Path:
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", bare / "python"]
+    subprocess.run([*pip, "install", "--no-compile", "--no-deps", "--no-index", wheel], check=True)
+    return bare
+
+
+def said_by(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def running(*command: str | Path, cwd: Path) -> Iterator[tuple[str, str]]:
+    """A server: its connect string and its URL."""
+    with subprocess.Popen(
+        [*map(str, command), "--port", "0"], cwd=cwd, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1], process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+
+
+def page(url: str, name: str = "") -> bytes:
+    request = urllib.request.Request(url + name, headers={"accept": "text/html"})
+    with urllib.request.urlopen(request) as answer:
+        return bytes(answer.read())
+
+
+def test_the_folder_pyzk_links_to_each_folder_of_code() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages - {"pyzk", "tests", "benchmarks"} == set(FOLDERS)
+    for name in FOLDERS:
+        assert (ROOT / "pyzk" / name).readlink() == Path("..", name)
+
+
+def test_the_wheel_holds_the_code_and_the_page(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        assert {name for name in file.namelist() if name.startswith("pyzk/")} == files_of_the_code()
+
+
+def test_the_source_distribution_holds_what_a_reader_needs(sdist: Path) -> None:
+    found = {path.relative_to(sdist).as_posix() for path in sdist.rglob("*") if path.is_file()}
+    for folder in ("docs", "examples", "conf", *FOLDERS):
+        here = {path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"}
+        assert {path.relative_to(ROOT).as_posix() for path in here} <= found
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml", "setup.py"} <= found
+
+
+def test_the_wheel_of_the_source_distribution_is_the_same(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(build("wheel", sdist, tmp_path)) as theirs:
+        assert set(theirs.namelist()) == set(ours.namelist())
+
+
+def test_an_installation_in_a_bare_environment_works(installed: Path, tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(project["scripts"]) == sorted(COMMANDS)
+    with running(installed / "pyzk-server", cwd=tmp_path) as (hosts, url):
+        said_by(installed / "pyzk-lock", "--hosts", hosts, "/lock", "--", "true", cwd=tmp_path)
+        for pyzk in ([installed / "pyzk"], [installed / "python", "-m", "pyzk"]):
+            assert "lock" in said_by(*pyzk, "--hosts", hosts, "ls", "/", cwd=tmp_path).split()
+        assert page(url) == (ROOT / "server/control/page/index.html").read_bytes()
+    code = "import pyzk, pyzk.aio as aio; print(pyzk.__version__, pyzk.__file__, aio.__file__)"
+    version, *files = said_by(installed / "python", "-c", code, cwd=tmp_path).split()
+    said = [said_by(installed / command, "--version", cwd=tmp_path).split()[1] for command in COMMANDS]
+    assert said == [version] * len(COMMANDS)
+    assert all(Path(file).is_relative_to(installed.parent) for file in files)
+
+
+def test_a_zipapp_serves_and_shows_the_page(bare: Path, wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(tmp_path / "app")
+    zipapp.create_archive(tmp_path / "app", tmp_path / "server.pyz", main="pyzk.server.cli:main")
+    with running(bare / "python", tmp_path / "server.pyz", cwd=tmp_path) as (_, url):
+        for path in (ROOT / "server/control/page").iterdir():
+            assert page(url, f"page/{path.name}") == path.read_bytes()
+
+
+def test_what_errors_say_to_install_are_the_extras() -> None:
+    """By their own names: ``pyzk-server[tls]`` installs nothing while no index has the project."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    known = {need.split(">=")[0] for name in ("snappy", "metrics", "tls") for need in extras[name]}
+    said = {
+        name
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"pip install ([\w-]+)", path.read_text())
+    }
+    assert said == known

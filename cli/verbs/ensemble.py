@@ -6,16 +6,9 @@ from typing import Any, Final
 
 from ..api import api
 from ..context import Context
-from ..ensembles import LEADER
-from ..parser import PROG
+from ..ensembles import fields
 from ..show import table
-from ..status import Failure, Status
 
-_FIELDS: Final = (
-    *("server", "servers", "groups", "silent", "upto", "pending", "to", "session", "seed", "rate"),
-    *("seconds", "keep_alive"),
-)
-"""Arguments that are fields of a request."""
 _HEADER: Final = ("SERVER", "ADDRESS", "ROLE", "EPOCH", "ZXID", "BEHIND", "CLIENTS", "WAITING", "TROUBLES")
 
 
@@ -28,14 +21,10 @@ async def show(context: Context) -> int:
 
 async def act(context: Context) -> int:
     """Do something to the servers, and show them."""
-    options = context.options
-    given = {name: value for name in _FIELDS if (value := getattr(options, name, None)) is not None}
+    verb = context.options.what
     async with api(context, of_all=True) as ensemble:
-        if given.get("server") == LEADER:
-            given["server"] = (await ensemble.ask("GET", "ensemble"))["leader"]
-            if given["server"] is None:
-                raise Failure(Status.REFUSED, f"no server leads; {PROG} ensemble shows why")
-        await _print(context, await ensemble.ask("POST", "ensemble", options.what.replace("-", "_"), **given))
+        given = fields(verb, context.options)
+        await _print(context, await ensemble.ask("POST", "ensemble", verb.replace("-", "_"), **given))
     return 0
 
 

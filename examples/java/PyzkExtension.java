@@ -56,6 +56,6 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
 
     /** Returns a failure whose message ends with what the server has seen. */
     public static AssertionError explained(Throwable failure, PyzkServer server) {
-        return new AssertionError(failure + "\n\n" + server.get("/timeline"), failure);
+        return new AssertionError(failure + "\n\n" + server.timeline(), failure);
     }
 }

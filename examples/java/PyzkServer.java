@@ -14,8 +14,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * A fresh ZooKeeper server. All servers run in one process: the one at PYZK_URL, or a pyzk-server (from the
- * PATH) that is started at first use and ends with this JVM. The calls: docs/http.md of pyzk-server.
+ * A fresh ZooKeeper server, or a pretend ensemble. All servers run in one process: the one at PYZK_URL, or a
+ * pyzk-server (from the PATH) that is started at first use and ends with this JVM. The calls: docs/http.md.
  */
 public final class PyzkServer implements AutoCloseable {
     private static final HttpClient HTTP = HttpClient.newHttpClient();
@@ -23,11 +23,25 @@ public final class PyzkServer implements AutoCloseable {
     private static String main = System.getenv("PYZK_URL");
 
     private final String created;
+    private final boolean isEnsemble;
 
     /** Starts a server with these keys of zoo.cfg, such as {@code Map.of("tickTime", 100)}. */
     public PyzkServer(Map<String, ?> config) throws IOException {
+        this(Map.of("config", config), false);
+    }
+
+    private PyzkServer(Map<String, ?> asked, boolean isEnsemble) throws IOException {
         launch();
-        created = send(main, "POST", "/servers", Map.of("config", config));
+        this.isEnsemble = isEnsemble;
+        created = send(main, "POST", "/servers", asked);
+    }
+
+    /**
+     * Starts a pretend ensemble of so many servers. What a test does to it: docs/ensemble.md, as in
+     * {@code post("/ensemble/kill", Map.of("server", "leader"))}.
+     */
+    public static PyzkServer ensemble(int servers, Map<String, ?> config) throws IOException {
+        return new PyzkServer(Map.of("config", config, "ensemble", servers), true);
     }
 
     private static synchronized void launch() throws IOException {
@@ -42,7 +56,16 @@ public final class PyzkServer implements AutoCloseable {
 
     @Override
     public void close() {
-        send(main, "DELETE", "/servers/" + member(created, "server"), null);
+        send(main, "DELETE", path(), null);
+    }
+
+    private String path() {
+        return "/servers/" + member(created, "server");
+    }
+
+    /** Asks where it is now: the first server of an ensemble may be down. */
+    private String url() {
+        return member(send(main, "GET", path(), null), "url");
     }
 
     public String getConnectString() {
@@ -61,12 +84,17 @@ public final class PyzkServer implements AutoCloseable {
 
     /** Makes any call that changes something. */
     public String post(String path, Map<String, ?> body) {
-        return send(member(created, "url"), "POST", path, body);
+        return send(url(), "POST", path, body);
     }
 
     /** Makes any call that only asks. */
     public String get(String path) {
-        return send(member(created, "url"), "GET", path, null);
+        return send(url(), "GET", path, null);
+    }
+
+    /** Returns what has happened, of all servers of an ensemble. */
+    public String timeline() {
+        return get((isEnsemble ? "/ensemble" : "") + "/timeline");
     }
 
     private static String send(String url, String method, String path, Map<String, ?> body) {

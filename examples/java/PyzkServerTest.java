@@ -32,7 +32,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** What a test can do with a server of its own: nine scenarios with Curator. */
+/** What a test can do with a server of its own: ten scenarios with Curator. */
 @Execution(ExecutionMode.CONCURRENT) // if junit.jupiter.execution.parallel.enabled=true
 @ExtendWith(PyzkExtension.class)
 class PyzkServerTest {
@@ -221,6 +221,22 @@ class PyzkServerTest {
             assertFalse(event.isDone());
             server.post("/held/release", Map.of());
             assertEquals(EventType.NodeDataChanged, event.get(PATIENCE, SECONDS));
+        }
+    }
+
+    @Test
+    void theLeaderOfAnEnsembleDies() throws Exception {
+        try (PyzkServer servers = PyzkServer.ensemble(3, Map.of());
+                CuratorFramework client = connect(servers, "client")) {
+            client.create().withMode(CreateMode.EPHEMERAL).forPath("/mine", new byte[0]);
+            long session = client.getZookeeperClient().getZooKeeper().getSessionId();
+
+            servers.post("/ensemble/kill", Map.of("server", 1));
+            servers.post("/ensemble/kill", Map.of("server", "leader")); // one is left, and serves nobody
+            servers.post("/ensemble/calm", Map.of());
+
+            assertNotNull(client.checkExists().forPath("/mine")); // its session lives on
+            assertEquals(session, client.getZookeeperClient().getZooKeeper().getSessionId());
         }
     }
 }

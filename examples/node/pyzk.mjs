@@ -32,11 +32,15 @@ async function ask(url, method, path, body) {
 }
 
 export class PyzkServer {
-  /** Start a server: `{ config: { tickTime: 100 }, clock: 'frozen' }`, where config has keys of zoo.cfg. */
+  /**
+   * Start a server: `{ config: { tickTime: 100 }, clock: 'frozen' }`, where config has keys of zoo.cfg. With
+   * `{ ensemble: 3 }` it is a pretend ensemble: `await server.post('/ensemble/kill', { server: 'leader' })`.
+   */
   static async start(options = {}) {
     main ??= process.env.PYZK_URL || launch();
-    const { server, hosts, url } = await ask(await main, 'POST', '/servers', options);
-    return Object.assign(new PyzkServer(), { number: server, hosts, url });
+    const { server, hosts } = await ask(await main, 'POST', '/servers', options);
+    const scope = options.ensemble ? '/ensemble' : '';
+    return Object.assign(new PyzkServer(), { number: server, hosts, scope });
   }
 
   async stop() {
@@ -44,9 +48,14 @@ export class PyzkServer {
   }
 
   // Any call of docs/http.md: `await server.post('/connections/refuse')`.
-  get(path) { return ask(this.url, 'GET', path); }
-  post(path, body = {}) { return ask(this.url, 'POST', path, body); }
-  delete(path) { return ask(this.url, 'DELETE', path); }
+  get(path) { return this.#ask('GET', path); }
+  post(path, body = {}) { return this.#ask('POST', path, body); }
+  delete(path) { return this.#ask('DELETE', path); }
+  async #ask(method, path, body) {
+    // asked for each time: the first server of an ensemble may be down
+    const { url } = await ask(await main, 'GET', `/servers/${this.number}`);
+    return ask(url, method, path, body);
+  }
 
   // Sessions: by name, by id, or by an ephemeral znode as in 'owner-of:/leader'.
   nameNextSession(name) { return this.post('/names', { name }); }
@@ -78,7 +87,7 @@ export class PyzkServer {
   restore(snapshot) { return this.post(`/snapshots/${snapshot}/restore`); }
 
   note(text) { return this.post('/notes', { text }); }
-  timeline() { return this.get('/timeline'); }
+  timeline() { return this.get(`${this.scope}/timeline`); }
   /** Run a piece of a test; its error says what the server has seen. */
   async explain(body) {
     try {

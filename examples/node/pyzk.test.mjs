@@ -1,4 +1,4 @@
-// What a test can do with a server of its own: nine scenarios with node-zookeeper-client. `node --test`
+// What a test can do with a server of its own: ten scenarios with node-zookeeper-client. `node --test`
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -179,3 +179,16 @@ test('an event that comes late', withServer(async (server, t) => {
   await server.release();
   assert.equal((await event).getName(), 'NODE_DATA_CHANGED');
 }));
+
+test('the leader of an ensemble dies', withServer(async (server, t) => {
+  const client = await connect(server, t, 'client');
+  await create(client, '/mine', '', CreateMode.EPHEMERAL);
+  const again = once(client, 'connected');
+
+  await server.post('/ensemble/kill', { server: 1 });
+  await server.post('/ensemble/kill', { server: 'leader' }); // one of three is left, which serves nobody
+  await server.post('/ensemble/calm');
+
+  await again; // its session lives on
+  await server.assertTree({ '/mine': '' });
+}, { ensemble: 3 }));

@@ -6,7 +6,9 @@ be read or written.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -21,9 +23,16 @@ _MODE = 0o600
 """Digests stand in access control lists."""
 
 
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file for reading. A device may have no end, and a pipe no beginning: both are refused."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    return open(path, "rb")
+
+
 def begins(path: str | os.PathLike[str]) -> bytes:
     """Return the first 4 bytes of a file."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(4)
 
 
@@ -53,10 +62,10 @@ def image_at(
     if os.path.isdir(path):
         folder = folder_of(path)
         restorer = Restorer(
-            os.listdir(folder), lambda name: (folder / name).open("rb"), tell=tell, progress=progress
+            os.listdir(folder), lambda name: open_regular(folder / name), tell=tell, progress=progress
         )
         return restorer.restore().image
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         names = Listing.of([os.path.basename(path)]).snapshots
         image, digest = read_image(file, names[0].zxid if names else -1, progress)
     if digest is not None and digest.zxid == image.zxid and image.count_digest() != digest.digest:

@@ -26,7 +26,7 @@ import attrs
 from .digest import LIST, LISTED
 from .image import Image, ImageNode
 from .names import Listing, Name
-from .snapshot import SnapshotReader, ZxidDigest
+from .snapshot import UNBOUNDED, Bounds, SnapshotReader, ZxidDigest
 from .streams import FileError
 from .txnlog import LogReader
 
@@ -58,16 +58,20 @@ class Restored:
 
 
 def read_image(
-    file: IO[bytes], zxid: int, progress: Callable[[str, int], object] = lambda what, count: None
+    file: IO[bytes],
+    zxid: int,
+    progress: Callable[[str, int], object] = lambda what, count: None,
+    bounds: Bounds = UNBOUNDED,
 ) -> tuple[Image, ZxidDigest | None]:
     """Read a whole snapshot.
 
     :param zxid: that of its name; -1 to take the one in the file.
     :param progress: called now and then with the word ``znodes`` and their number.
+    :param bounds: what is too much.
     :returns: the image, and the digest that the file has.
-    :raises FileError: it is damaged.
+    :raises FileError: it is damaged, or too large.
     """
-    reader = SnapshotReader(file)
+    reader = SnapshotReader(file, bounds)
     image = Image()
     nodes = image.nodes
     for count, (path, data, acl, stat) in enumerate(reader.nodes(), 1):
@@ -93,6 +97,7 @@ class Restorer:
     :param tell: takes a line for each thing that is wrong and does not matter.
     :param repair: go on behind damage with what comes before it.
     :param progress: called now and then with what is read (``znodes``, ``entries``), and how many.
+    :param bounds: what is too much, of a snapshot.
     """
 
     def __init__(
@@ -103,12 +108,14 @@ class Restorer:
         tell: Callable[[str], object] = lambda line: None,
         repair: bool = False,
         progress: Callable[[str, int], object] = lambda what, count: None,
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         self._listing = Listing.of(names)
         self._open = open_file
         self._tell = tell
         self._repair = repair
         self._progress = progress
+        self._bounds = bounds
         self._digest: ZxidDigest | None = None  # of the snapshot
         self._skipped: list[tuple[Name, str]] = []  # snapshots that cannot be read
         self._doubt: str | None = None  # where a digest began to differ
@@ -140,7 +147,7 @@ class Restorer:
         for name in reversed(self._listing.snapshots):
             try:
                 with self._open(name.text) as file:
-                    image, self._digest = read_image(file, name.zxid, self._progress)
+                    image, self._digest = read_image(file, name.zxid, self._progress, self._bounds)
             except FileError as error:
                 self._skipped.append((name, str(error)))
             else:

@@ -6,6 +6,7 @@ A writer encodes the znodes first, because only then it is known which access co
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -44,6 +45,28 @@ class ZxidDigest(NamedTuple):
     digest: int
 
 
+class Bounds(NamedTuple):
+    """What a reader of a snapshot refuses before it has read it.
+
+    :ivar largest: bytes of the path, or of the data, of one znode.
+    :ivar most: bytes of the whole, uncompressed.
+    """
+
+    largest: float = math.inf
+    most: float = math.inf
+
+    @classmethod
+    def of(cls, max_buffer: int, most: float = math.inf) -> Bounds:
+        """Take the largest znode that a real server reads.
+
+        :param max_buffer: ``jute.maxbuffer``.
+        """
+        return cls(2 * max_buffer, most)
+
+
+UNBOUNDED: Final = Bounds()
+
+
 class StoredNode(NamedTuple):
     """A znode of a snapshot.
 
@@ -65,6 +88,7 @@ class _Acl(Record):
 class SnapshotReader:
     """Reads a snapshot. Iterate over :meth:`nodes` to its end; what stands behind the znodes is known then.
 
+    :param bounds: what is too much.
     :ivar sessions: the timeouts of the sessions in ms, by id.
     :ivar digest: None if the file has none.
     :ivar last_zxid: None if the file has none.
@@ -72,8 +96,9 @@ class SnapshotReader:
     :raises FileError: it is no snapshot, or its beginning is damaged.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._input = Input(uncompressed(file))
+    def __init__(self, file: IO[bytes], bounds: Bounds = UNBOUNDED) -> None:
+        self._input = Input(uncompressed(file), bounds.most)
+        self._largest = bounds.largest
         self.digest: ZxidDigest | None = None
         self.last_zxid: int | None = None
         if not self._input.has(_HEADER.size):
@@ -126,13 +151,15 @@ class SnapshotReader:
 
         :raises FileError: the file is damaged.
         """
-        source, acls = self._input, self._acls
+        source, acls, largest = self._input, self._acls, self._largest
         unpack_int, unpack_key = _INT.unpack_from, _KEY.unpack_from
         rest = 4 + _KEY.size + STAT.size  # behind the path, without the data
         while True:
             if not source.has(4):
                 raise FileError(source.offset, "the file ends too early: the end of the tree is missing")
             (size,) = unpack_int(source.data, source.pos)
+            if size > largest:
+                raise self._too_large("a path", size)
             if size < 0 or not source.has(4 + size + rest):
                 if size == 1 and source.has(5) and source.data[source.pos + 4 : source.pos + 5] == b"/":
                     break
@@ -145,6 +172,8 @@ class SnapshotReader:
             (length,) = unpack_int(data, pos)
             pos += 4
             content: bytes | None = None
+            if length > largest:
+                raise self._too_large("a znode", length)
             if length >= 0:
                 if not source.has(4 + size + rest + length):
                     raise FileError(
@@ -171,6 +200,10 @@ class SnapshotReader:
         source.pos += 5
         self._check_seal("the tree")
         self._read_trailers()
+
+    def _too_large(self, what: str, size: int) -> FileError:
+        needed = f"jute.maxbuffer={(size + 1) // 2} or more"
+        return FileError(self._input.offset, f"{what} of {size:,} bytes is too large; it takes {needed}")
 
     def _check_seal(self, what: str) -> None:
         """Compare the checksum of all before it: all seals before this one too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import struct
 import zlib
 from collections.abc import Iterator
@@ -85,9 +86,7 @@ def _snappy() -> Any:
     try:
         import cramjam
     except ImportError:
-        raise FileError(
-            0, "it is compressed with snappy; for that: pip install 'pyzk-server[snappy]'"
-        ) from None
+        raise FileError(0, "it is compressed with snappy; for that: pip install cramjam") from None
     return cramjam.snappy
 
 
@@ -129,6 +128,8 @@ class _Snappy(io.RawIOBase):
             chunk = self._file.read(size) if 0 <= size <= _LONGEST_CHUNK else b""
             if len(chunk) != size:
                 raise FileError(self._at, "the length of a compressed part is wrong, or the file was cut")
+            if _expanded_size(chunk) > _LONGEST_CHUNK:
+                raise FileError(self._at, "a compressed part is longer than any writer makes it")
             try:
                 self._left = memoryview(bytes(self._expand(chunk)))
             except Exception as error:  # what the package raises is its own
@@ -140,14 +141,26 @@ class _Snappy(io.RawIOBase):
         return size
 
 
+def _expanded_size(chunk: bytes) -> int:
+    """Return how many bytes a chunk of snappy says that it has: seven bits of the number are in each byte."""
+    size = 0
+    for number, byte in enumerate(chunk[:5]):
+        size |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            break
+    return size
+
+
 class Input:
     """A stream that is read piece by piece, with the Adler32 of all that lies behind.
 
+    :param most: bytes that it may have in all.
     :ivar data: the present piece; callers read it from ``pos`` on, and move ``pos``.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], most: float = math.inf) -> None:
         self._stream = stream
+        self._most = most
         self._before = 0  # bytes before this piece
         self._sum = 1  # the Adler32 of data[:_summed] and all before
         self._summed = 0
@@ -176,6 +189,8 @@ class Input:
                 break
             pieces.append(piece)
             have += len(piece)
+            if self.offset + have > self._most:
+                raise FileError(self.offset, f"more than {self._most:,} bytes: it is compressed too well")
         self._keep(pieces)
         return have >= size
 

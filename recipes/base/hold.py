@@ -10,7 +10,7 @@ The rules (recipe-rules.md D.0, D.1.5, D.2):
   the server can grant the same thing to another; the block raises :class:`LockLost` with the reason.
 * The end of the lease is also the deadline of the scope. So when the whole process was stopped for too long,
   the scope is cancelled at once. Only a task whose data has arrived meanwhile makes one more step, up to its
-  next checkpoint.
+  next checkpoint. A task of asyncio has a timer of its own event loop for that (aio/limits.py).
 * A request of the code that fails because of the loss (its session or the client is gone, there is no
   connection, the znode of the hold is gone) says the same as the loss: it becomes the cause of the
   :class:`LockLost`. So code that writes after the loss ends with the same error as code that does not.
@@ -40,6 +40,7 @@ from ...client import (
 )
 from ..errors import LockLost, LossReason
 from .bound import Bound, first_of
+from .holder import relied_on
 
 Suspended = Literal["deadline", "cancel", "ignore"]
 """The moment at which a hold is lost while there is no connection. ``"deadline"``: when the lease is over.
@@ -101,6 +102,11 @@ class Hold:
         return (self.path,)
 
     @property
+    def limit(self) -> float:
+        """The time, by ``trio.current_time()``, at which the hold is lost unless it moves before."""
+        return self._limit
+
+    @property
     def reason(self) -> LossReason | None:
         """The reason of the loss; None if the hold is not lost."""
         return self._error.reason if isinstance(self._error, LockLost) else None
@@ -131,6 +137,10 @@ class Hold:
         reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
+
+    def lapse(self) -> None:
+        """Lose the hold because somebody who relies on it has found that its limit had passed."""
+        self.lose(LockLost(LossReason.LEASE_EXPIRED, self.path))
 
     def _verdict(self) -> LossReason | None:
         if self._bound.over:
@@ -237,9 +247,11 @@ class Hold:
         :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
             calls has failed because of the loss.
         """
+        held_here = relied_on()
         try:
             with trio.CancelScope(deadline=self._limit) as scope:
                 self._scopes.add(scope)
+                held_here.append(self)
                 self.inspect()
                 if self.lost.is_set():
                     scope.cancel()
@@ -247,6 +259,7 @@ class Hold:
                     yield scope
                 finally:
                     self._scopes.discard(scope)
+                    held_here.remove(self)
                     self.inspect()  # the scope's own deadline may have ended the block
         except trio.Cancelled:
             self.inspect()

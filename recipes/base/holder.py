@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from typing import Protocol
 
+import attrs
 import trio
 
-on_behalf: ContextVar[tuple[trio.lowlevel.Task, object] | None] = ContextVar("on_behalf", default=None)
-"""A task that works for another one, and for whom. The tasks that it starts inherit the value, but work for
-nobody: they are not the task that is named."""
+
+class Lapsing(Protocol):
+    """What a block relies on until a moment that may move.
+
+    :ivar limit: that moment, in seconds of the loop's clock, ``time.monotonic()``; infinity for none.
+    """
+
+    @property
+    def limit(self) -> float: ...
+
+    def lapse(self) -> None:
+        """Note that the moment has passed; called in the loop."""
+
+
+@attrs.frozen
+class OnBehalf:
+    """For whom a task works.
+
+    :ivar holder: a thread, or a task of asyncio.
+    :ivar relied_on: what the blocks that the task is in rely on, the outermost first.
+    """
+
+    task: trio.lowlevel.Task
+    holder: object
+    relied_on: list[Lapsing]
+
+
+on_behalf: ContextVar[OnBehalf | None] = ContextVar("on_behalf", default=None)
+"""For whom the task works that has set it. The tasks that it starts inherit the value, but work for nobody:
+they are not the task that is named."""
+
+
+def _working() -> OnBehalf | None:
+    working = on_behalf.get()
+    return working if working is not None and working.task is trio.lowlevel.current_task() else None
 
 
 def current_holder() -> object:
     """Return what tells the holder of a lock from others: whoever the current task works for, or the task."""
-    task = trio.lowlevel.current_task()
-    working = on_behalf.get()
-    return working[1] if working is not None and working[0] is task else task
+    working = _working()
+    return working.holder if working is not None else trio.lowlevel.current_task()
+
+
+def relied_on() -> list[Lapsing]:
+    """Return what the blocks of the current task rely on, to be added to. Nobody reads it in plain trio."""
+    working = _working()
+    return working.relied_on if working is not None else []

@@ -39,14 +39,14 @@ class Configuration:
     :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
         probably a mistake.
     :ivar members: the servers of an ensemble; none for a single server.
-    :ivar sync_limit: ticks, of an ensemble; ``init_limit`` likewise.
+    :ivar sync_limit: ticks, of an ensemble, if that is given; ``init_limit`` likewise.
     """
 
     given: Mapping[str, Given]
     warnings: Sequence[str]
     members: Sequence[Member] = ()
-    sync_limit: int = 0
-    init_limit: int = 0
+    sync_limit: int | None = None
+    init_limit: int | None = None
 
 
 def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:

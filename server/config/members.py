@@ -89,8 +89,12 @@ class Member:
 def made_up(participants: int, observers: int = 0) -> list[Member]:
     """Return the members of an ensemble that is written nowhere, numbered from 1, the observers last.
 
+    :raises TypeError: one of these is no number.
     :raises MemberError: nobody votes, or they are too many.
     """
+    for name, count in (("participants", participants), ("observers", observers)):
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise TypeError(f"{name} must be a number of servers, not {count!r}")
     if participants < 1 or observers < 0 or participants + observers > MOST:
         raise MemberError(
             f"an ensemble has 1 to {MOST} servers, of which at least 1 votes: "

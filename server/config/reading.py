@@ -15,6 +15,7 @@ from .members import Member
 from .properties import ConfigError, Entry, parse
 from .settings import check
 from .zookeys import (
+    AT_CLIENT_PORT,
     CHECKED,
     IGNORED,
     KNOWN,
@@ -27,7 +28,10 @@ from .zookeys import (
     reason_for,
 )
 
-_OF_ENSEMBLES = frozenset(("initLimit", "syncLimit", "electionAlg", "dynamicConfigFile"))
+_LIMITS = frozenset(("initLimit", "syncLimit"))
+_OF_ENSEMBLES = frozenset(("electionAlg", "dynamicConfigFile"))
+_NO_QUORUM = "there is no quorum"
+_PRETENDED = "the servers of a pretend ensemble send each other nothing"
 
 
 class Reading:
@@ -40,6 +44,7 @@ class Reading:
     :ivar servers: the ``server.N`` lines, by key.
     :ivar groups: the ``group.N`` and ``weight.N`` lines, by key.
     :ivar members: what they say, if they are an ensemble.
+    :ivar is_ensemble: whether these lines, or something else, ask for an ensemble.
     """
 
     def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
@@ -52,6 +57,7 @@ class Reading:
         self.servers: dict[str, Entry] = {}
         self.groups: dict[str, Entry] = {}
         self.members: list[Member] = []
+        self.is_ensemble = False
 
     def take(self, entry: Entry) -> None:
         """Give what one key says.
@@ -68,6 +74,8 @@ class Reading:
             self._take_property(entry, *PROPERTIES[key])
         elif key in tls.OPTIONS or key in tls.QUORUM_OPTIONS or key.startswith(NUMBERED):
             pass  # their meaning depends on other keys: see ``rules``
+        elif self.is_ensemble and key in _LIMITS:
+            pass  # see ``servers.limits``
         elif self.members and (key in _OF_ENSEMBLES or key in self.servers or key in self.groups):
             pass
         elif reason := reason_for(key, IGNORED):
@@ -119,17 +127,20 @@ class Reading:
 
     def note(self, reason: str, key: str) -> None:
         """Note that a key has no effect."""
+        if self.is_ensemble and reason == _NO_QUORUM:
+            reason = _PRETENDED
         self.idle.setdefault(reason, []).append(key)
 
     def drop(self, reason: str, beginning: str, field: str) -> None:
         """Take back a field, and note the keys that would be settings if another key had switched on what
-        they are about.
+        they are about: those that the port of clients has no use for either.
 
         :param beginning: how these keys begin.
         """
         self.given.pop(field, None)
+        used = AT_CLIENT_PORT if self.is_true("httpOnClientPort", default=True) else ()
         for key in self.entries:
-            if key.startswith(beginning) and (KNOWN | PROPERTIES).get(key, (None,))[0]:
+            if key.startswith(beginning) and key not in used and (KNOWN | PROPERTIES).get(key, (None,))[0]:
                 self.note(reason, key)
 
     def refuse(self, entry: Entry, message: str) -> NoReturn:

@@ -60,7 +60,8 @@ CHANGES: Final = {
     "quota-limits": Change("semantics.md section 9.3", "quotas are never enforced", ((3, 7, 0),)),
     "flags-in-multi": Change(
         "wire.md section 10",
-        "an unknown create flag is -8 of its operation, not -5 of all",
+        "an unknown create flag is -8 of its operation, not -5 of all; a TTL flag without its TTL "
+        "is -5 of all only if no operation before it fails",
         ((3, 7, 2), (3, 8, 3)),
     ),
     "create2-in-multi": Change(

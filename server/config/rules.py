@@ -55,7 +55,8 @@ def _authentication(reading: Reading) -> None:
         entry = reading.entries["sessionRequireClientSASLAuth"]
         reading.give("required_auth_schemes", frozenset({"sasl"}), entry)
     elif not reading.is_true("enforce.auth.enabled"):
-        reading.given.pop("required_auth_schemes", None)
+        if reading.given.pop("required_auth_schemes", None) is not None:
+            reading.note("enforce.auth.enabled is not true", "enforce.auth.schemes")
     elif "required_auth_schemes" not in reading.given or not reading.given["required_auth_schemes"].value:
         reading.refuse(
             reading.entries["enforce.auth.enabled"],

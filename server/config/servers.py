@@ -72,15 +72,19 @@ def take_address(reading: Reading) -> None:
                 reading.give("host", address(client_address), entry)
 
 
-def limits(reading: Reading) -> tuple[int, int]:
-    """Return syncLimit and initLimit; an ensemble must have both."""
-    if not reading.members:
-        return 0, 0
-    found = []
+def limits(reading: Reading) -> tuple[int | None, int | None]:
+    """Return syncLimit and initLimit of an ensemble, None for one that is not given; an ensemble with
+    ``server.N`` lines must have both."""
+    if not reading.is_ensemble:
+        return None, None
+    found: list[int | None] = []
     for key in ("syncLimit", "initLimit"):
         entry = reading.entries.get(key)
-        found.append(0 if entry is None else int(entry.value))
-        if found[-1] < 1:
-            first = next(iter(reading.servers.values()))
-            reading.refuse(entry or first, f"an ensemble needs {key}, of at least 1 tick")
+        ticks = None if entry is None else int(entry.value)
+        if (ticks is None and reading.members) or (ticks is not None and ticks < 1):
+            first = next(iter(reading.servers.values()), None)
+            place = entry or first
+            assert place is not None
+            reading.refuse(place, f"an ensemble needs {key}, of at least 1 tick")
+        found.append(ticks)
     return found[0], found[1]

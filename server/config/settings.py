@@ -19,8 +19,8 @@ from .releases import DEFAULT, Release, ReleaseError, release
 MAX_CLIENT_CONNECTIONS = 60
 """From one address, by default; not from loopback addresses."""
 
-# Fields that need more than the server itself: the extra of the distribution, and what it installs.
-_EXTRAS = {"metrics_port": ("metrics", ["prometheus_client"])}
+# Fields that need more than the server itself: the module, and the distribution that holds it.
+_NEEDED = {"metrics_port": ("prometheus_client", "prometheus-client")}
 
 
 def hashlib_name(algorithm: str) -> str:
@@ -72,7 +72,7 @@ def _compression(settings: Settings | None, attribute: attrs.Attribute[str], val
     if value not in ("", "gz", "snappy"):
         raise ValueError(f"{attribute.name} must be gz or snappy, not {value!r}")
     if value == "snappy" and find_spec("cramjam") is None:
-        raise ValueError("snappy needs a package that is not there: pip install 'pyzk-server[snappy]'")
+        raise ValueError("snappy needs a package that is not there: pip install cramjam")
 
 
 def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int | None) -> None:
@@ -261,9 +261,9 @@ class Settings:
         ):
             if is_on and self.ssl_context is None:
                 raise SettingsError(f"{field} needs an ssl_context", field)
-        for field, (extra, modules) in _EXTRAS.items():
-            if getattr(self, field) is not None and not all(map(find_spec, modules)):
-                raise SettingsError(f"{field} needs more: pip install 'pyzk-server[{extra}]'", field)
+        for field, (module, distribution) in _NEEDED.items():
+            if getattr(self, field) is not None and find_spec(module) is None:
+                raise SettingsError(f"{field} needs more: pip install {distribution}", field)
         missing = self.required_auth_schemes - self.auth_schemes
         if missing:
             raise SettingsError(

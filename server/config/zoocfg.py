@@ -15,26 +15,35 @@ from .properties import Entry, text_of
 from .reading import Reading
 
 
-def read(path: str, *, port_given: bool = False, beside: Iterable[Entry] = ()) -> Configuration:
+def read(
+    path: str, *, port_given: bool = False, beside: Iterable[Entry] = (), ensemble: bool = False
+) -> Configuration:
     """Read a file; see :func:`interpret`.
 
     :raises ConfigError: the file cannot be read, or its text cannot be honoured.
     """
-    return interpret(text_of(path), path, port_given=port_given, beside=beside)
+    return interpret(text_of(path), path, port_given=port_given, beside=beside, ensemble=ensemble)
 
 
 def interpret(
-    text: str, name: str = "zoo.cfg", *, port_given: bool = False, beside: Iterable[Entry] = ()
+    text: str,
+    name: str = "zoo.cfg",
+    *,
+    port_given: bool = False,
+    beside: Iterable[Entry] = (),
+    ensemble: bool = False,
 ) -> Configuration:
     """Interpret the text of a file.
 
     :param name: the name of the file in errors and warnings.
     :param port_given: the port comes from elsewhere, and the file need not have one.
     :param beside: keys from elsewhere, which win over the file; of equal ones the last.
+    :param ensemble: a pretend ensemble is asked for elsewhere: its keys count without ``server.N`` lines.
     :raises ConfigError: the text cannot be honoured.
     """
     reading = Reading(text, name, beside)
     servers.find(reading)
+    reading.is_ensemble = ensemble or bool(reading.members)
     for entry in reading.entries.values():
         reading.take(entry)
     rules.apply(reading, port_given)

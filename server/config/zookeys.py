@@ -202,6 +202,12 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "ensembleAuthName": (None, str),
 }
 
+AT_CLIENT_PORT: Final = (
+    *("admin.commandURL", "admin.snapshot.enabled", "admin.restore.enabled"),
+    *("admin.rateLimiterIntervalInMS", "metricsProvider.exportJvmInfo"),
+)
+"""Keys of the admin server and of the metrics that also count at the port of clients, which has both."""
+
 SASL_USER: Final = "sasl.user."
 SUPER_USER: Final = "superUser."
 SASL_KEYS: Final = (

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from importlib import resources
 from typing import Final
 
 from ..net.http import Request, Response, method_refused
 from .routes import ApiError
 
 PREFIX: Final = "/page/"
-_FOLDER: Final = Path(__file__).parent / "page"
+_FOLDER: Final = resources.files(__package__) / "page"  # a folder, or a part of a zip file
 _START: Final = "index.html"
 _NAME: Final = re.compile(r"[a-z]+\.(?P<kind>html|css|js|svg)")
 _TYPES: Final = {

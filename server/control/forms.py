@@ -67,6 +67,9 @@ def read_acl(form: JSON) -> tuple[ACL, ...]:
         for scheme, name, perms in entries
     ):
         raise ValueError('acl is a list of {"scheme": "world", "id": "anyone", "perms": 31}')
+    for _, _, perms in entries:
+        if not -(2**31) <= perms < 2**31:
+            raise ValueError(f"perms is a number of 32 bits, such as 31 for everything, not {perms}")
     return tuple(ACL(perms, Id(scheme, name)) for scheme, name, perms in entries)
 
 

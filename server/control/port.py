@@ -24,6 +24,7 @@ from ...protocol.version import __version__
 from ..logger import logger
 from ..monitoring import admin
 from ..net.http import Request, Response
+from ..net.importing import load
 from . import controller_service, files
 from .api import PREFIX, Control
 from .guard import check_control, check_page
@@ -84,7 +85,8 @@ class Port:
             return response
         if path == "/metrics":
             if find_spec("prometheus_client") is None:
-                raise ApiError(501, "metrics need more: pip install 'pyzk-server[metrics]'")
+                raise ApiError(501, "metrics need more: pip install prometheus-client")
+            await load("pyzk.server.monitoring.prometheus")
             from ..monitoring import prometheus
 
             return prometheus.answer(request, service, now)

@@ -11,13 +11,14 @@ From the same table requests are matched, their input is checked, and the OpenAP
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import attrs
 
+from ..config.elsewhere import close_to
 from ..net.http import Request, Response
 
 T = TypeVar("T")
@@ -198,7 +199,7 @@ def _body(request: Request) -> dict[str, Any]:
     return body or {}  # null: an empty map, as some languages write it
 
 
-def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:
+def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:
     """The route of a request, with the values in its path; raises :class:`ApiError` 404 or 405."""
     allowed = []
     for route in routes:
@@ -210,7 +211,8 @@ def find(routes: Iterable[Route], method: str, path: str) -> tuple[Route, dict[s
         allowed.append(route.method)
     if allowed:
         raise ApiError(405, f"{path} has {', '.join(allowed)}", allow=", ".join(allowed))
-    raise ApiError(404, f"there is no {path}; /openapi.json lists what there is")
+    meant = close_to(path[:_SHOWN], [route.path for route in routes])
+    raise ApiError(404, f"there is no {path}; /openapi.json lists what there is{meant}")
 
 
 def look_up(things: Mapping[int, T], given: str, what: str) -> tuple[int, T]:

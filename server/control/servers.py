@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1000
 """Servers at a time: each needs some file descriptors, and a history of its own."""
+_BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
+"""Fields of a request that may be taken for keys of zoo.cfg."""
 
 
 @attrs.frozen
@@ -60,6 +62,7 @@ class Servers:
         hostile: int | None = None,
         ensemble: int | None = None,
         observers: int = 0,
+        election_ms: int | None = None,
     ) -> tuple[int, Controls]:
         """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
 
@@ -67,21 +70,26 @@ class Servers:
         :param hostile: the seed of a hostile server.
         :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
             The ``server.N`` lines of ``config`` ask for that too.
+        :param election_ms: how long an election takes there.
         :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
             or the server cannot listen at the address.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
-        found = _configuration(config)
+        found = _configuration(config, ensemble is not None)
         given = {field: each.value for field, each in found.given.items()}
         launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, given, hostile)
         _check_addresses(launch.settings)
-        if members := chosen(found.members, ensemble, observers):
+        members = chosen(found.members, ensemble, observers)
+        if election_ms is not None and not members:
+            raise ApiError(400, "election_ms is for an ensemble; say of how many servers with ensemble")
+        if members:
             if hostile is not None:
                 raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
             from ..testing.ensemble import EnsembleLaunch
 
-            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, timing(found), launch.settings)
+            times = timing(found, election_ms)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, times, launch.settings)
         self._last += 1
         number = self._last
         self._starting += 1
@@ -119,10 +127,12 @@ class Servers:
         await started.stopped.wait()
 
 
-def _configuration(config: Mapping[str, Any]) -> Configuration:
+def _configuration(config: Mapping[str, Any], ensemble: bool) -> Configuration:
     """:raises ValueError: for a key or value that zoo.cfg may not have."""
+    for key in config.keys() & _BESIDE:
+        raise ApiError(400, f'config: {key} is no key of zoo.cfg; it stands beside config: {{"{key}": ...}}')
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
-    return zoocfg.interpret(text, "config", port_given=True)
+    return zoocfg.interpret(text, "config", port_given=True, ensemble=ensemble)
 
 
 def _value(key: str, value: Any) -> str:

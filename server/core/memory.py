@@ -30,6 +30,10 @@ _RESERVE: Final = 4 * 2**20
 _ENOUGH: Final = _RESERVE * 5 // 2
 """Free bytes that end the shortage: the reserve, as much beside it, and some more, lest memory be short again
 at once."""
+_PRIVATE: Final[dict[str, int]] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+"""How memory is mapped; on Windows it cannot be said."""
 _PIECE: Final = 64 * 1024
 """Bytes: small enough to come from malloc's heap, whose freed parts the system does not get back."""
 
@@ -149,7 +153,7 @@ def _resident() -> int:
 
 def _map(size: int) -> mmap.mmap | None:
     try:
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return mmap.mmap(-1, size, **_PRIVATE)
     except (OSError, MemoryError):
         return None
 

@@ -191,17 +191,17 @@ class DataTree:
             return [self.apply(Delete(path, paths.name(path)), zxid, time) for path in effect.paths]
         if isinstance(effect, Replace):
             before, after = self.nodes["/"], copy_tree(effect.root, effect.gone)
-            config = self.nodes[CONFIG_PATH]
+            config = self.nodes[CONFIG_PATH]  # it tells of servers, not of data: it stays
             self._start(after)
-            self.configure(config.data, config.mzxid, config.mtime)  # it tells of servers, not of data
+            self.configure(config.data, config.mzxid, config.mtime, config.version)
             return differences(before, after)
         if isinstance(effect, CreateSession | Refused):
             return ()
         return (self.apply(effect, zxid, time),)
 
-    def configure(self, data: bytes | None, zxid: int, time: int) -> None:
-        """Write ``/zookeeper/config``, whose version stays -1, without a transaction."""
-        self.change(SetData, (CONFIG_PATH, data, -1), self.nodes[CONFIG_PATH], zxid, time)
+    def configure(self, data: bytes | None, zxid: int, time: int, version: int = -1) -> None:
+        """Write ``/zookeeper/config`` without a transaction. In an ensemble its version stays -1."""
+        self.change(SetData, (CONFIG_PATH, data, version), self.nodes[CONFIG_PATH], zxid, time)
 
     def copy(self) -> DataTree:
         """Return an equal tree, which changes on its own from now on."""

@@ -38,6 +38,8 @@ from .txn import Create, Delete, Effect, SetData
 STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
+NULL_PATH = "null"
+"""Where watches on a null path are kept: no znode is there, and Java prints null as this word."""
 ANY_MODE = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(ANY_MODE + 1) if modes & STANDARD)
 _STEP = 1000

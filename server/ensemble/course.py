@@ -45,6 +45,16 @@ if TYPE_CHECKING:
     from .nemesis import Nemesis
 
 
+def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], None]:
+    def check(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
+        if value < least:
+            raise ValueError(f"{attribute.name} must be at least {least}, not {value}")
+
+    return check
+
+
 @attrs.frozen(kw_only=True)
 class Timing:
     """
@@ -53,9 +63,9 @@ class Timing:
     :ivar election: ms from the moment at which a quorum looks for a leader until one serves.
     """
 
-    sync_limit: int = attrs.field(default=5, validator=attrs.validators.ge(1))
-    init_limit: int = attrs.field(default=10, validator=attrs.validators.ge(1))
-    election: int = attrs.field(default=200, validator=attrs.validators.ge(0))
+    sync_limit: int = attrs.field(default=5, validator=_at_least(1))
+    init_limit: int = attrs.field(default=10, validator=_at_least(1))
+    election: int = attrs.field(default=200, validator=_at_least(0))
 
 
 class Course:
@@ -74,6 +84,7 @@ class Course:
     :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
     :ivar config: who belongs to it, by the last change that is committed.
     :ivar elections: who leads next.
+    :ivar is_controlled: whether a test controls any of the servers over HTTP.
     :ivar nemesis: makes trouble by chance, if a test wants that.
     :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
     :ivar on_change: told when a server's role changes: the server, and what has changed.
@@ -99,6 +110,7 @@ class Course:
         self.links = Links()
         self.moves = Moves()
         self.holding: Literal["proposals", "acks"] | None = None
+        self.is_controlled = False
         self.copied: set[int] = set()
         self.on_change: Callable[[Member, str], object] = lambda member, text: None
         self.elections = Elections(self)
@@ -128,14 +140,17 @@ class Course:
         parts = [member.leader for member in self.members.values() if member.leads]
         return sorted((part for part in parts if part is not None), key=lambda part: -part.number)
 
+    def current_leader(self) -> Leader | None:
+        """Return the leader of the latest epoch; None if nobody leads it."""
+        return next((leader for leader in self.leaders() if leader.number == self.epoch), None)
+
     def leader(self) -> Leader:
         """Return the leader of the latest epoch.
 
         :raises EnsembleError: if nobody leads.
         """
-        for leader in self.leaders():
-            if leader.number == self.epoch:
-                return leader
+        if (leader := self.current_leader()) is not None:
+            return leader
         roles = ", ".join(f"{number} is {member.role}" for number, member in self.members.items())
         raise EnsembleError(
             f"no server leads ({roles}): let the time of an election pass, or call elect(); "
@@ -279,7 +294,8 @@ class Course:
         if member.frozen:
             member.is_given_up = True
         else:
-            member.leave(f"its leader was silent for {self.timing.sync_limit} ticks")
+            who = "its leader has heard nothing of it" if member.is_held_up else "its leader was silent"
+            member.leave(f"{who} for {self.timing.sync_limit} ticks")
         self.settle()
 
     # --- roles -------------------------------------------------------------------------------------------
@@ -350,7 +366,9 @@ class Course:
         """Let servers without a leader follow one that they reach."""
         for member in self.elections.lookers():
             for leader in self.leaders():
-                is_reached = not leader.member.frozen and not self.links.is_cut(member, leader.member)
+                is_reached = not leader.member.frozen and self.elections.hear_each_other(
+                    member, leader.member
+                )
                 if is_reached and leader.is_kept and leader.number >= member.epoch:
                     member.follow(leader)
                     self._watch_quorum(leader)

@@ -72,10 +72,14 @@ class Elections:
         behind = [
             other.number
             for other, end in ends.items()
-            if end <= ends[one] and not ensemble.links.is_cut(one, other)
+            if end <= ends[one] and (other is one or self.hear_each_other(one, other))
         ]
         configs = (proposal.config for proposal in self.proposed(one))
         return all(config.has_quorum(behind) for config in (ensemble.config, *configs) if config is not None)
+
+    def hear_each_other(self, one: Member, other: Member) -> bool:
+        """Return whether what either server sends arrives at the other."""
+        return not (one.is_held_up or other.is_held_up or self._ensemble.links.is_cut(one, other))
 
     def _end_of_log(self, member: Member) -> tuple[int, ...]:
         """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that

@@ -54,6 +54,25 @@ class Ensemble(Course):
         self.links.join(members)
         self.settle()
 
+    def hold_up(self, member: Member) -> None:
+        """Hold up all that a server sends to others; what they send arrives.
+
+        :raises EnsembleError: if it leads.
+        """
+        if member.leads:
+            raise EnsembleError(
+                f"server {member.number} leads, so there is no leader to which it sends: isolate or freeze it"
+            )
+        member.is_held_up = True
+        self.settle()
+
+    def release_up(self, members: Iterable[Member]) -> None:
+        """End :meth:`hold_up`: what these servers have sent arrives."""
+        for member in members:
+            member.is_held_up = False
+            member.go_on()
+        self.settle()
+
     def freeze(self, member: Member) -> None:
         """Stop a process: it reads and writes nothing, and its clocks stand.
 
@@ -150,7 +169,7 @@ class Ensemble(Course):
             who = "no server can" if member is None else f"server {member.number} cannot"
             raise EnsembleError(
                 f"{who} lead: a leader votes, and reaches a quorum whose logs are no longer than its own "
-                "(start, thaw or heal servers first)"
+                "(start, thaw, heal or releaseup servers first)"
             )
         self._lead(candidate)
 

@@ -2,8 +2,8 @@
 
 The link is a pair of queues, as a TCP connection is. While it is open, what is put in is taken out at once.
 While it is silent (a partition that nobody has noticed yet, a server that is frozen) both ends keep what they
-send, and it arrives when the link is open again; when either end gives up, both queues are lost (ensemble.md
-3.18, 6.1).
+send, and it arrives when the link is open again. What a server sends may be held up alone: then it keeps
+that, and takes what the leader sends. When either end gives up, both queues are lost (ensemble.md 3.18, 6.1).
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Member:
     :ivar logged: how many it has.
     :ivar epoch: the last epoch that it has served in.
     :ivar silent_since: since when, in ms, nothing has come over its link; None if all is well.
+    :ivar is_held_up: what it sends to other servers waits, and what they send arrives.
     :ivar is_given_up: the leader has given up this server, which is frozen and does not know yet.
     :ivar looks_since: when it began to look for a leader, in ms.
     :ivar is_read_only: it has looked for so long that it serves who asks for a read-only server.
@@ -96,6 +97,7 @@ class Member:
         self.position = self.logged = 0
         self.epoch = 0
         self.silent_since: int | None = None
+        self.is_held_up = False
         self.is_given_up = False
         self.looks_since = 0
         self.is_read_only = False
@@ -177,7 +179,12 @@ class Member:
 
     @property
     def answers(self) -> bool:
-        """Whether the server runs, and the leader and it reach each other."""
+        """Whether the server runs, and the leader hears what it answers."""
+        return self.takes and (self.leads or not self.is_held_up)
+
+    @property
+    def takes(self) -> bool:
+        """Whether the server runs, and what the leader sends arrives."""
         return self.up and not self.frozen and not self.is_cut_off
 
     @property
@@ -209,7 +216,7 @@ class Member:
     def takes_at(self) -> int:
         """When it takes the next message of the leader, in ms; :data:`NEVER` if there is none, or something
         else than time holds it up."""
-        if not (self.stream and self.answers):
+        if not (self.stream and self.takes):
             return NEVER
         sent, message = self.stream[0]
         if self.stands_at is not None:
@@ -219,7 +226,7 @@ class Member:
         return sent + self.delay
 
     def _take(self) -> None:
-        while self.stream and self.answers:
+        while self.stream and self.takes:
             if self.lags and self.takes_at > self.ensemble.now:
                 return
             _, message = self.stream.popleft()

@@ -68,6 +68,10 @@ class Nemesis:
             acts += [self._isolation([member]), self._isolation([member, self._other_than(member)])]
         acts.append((f"kill {number}", lambda: ensemble.kill(member)))
         acts.append((f"freeze {number}", lambda: ensemble.freeze(member)))
+        if member.is_held_up:
+            acts += [(f"release up {number}", lambda: ensemble.release_up([member]))] * 2
+        elif not member.leads:
+            acts.append((f"hold up {number}", lambda: ensemble.hold_up(member)))
         if ensemble.holding is not None:
             acts += [("release acks", ensemble.release_acks)] * 2
         elif member.leads and member.leader is not None and member.leader.number == ensemble.epoch:
@@ -90,7 +94,7 @@ class Nemesis:
 
 
 def calm(ensemble: Ensemble) -> None:
-    """End all trouble: all servers run, reach each other and follow."""
+    """End all trouble: all servers run, reach each other and follow a leader. No election takes time."""
     for member in ensemble.members.values():
         if not member.up:
             ensemble.start(member)
@@ -98,4 +102,11 @@ def calm(ensemble: Ensemble) -> None:
             ensemble.thaw(member)
     ensemble.heal(ensemble.members.values())
     ensemble.release(ensemble.members.values())
+    ensemble.release_up(ensemble.members.values())
     ensemble.release_acks()
+    for leader in ensemble.leaders():
+        if leader.number < ensemble.epoch:  # it would notice within a tick
+            leader.member.leave("there is a later leader")
+    ensemble.settle()
+    if ensemble.current_leader() is None and ensemble.can_elect():
+        ensemble.elect()

@@ -43,6 +43,7 @@ _EARLY = 64 * 1024
 class MemberConnection(Connection):
     """One client of one server."""
 
+    behind = "this server lags behind, or has no transaction of the last epoch yet"
     service: MemberService
     engine: MemberEngine
 
@@ -248,6 +249,15 @@ class MemberService(Service):
     def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
         now = self.now_ms
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether a test controls any server of the ensemble over HTTP."""
+        return self.member.ensemble.is_controlled
+
+    @is_controlled.setter
+    def is_controlled(self, value: bool) -> None:
+        self.member.ensemble.is_controlled |= value
 
     @property
     def server_id(self) -> int:  # type: ignore[override]

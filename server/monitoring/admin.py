@@ -126,11 +126,13 @@ def _streamed(command: Command, found: Stream) -> Response:
     headers = {"content-type": "application/octet-stream" if found.whole else "application/json"}
 
     def pieces() -> Iterator[bytes]:
+        size = 0
         for zxid, piece in found.pieces:
-            if piece:
-                headers["last_zxid"] = f"0x{zxid:x}"
-                headers["snapshot_size"] = str(len(piece))
-            yield piece if found.whole or not piece else _json(200, command.primary, {}).body
+            size += len(piece)
+            headers["last_zxid"], headers["snapshot_size"] = f"0x{zxid:x}", str(size)
+            yield piece if found.whole else b""
+        if not found.whole:
+            yield _json(200, command.primary, {}).body
 
     return Response(200, b"", headers, pieces())
 

@@ -90,7 +90,8 @@ class Command:
 class Stream:
     """The answer is a snapshot.
 
-    :ivar pieces: its zxid and its bytes; before, pairs without bytes while it is made.
+    :ivar pieces: its zxid and a part of its bytes, again and again; before, pairs without bytes while it is
+        made.
     :ivar whole: whether the client wants it; otherwise only how long it is.
     """
 
@@ -358,7 +359,7 @@ def _restore(ask: Ask) -> Data:
     service = ask.service
     began = time.monotonic()
     try:
-        image = read_snapshot(ask.body)
+        image = read_snapshot(ask.body, service.settings.max_buffer)
     except FileError as error:
         service.engine.stats.restores.failed += 1
         logger.warning("a snapshot could not be restored, and the tree stays as it is: %s", error)

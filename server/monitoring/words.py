@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import pwd
 import struct
 import sys
 import time
@@ -210,10 +209,18 @@ def _size(service: Service, kind: str) -> int:
     return 0 if service.storage is None else service.storage.directory.size(kind)
 
 
+def _user() -> str:
+    try:
+        import pwd
+    except ImportError:  # Windows
+        return os.getlogin()
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 def environment(settings: Settings) -> dict[str, str]:
     """Return the 18 values of ``envi``; those of a JVM are placeholders."""
     try:
-        user = pwd.getpwuid(os.getuid()).pw_name
+        user = _user()
     except (KeyError, OSError):  # a user id without a name
         user = str(os.getuid())
     try:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...protocol import records
 from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE, TLS_HELLO
@@ -84,6 +84,9 @@ class Connection:
     :ivar output: bytes that wait to be sent, in pieces.
     :ivar waiting: the number of these bytes.
     """
+
+    behind: ClassVar[str] = "it belongs to another server, or to this one before it lost its data"
+    """How a client may have seen more than this server has."""
 
     # Of the class until a client logs in: most never do, and a field costs memory for each
     login: Login | None = None
@@ -349,11 +352,16 @@ class Connection:
         return self.close_expected
 
     def _shake_hands(self, now: float) -> bool:
-        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected."""
+        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected.
+
+        A word with a blank behind it is the method of an HTTP request, which a web page may have made, and so
+        is none (semantics.md section 16); but for ``stmk``, whose argument follows at once.
+        """
         payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
-            word = self.input.peek(_FIRST_BYTES)
-            if word in FOUR_LETTER_WORDS or word == TELNET_CLOSE:
+            start = self.input.peek(_FIRST_BYTES + 1)
+            word = start[:_FIRST_BYTES]
+            if (word in FOUR_LETTER_WORDS or word == TELNET_CLOSE) and (start[-1:] != b" " or word == _STMK):
                 if word != _STMK or len(self.input) >= _STMK_SIZE:
                     self._answer_word(word, now)
                 return False
@@ -378,7 +386,7 @@ class Connection:
                 gate.refused(self, request.sessionId, request.lastZxidSeen)
             self.refuse(
                 f"it has seen zxid 0x{request.lastZxidSeen:x}, this server is at 0x{self.engine.zxid:x}: "
-                "it belongs to another server"
+                f"{self.behind}"
             )
             return False
         return self._attach(request, payloads[0][end : end + 1], now)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import socket
 import sys
 from contextlib import suppress
@@ -29,14 +28,22 @@ REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) b
 
 def limit() -> int:
     """Return the number of file descriptors that the process may have."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_limit() -> None:
     """Raise the limit as far as the system lets this user, as a JVM does at its start."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(OSError, ValueError):  # it is higher than the kernel's own
+    with suppress(
+        ImportError, OSError, ValueError
+    ):  # Windows has none; or it is higher than the kernel's own
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

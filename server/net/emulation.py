@@ -12,7 +12,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from ...protocol import records as r
 from ...protocol.constants import WatcherType
 from ...protocol.errors import MarshallingError, NoAuthError, NoNodeError, NoWatcherError, ZooKeeperError
 from ...protocol.jute import JuteError, fields_reader
-from ...protocol.multi import TERMINATOR, decode_fields, reread_create
+from ...protocol.multi import TERMINATOR, TTL_MODES, decode_fields, reread_create
 from ...protocol.operations import WRITES, OpCode
 from ..config.releases import ALWAYS_SENDS_FLAG, Release
 from ..core.engine import Client, Engine
@@ -31,8 +31,8 @@ from ..core.operations import UnknownOperation
 from ..core.operations.reads import exists
 from ..core.operations.watching import watcher_type
 from ..core.operations.writes import check
-from ..core.txn import Refused
-from ..core.watches import Notification
+from ..core.txn import Change, Refused
+from ..core.watches import NULL_PATH, Notification
 from .gate import Withheld
 
 _Result: TypeAlias = tuple[int, int, bytes]
@@ -47,6 +47,7 @@ _WRITES = WRITES - {OpCode.RECONFIG}
 _CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL = (
     op.value for op in (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 )
+_CREATES = (_CREATE, _CREATE2, _CREATE_CONTAINER)
 _MARSHALLING = MarshallingError.code
 _SINCE_PERSISTENT_KINDS = (WatcherType.PERSISTENT, WatcherType.PERSISTENT_RECURSIVE)
 
@@ -149,6 +150,11 @@ class OtherEngine(Engine):
         except JuteError:
             return False
 
+    def carry_out(
+        self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
+    ) -> list[Change]:
+        return super().carry_out(client, _judged(requests), results)
+
     def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
         if not self.release.has("notification-zxid"):
             for event in events:
@@ -157,6 +163,15 @@ class OtherEngine(Engine):
 
     def _may_read(self, client: Client, acl: Sequence[r.ACL]) -> bool:
         return not self.release.has("notification-read-check") or super()._may_read(client, acl)
+
+
+def _judged(requests: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield the operations of a multi, up to a create that lacks its TTL: it spoils the whole multi, but only
+    if none before it fails."""
+    for op, fields in requests:
+        if op in _CREATES and fields[3] in TTL_MODES:
+            raise MarshallingError(fields[0], "a TTL create mode without its TTL")
+        yield op, fields
 
 
 # --- operations ---------------------------------------------------------------------------------------------
@@ -195,6 +210,10 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
 def _remove_watches(engine: OtherEngine, client: Client, request: r.RemoveWatchesFields) -> bytes:
     path, number = request
     kind = _kind(engine, number)
+    if path is None:  # the release takes a watch out of one registry, and fails then
+        for registry in (WatcherType.CHILDREN, WatcherType.DATA):
+            if kind in (registry, WatcherType.ANY) and engine.watches.remove(NULL_PATH, client, registry):
+                raise MarshallingError(path, "no path")
     if path is None or not engine.watches.remove(path, client, kind):
         raise NoWatcherError(path)
     return b""
@@ -224,8 +243,8 @@ def _rereader(release: Release) -> Callable[[int, tuple[Any, ...]], tuple[int, t
     def reread(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
         path, data, acl, flags = fields[:4]
         if op != _CREATE_TTL:
-            if not 0 <= flags <= 6 and not knows_flags:
-                return op, fields
+            if not 0 <= flags <= 4 and not knows_flags:
+                return op, fields  # judged when its turn comes
             if acl is None and not refuses_null:
                 fields = (path, data, (), flags)
         op, fields = reread_create(op, fields)

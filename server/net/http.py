@@ -36,6 +36,9 @@ _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
 """Clients at a time; operators need few, and each may hold an answer of some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
+_PIECE: Final = 64 * 1024  # bytes
+_CHUNKS, _CHUNK = 2000, 128
+"""Chunks that any body may have, which take 10 ms; and the bytes that must come with each further one."""
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """Seconds that a client has to close its side after the server has closed its own."""
@@ -284,7 +287,7 @@ class _Exchange:
         self.peer = peer
         self.answering = False
         self.aborted = False
-        self.waiting = 0  # bytes: only the answer that is being sent ever waits
+        self.waiting = 0  # bytes of the answer behind the piece that is being sent
         self.asked = trio.current_time()
         self._stream = stream
         self._certificate = stream.getpeercert() if isinstance(stream, trio.SSLStream) else None
@@ -316,7 +319,8 @@ class _Exchange:
                 except h11.RemoteProtocolError as error:
                     logger.warning("HTTP from %s: refused, %s", self.peer, error)
                     error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
-                    await self._send(plain(error.error_status_hint))
+                    refusal = plain(error.error_status_hint)
+                    await self._send(refusal, [refusal.body])
                     break
             if scope.cancelled_caught:
                 if http.their_state is not h11.IDLE or http.trailing_data[0]:
@@ -325,12 +329,12 @@ class _Exchange:
             if request is None:
                 break
             self.answering, self.asked = True, trio.current_time()
-            response = await self._respond(request)
+            response, body = await self._respond(request)
             if response.stream is not None and request.method != "HEAD":
                 await self._send_stream(response, response.stream)
                 break
             with trio.move_on_after(timeout) as scope:
-                await self._send(response)
+                await self._send(response, body)
             if scope.cancelled_caught:
                 self._log_timeout(timeout)
                 return
@@ -343,17 +347,24 @@ class _Exchange:
     def _log_timeout(self, timeout: float) -> None:
         logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> tuple[Response, list[bytes]]:
+        """Return the answer, and its whole body in pieces: none is small, and all are never joined."""
         try:
             response = await self._answer(request)
-            pieces = [response.body]
+            body: list[bytes] = []
+            some, size = [response.body], len(response.body)
             for piece in response.rest:
-                pieces.append(piece)
+                some.append(piece)
+                size += len(piece)
+                if size >= _PIECE:
+                    body.append(b"".join(some))
+                    some, size = [], 0
                 await trio.lowlevel.checkpoint()
-            return attrs.evolve(response, body=b"".join(pieces))
+            return response, [*body, b"".join(some)]
         except Exception:
             logger.exception("%s %s failed; this is a bug of the server", request.method, request.path)
-            return plain(500)
+            failure = plain(500)
+            return failure, [failure.body]
 
     async def _receive(self) -> Request | None:
         self._method = b""
@@ -369,11 +380,14 @@ class _Exchange:
             certificate=self._certificate,
         )
         body = bytearray()
-        most = self._max_body(request)
+        chunks, most = 0, self._max_body(request)
         while isinstance(part := await self._next_event(), h11.Data):
             body += part.data
+            chunks += part.chunk_start
             if len(body) > most:
                 raise h11.RemoteProtocolError(f"a body of more than {most:,} bytes", 413)
+            if chunks > _CHUNKS + len(body) // _CHUNK:
+                raise h11.RemoteProtocolError("a body in very small chunks", 413)
         return attrs.evolve(request, body=bytes(body))
 
     async def _next_event(self) -> object:
@@ -411,13 +425,27 @@ class _Exchange:
                 pass
         scope.cancel()
 
-    async def _send(self, response: Response) -> None:
-        length = {"content-length": str(len(response.body))} if response.stream is None else {}
-        events: list[h11.Event] = [_head(response, length)]
-        if self._method != b"HEAD":
-            events.append(h11.Data(data=response.body))
-        events.append(h11.EndOfMessage())
-        data = b"".join(self._http.send(event) or b"" for event in events)
+    async def _send(self, response: Response, body: list[bytes]) -> None:
+        """Send a whole answer.
+
+        :param body: is empty afterwards.
+        """
+        self.waiting = sum(map(len, body))
+        length = {"content-length": str(self.waiting)} if response.stream is None else {}
+        data = self._http.send(_head(response, length)) or b""
+        if self._method == b"HEAD":
+            body.clear()
+        body.reverse()
+        while body:
+            piece = body.pop()
+            self.waiting -= len(piece)
+            data += self._http.send(h11.Data(data=piece)) or b""
+            if not body:
+                break
+            await send_counted(self._stream, data, self, self._unread)
+            data = b""
+        data += self._http.send(h11.EndOfMessage()) or b""
+        self.waiting = 0
         await send_counted(self._stream, data, self, self._unread)
 
     async def _close(self) -> None:

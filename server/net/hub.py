@@ -357,7 +357,9 @@ class Hub:
             data += _rest(sock)  # in the same turn: a large request is a sign of life too
         if not data:
             connection.receive_eof()
-        elif link.unsent:
+            self._dirty.append(link)  # closed at the end of the turn: thousands may go at once
+            return
+        if link.unsent:
             connection.receive_data(data, now)
         elif reply := connection.exchange(data, now):
             link.unsent = reply

@@ -39,7 +39,8 @@ def _note_fork() -> None:
     _forked = True
 
 
-os.register_at_fork(before=_note_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(before=_note_fork)
 
 
 async def serve_stream(

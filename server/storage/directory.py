@@ -7,8 +7,8 @@ one is refused. Only the owner may read what is written, as digests stand in acc
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ...protocol.files.names import FOLDER, Listing, log_name, snapshot_name
+from ...protocol.files.places import open_regular
 
 _MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
@@ -73,8 +74,15 @@ class DataDirectory:
             raise StorageError(f"{name.text} must be in {place}: logs have a directory of their own; move it")
 
     def _open(self, folder: Path) -> None:
+        try:
+            import fcntl
+        except ImportError:
+            raise StorageError(
+                f"{sys.platform} cannot keep data in files: it lacks locks of directories (fcntl); "
+                "start without --data, and load a tree with --load"
+            ) from None
         folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._locks.append(lock)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.access(folder, os.W_OK):
@@ -103,7 +111,7 @@ class DataDirectory:
 
     def read(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
-        return open(self._path(name), "rb")
+        return open_regular(self._path(name))
 
     def _path(self, name: str) -> Path:
         return (self.log_folder if Listing.of([name]).logs else self.folder) / name
@@ -135,14 +143,14 @@ class DataDirectory:
         path = self.log_folder / log_name(zxid)
         if path.exists():
             self.set_aside([path.name])
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _MODE)
 
     @contextmanager
     def unfinished(self) -> Iterator[tuple[Path, IO[bytes]]]:
         """Make a file that has no name yet by which a server would find it. It is deleted at the end, unless
         :meth:`finish` has given it one."""
         path = self.folder / f"{_UNFINISHED}{os.getpid()}.{next(_NUMBERS)}"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             with open(fd, "w+b") as file:
                 yield path, file

@@ -13,8 +13,8 @@ decoder may overlook anything.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, get_args
 
 from ...protocol.files.txnlog import (
     CloseSessionTxn,
@@ -34,7 +34,9 @@ from ..core.txn import (
     CreateSession,
     Delete,
     Effect,
+    Multi,
     Refused,
+    Replace,
     SetACL,
     SetData,
 )
@@ -140,7 +142,8 @@ def of_write(
 
     :param change: kind and fields of its effect, and for a create how many children the parent has ever had.
     """
-    type_, record = _record(*change)
+    kind, fields, number = change
+    type_, record = _RECORDS[kind](fields, number)
     return _HEADER(session, frame, zxid, time, type_) + record
 
 
@@ -150,47 +153,54 @@ def of_part(kind: type[Effect], fields: Any, number: int) -> bytes:
     :param number: for a create how many children the parent has ever had, with this one; for a check the
         version that was found.
     """
-    type_, record = _record(kind, fields, number)
+    type_, record = _RECORDS[kind](fields, number)
     return _TWO_INTS(type_, len(record)) + record
 
 
 def of_other(session: int, frame: bytes, zxid: int, time: int, effect: AnyEffect) -> bytes:
     """Encode what is no write of a client that has succeeded."""
-    if isinstance(effect, Refused):
-        type_, record = _ERROR, _INT(effect.err)
-    elif isinstance(effect, CreateSession):
-        type_, record = _OPEN_SESSION, CreateSessionTxn(effect.timeout).encode()
-    elif isinstance(effect, CloseSession):
-        type_, record = _CLOSE, CloseSessionTxn(effect.paths).encode()
-    else:
-        assert isinstance(effect, Delete), effect
-        name = effect.path.encode()
-        type_, record = _REAP, _INT(len(name)) + name
+    type_, record = _OTHERS[type(effect)](effect)
     return _HEADER(session, frame, zxid, time, type_) + record
 
 
-def _record(kind: type[Effect], fields: Any, number: int) -> tuple[int, bytes]:
-    """Return type and record of an effect.
+def _set_data(fields: Any, number: int) -> tuple[int, bytes]:
+    path, data, version = fields
+    size = -1 if data is None else len(data)
+    return _SET_DATA, b"".join((_text(path), _INT(size), data or b"", _INT(version)))
 
-    :param number: for a create how many children the parent has ever had, with this one; for a check the
-        version that was found.
-    """
-    if kind is SetData:
-        path, data, version = fields
-        name = path.encode()
-        size = -1 if data is None else len(data)
-        return _SET_DATA, b"".join((_INT(len(name)), name, _INT(size), data or b"", _INT(version)))
-    if kind is Create:
-        path, _, data, acl, owner = fields
-        if not owner or is_session(owner):  # the session of the header owns an ephemeral
-            return _CREATE, CreateTxn(path, data, acl, owner != 0, number).encode()
-        if owner == CONTAINER_OWNER:
-            return _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
-        return _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()
-    if kind is SetACL:
-        return _SET_ACL, SetACLTxn(*fields).encode()
-    name = fields[0].encode()
-    if kind is Delete:
-        return _DELETE, _INT(len(name)) + name
-    assert kind is Check
-    return _CHECK, b"".join((_INT(len(name)), name, _INT(number)))
+
+def _create(fields: Any, number: int) -> tuple[int, bytes]:
+    path, _, data, acl, owner = fields
+    if not owner or is_session(owner):  # the session of the header owns an ephemeral
+        return _CREATE, CreateTxn(path, data, acl, owner != 0, number).encode()
+    if owner == CONTAINER_OWNER:
+        return _CONTAINER, CreateContainerTxn(path, data, acl, number).encode()
+    return _TTL, CreateTTLTxn(path, data, acl, number, owner & MAX_TTL).encode()
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT(len(encoded)) + encoded
+
+
+_RECORDS: Final[Mapping[type[Effect], Callable[[Any, int], tuple[int, bytes]]]] = {
+    Create: _create,
+    Delete: lambda fields, number: (_DELETE, _text(fields[0])),
+    SetData: _set_data,
+    SetACL: lambda fields, number: (_SET_ACL, SetACLTxn(*fields).encode()),
+    Check: lambda fields, number: (_CHECK, _text(fields[0]) + _INT(number)),
+}
+"""By kind of effect: takes its fields and a number (see :func:`of_part`), and returns type and record."""
+_OTHERS: Final[Mapping[type[AnyEffect], Callable[[Any], tuple[int, bytes]]]] = {
+    Refused: lambda effect: (_ERROR, _INT(effect.err)),
+    CreateSession: lambda effect: (_OPEN_SESSION, CreateSessionTxn(effect.timeout).encode()),
+    CloseSession: lambda effect: (_CLOSE, CloseSessionTxn(effect.paths).encode()),
+    Delete: lambda effect: (_REAP, _text(effect.path)),  # a client's is a write
+}
+"""The same of what is no write of a client."""
+_ELSEWHERE: Final = {Multi, Replace}
+"""What :mod:`.engine` enters part by part, and what no entry can tell."""
+
+# An effect that is forgotten here would change the tree, and be lost
+if _forgotten := {*get_args(AnyEffect)} ^ {*_RECORDS, *_OTHERS, *_ELSEWHERE}:
+    raise TypeError(f"the log has no entry for {', '.join(sorted(each.__name__ for each in _forgotten))}")

@@ -1,8 +1,9 @@
 """Snapshots: the whole tree in a file, written while clients are served (files.md sections 2 and 4.1).
 
 The tree may change while it is written. So the zxid in the name is that of the beginning, and a new log
-begins with it: all entries of that log, applied to what the snapshot holds, make it right. Only a snapshot
-during which nothing changed has a digest.
+begins with it: all entries of that log, applied to what the snapshot holds, make it right. Its digest is that
+of the tree when the last znode was encoded: a reader compares no digest before it has come so far. Without
+``digest.enabled`` only a snapshot during which nothing changed has a digest.
 
 The work is done in steps of about 1 ms. The znodes are encoded first, into a file of their own, because the
 access control lists stand before them in a snapshot.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 from zlib import adler32
 
 from ...protocol.files.digest import add, value_of
@@ -23,6 +24,7 @@ from ..core.engine import Engine
 from ..core.znode import Znode
 from .building import stored_stat
 from .directory import DataDirectory, StorageError
+from .engine import DigestedEngine
 
 _STEP = 200
 """Znodes that are encoded in one step: 0.6 ms."""
@@ -68,6 +70,18 @@ def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
         directory.close()
 
 
+class Medium(Protocol):
+    """As much of a file as a snapshot needs, while it is made."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 class SnapshotWriter:
     """Writes one snapshot of an engine.
 
@@ -78,7 +92,7 @@ class SnapshotWriter:
     :ivar count: znodes that are written so far.
     """
 
-    def __init__(self, engine: Engine, body: IO[bytes], target: IO[bytes], piece: int = _COPIED) -> None:
+    def __init__(self, engine: Engine, body: Medium, target: Medium, piece: int = _COPIED) -> None:
         self._piece = piece
         self._engine = engine
         self._body = body
@@ -98,7 +112,7 @@ class SnapshotWriter:
         for pieces in self._encoded(tree.nodes["/"]):
             self._body.write(b"".join(pieces))
             yield self.count
-        digest = ZxidDigest(self.zxid, self._digest) if self._engine.zxid == self.zxid else None
+        digest = self._digest_of_the_end()
         head = self._encoder.head(sessions)
         self._target.write(head)
         checksum = adler32(head)
@@ -110,6 +124,13 @@ class SnapshotWriter:
         # Of the end only what stands before its checksum counts
         self._target.write(tail(checksum, digest, self.zxid))
         self._target.flush()
+
+    def _digest_of_the_end(self) -> ZxidDigest | None:
+        engine = self._engine
+        if isinstance(engine, DigestedEngine):
+            engine.write_journal()  # whoever reads the digest must find the log up to its zxid
+            return ZxidDigest(engine.zxid, engine.tree.digest)
+        return ZxidDigest(self.zxid, self._digest) if engine.zxid == self.zxid else None
 
     def _encoded(self, root: Znode) -> Iterator[list[bytes]]:
         """Yield the encoded znodes, those of each step together; parents come before children."""

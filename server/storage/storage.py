@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from ...protocol.files.image import is_session
 from ...protocol.files.restoring import Damaged, Restored, Restorer
+from ...protocol.files.snapshot import Bounds
 from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import Engine
@@ -72,6 +73,7 @@ class Storage:
             tell=lambda line: logger.warning("%s: %s", self.directory, line),
             repair=self._repair,
             progress=self._progress,
+            bounds=Bounds.of(self._settings.max_buffer),
         )
         began = time.monotonic()
         try:

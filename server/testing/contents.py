@@ -49,6 +49,11 @@ def _as_acl(entries: Iterable[ACL]) -> tuple[ACL, ...]:
     return tuple(entries)
 
 
+def _check_ttl(node: Node, attribute: attrs.Attribute[int], ttl: int) -> None:
+    if type(ttl) is not int or not 0 <= ttl < 2**63:
+        raise ValueError(f"ttl is a number of ms, not {ttl!r:.50}")
+
+
 @attrs.frozen(kw_only=True)
 class Node:
     """A znode, where its data alone does not say enough.
@@ -65,8 +70,16 @@ class Node:
     acl: tuple[ACL, ...] = attrs.field(default=OPEN_ACL, converter=_as_acl)
     kind: NodeKind = attrs.field(default="persistent", validator=attrs.validators.in_(get_args(NodeKind)))
     owner: int = 0
-    ttl: int = 0
+    ttl: int = attrs.field(default=0, validator=_check_ttl)
     children: Mapping[str, Contents] = attrs.field(factory=dict, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """
+        :raises ValueError: for a value that this kind of znode has not.
+        """
+        for name, value, kind in (("ttl", self.ttl, "ttl"), ("owner", self.owner, "ephemeral")):
+            if value and self.kind != kind:
+                raise ValueError(f"{name} is for the kind {kind}, this one is {self.kind}")
 
 
 Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
@@ -286,13 +299,17 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
     create is refused, nothing of its transaction happens.
 
     :raises ZooKeeperError: the error that a client would get.
-    :raises ValueError: if an ephemeral's owner is no session, or a znode that exists is of another kind.
+    :raises ValueError: if an ephemeral's owner is no session, a znode that exists is of another kind, or one
+        is larger than a server reads from files.
     """
     by_owner: dict[int, dict[str, MultiOp]] = {}
     for path, wanted in nodes.items():
         if wanted is ... and path in engine.tree.nodes:
             continue
         node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
+        size = len(node.data or b"")
+        if engine.keeps_log and size > 2 * engine.settings.max_buffer:
+            raise ValueError(f"{path}: {size:,} bytes could not be read again; raise jute.maxbuffer")
         owner = node.owner if node.kind == "ephemeral" else 0
         if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
             raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from ...protocol.control_verbs import ServerRef
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -103,6 +104,25 @@ class EnsembleLaunch:
                     tell(running.advice)
 
 
+def _launch(
+    participants: int,
+    observers: int,
+    clock: ClockMode,
+    record: bool,
+    history_limit: int,
+    timing: Timing | None,
+    settings: dict[str, Any],
+) -> EnsembleLaunch:
+    for name in settings.keys() & attrs.fields_dict(Timing).keys():
+        raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
+    if timing is not None and not isinstance(timing, Timing):
+        raise TypeError(
+            f"timing must be a Timing, such as Timing(sync_limit=5, election=200), not {timing!r}"
+        )
+    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given)
+
+
 def open_ensemble(
     participants: int = 3,
     observers: int = 0,
@@ -123,12 +143,11 @@ def open_ensemble(
     :param timing: how long servers need to notice a silent link, and to elect a leader.
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
         is named, the first server has it, the second the next, and so on; by default the kernel chooses.
-    :raises TypeError: for a setting that does not exist.
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
     :raises ValueError: for one out of range, or a number of servers that is none.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
-    return EnsembleLaunch(members, clock, record, history_limit, timing, given).open()
+    return _launch(participants, observers, clock, record, history_limit, timing, settings).open()
 
 
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
@@ -138,7 +157,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     it does not run, :class:`ServerDied` if its thread has ended with an error. The arguments are those of
     :func:`open_ensemble`.
 
-    :raises TypeError: for a setting that does not exist.
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
     :raises ValueError: for one out of range.
     """
 
@@ -154,14 +173,13 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         **settings: Any,
     ) -> None:
         super().__init__()
-        members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
-        self._launch = EnsembleLaunch(members, clock, record, history_limit, timing, given)
+        self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
-    def start(self, server: int | None = None, *, observer: bool = False) -> Any:
+    def start(self, server: ServerRef | None = None, *, observer: bool = False) -> Any:
         """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
 
         :raises RuntimeError: if it runs.

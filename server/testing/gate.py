@@ -118,6 +118,9 @@ class MessageGate(HoldingGate):
             if recorder is not None:
                 recorder.reply(connection, op, kept, now, (-1, -6, b""))
             raise
+        except Withheld:  # it waits for the log of an ensemble
+            self.happened()
+            raise
         self._may_reply(connection, op, frame, kept, now, result)
         return result
 

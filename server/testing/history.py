@@ -34,7 +34,8 @@ from .describe import (
     describe_request,
     reply_facts,
 )
-from .operations import glob, name_of, operation_name
+from .globs import Glob
+from .operations import name_of, operation_name
 from .sessions import SessionRef, session_id_of
 
 EntryKind: TypeAlias = Literal[
@@ -369,13 +370,13 @@ def select(
         raise ValueError(f"unknown kind in {sorted(kinds)}; there are: {', '.join(ENTRY_KINDS)}")
     wanted_op = None if op is None else operation_name(op)
     wanted_session = None if session is None else session_id_of(session)
-    pattern = None if path is None else glob(path)
+    pattern = None if path is None else Glob(path)
     return [
         entry
         for entry in entries
         if entry.kind in kinds
         and wanted_op in (None, entry.op)
         and wanted_session in (None, entry.session)
-        and (pattern is None or (entry.path is not None and bool(pattern.fullmatch(entry.path))))
+        and (pattern is None or (entry.path is not None and pattern.matches(entry.path)))
         and entry.time >= since
     ]

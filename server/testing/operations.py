@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
@@ -11,6 +10,7 @@ from ...protocol.jute import JuteError, Record
 from ...protocol.multi import decode_multi
 from ...protocol.operations import CLIENTS, PING, OpCode
 from ...protocol.text import session_text
+from .globs import Glob
 
 _FAMILIES: dict[str, list[int]] = {}  # clients choose among these by themselves: a test need not know which
 for _op in sorted(CLIENTS):
@@ -87,13 +87,6 @@ def paths_in(op: int, frame: bytes) -> list[str]:
     return [path for path in found if path is not None]
 
 
-def glob(pattern: str) -> re.Pattern[str]:
-    """Compile a path glob: ``*`` is any text within one name, ``**`` any text at all, ``?`` one character."""
-    parts = re.split(r"(\*\*|\*|\?)", pattern)
-    words = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(words.get(part) or re.escape(part) for part in parts), re.DOTALL)
-
-
 @attrs.frozen
 class Selection:
     """The messages that a fault or a hold is meant for.
@@ -106,16 +99,16 @@ class Selection:
     """
 
     ops: frozenset[int]
-    pattern: re.Pattern[str] | None
+    pattern: Glob | None
     session: int | None
     named: Sequence[str] = ()
     path: str | None = None
 
     @classmethod
     def of(cls, op: str | Iterable[str] | None, path: str | None, session: int | None) -> Selection:
-        """:raises ValueError: for a word that is no operation."""
+        """:raises ValueError: for a word that is no operation, or a glob that is too long."""
         named = () if op is None else (op,) if isinstance(op, str) else tuple(op)
-        pattern = None if path is None else glob(path)
+        pattern = None if path is None else Glob(path)
         return cls(op_codes(op if op is None else named), pattern, session, named, path)
 
     def describe(self, kind: str) -> str:
@@ -133,4 +126,4 @@ class Selection:
         if self.session not in (None, session):
             return False
         pattern = self.pattern
-        return pattern is None or any(pattern.fullmatch(path) for path in paths())
+        return pattern is None or any(pattern.matches(path) for path in paths())

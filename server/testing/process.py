@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
@@ -104,7 +105,9 @@ class ProcessServer:
     def _first_line(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
         deadline = time.monotonic() + self._timeout
-        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        ready = [process.stdout]
+        if os.name != "nt":  # where select() is for sockets alone, and a server that hangs is waited for
+            ready, _, _ = select.select(ready, [], [], max(0.0, deadline - time.monotonic()))
         line = process.stdout.readline() if ready else ""
         if ready and not line:
             process.wait(self._timeout)  # it has closed its output: it is about to end

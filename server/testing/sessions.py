@@ -36,8 +36,9 @@ class SessionInfo:
 
 
 SessionRef: TypeAlias = int | SessionInfo | Any
-"""A session's id; a :class:`SessionInfo`; or a client that tells its own: anything with a ``session_id``, or
-with kazoo's ``client_id``."""
+"""A session's id; a :class:`SessionInfo`; or a client that tells its own: those of :mod:`pyzk.client`,
+:mod:`pyzk.blocking` and :mod:`pyzk.aio`, and their ``session``; anything with a ``session_id``, or with
+kazoo's ``client_id``."""
 
 
 def session_id_of(session: SessionRef) -> int:
@@ -50,6 +51,11 @@ def session_id_of(session: SessionRef) -> int:
         return session.id
     if isinstance(session, int) and not isinstance(session, bool):
         return session
+    own: Any = getattr(session, "session", session)  # of our clients
+    if hasattr(own, "generation") and isinstance(own.id, int):
+        if not own.id:
+            raise UnknownSessionError(f"{session!r} has no session")
+        return own.id
     for name in ("session_id", "client_id", "_session_id"):  # kazoo tells its client_id while connected only
         found = getattr(session, name, None)
         found = found[0] if isinstance(found, tuple) else found
@@ -57,4 +63,4 @@ def session_id_of(session: SessionRef) -> int:
             return found
     if hasattr(session, "session_id") or hasattr(session, "client_id"):
         raise UnknownSessionError(f"{session!r} has no session")
-    raise TypeError(f"a session is given by its id, its record or its client, not {session!r}")
+    raise TypeError(f"a session is named by its id, its SessionInfo or its client, not {session!r}")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,8 +25,9 @@ from ...protocol.text import printable, session_text
 from ..logs import LineWriter
 from ..serve import Server
 from .describe import error_name
+from .globs import Glob
 from .history import Entry
-from .operations import glob, operation_name
+from .operations import operation_name
 from .running import Running
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Selection:
     """
 
     ops: frozenset[str] = frozenset()
-    pattern: re.Pattern[str] | None = None
+    pattern: Glob | None = None
     session: int | None = None
     server: int | None = None
 
@@ -79,7 +79,7 @@ class Selection:
         server: int | None = None,
     ) -> Selection:
         """:raises ValueError: for a word that is no operation."""
-        return cls(frozenset(map(operation_name, ops)), None if path is None else glob(path), session, server)
+        return cls(frozenset(map(operation_name, ops)), None if path is None else Glob(path), session, server)
 
     def wants(self, entry: Entry) -> bool:
         if entry.op not in self.ops if self.ops else entry.op == "ping":
@@ -91,7 +91,7 @@ class Selection:
         if self.pattern is None:
             return True
         paths = entry.paths or ([entry.path] if entry.path else [])
-        return any(self.pattern.fullmatch(path) for path in paths)
+        return any(self.pattern.matches(path) for path in paths)
 
 
 _TOO_SLOW = "lines were lost here: the reader of this trace is too slow"
@@ -242,7 +242,7 @@ class Trace:
         :raises OSError: if that is impossible.
         """
         if file is not None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
             return cls(os.open(file, flags, 0o600), selection, style)
         if sys.stdout is None:
             raise OSError(errno.EBADF, "it is closed")

@@ -100,9 +100,9 @@ def test_trouble_and_its_end(pyzk: Run, ensemble: EmbeddedEnsemble) -> None:
 def test_the_life_of_servers(pyzk: Run, ensemble: EmbeddedEnsemble) -> None:
     assert shown(pyzk("ensemble", "kill", "leader", "--pending", "lost"))[2:] == ["down 0 -", "looking 0 -"]
     no_leader = pyzk("ensemble", "kill", "leader")
-    assert (no_leader.status, no_leader.err) == (
-        Status.REFUSED,
-        "pyzk: no server leads; pyzk ensemble shows why\n",
+    assert no_leader.status == Status.REFUSED
+    assert no_leader.err.startswith(
+        "pyzk: no server leads (1 is looking, 2 is looking, 3 is down, 4 is looking)"
     )
     assert shown(pyzk("ensemble", "advance", "1", "--keep-alive"))[1] == "leader 0 -"
     assert shown(pyzk("ensemble", "start", "3"))[2] == "follower 0 -"

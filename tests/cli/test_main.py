@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trustme
 
 from pyzk.cli.main import main
 from pyzk.cli.parser import VERBS
@@ -21,7 +18,6 @@ from pyzk.cli.status import Status
 from pyzk.protocol.version import __version__
 from pyzk.server.testing import EmbeddedServer
 
-from ..support.needs import need
 from ..support.waiting import wait_until
 from .conftest import Run
 
@@ -121,31 +117,6 @@ def test_a_lost_answer(pyzk: Run, server: EmbeddedServer) -> None:
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a server that speaks TLS, and a folder with the certificates."""
-    folder = tmp_path_factory.mktemp("tls")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(folder / "ca.pem")
-    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
-    authority.issue_cert("ann").private_key_and_cert_chain_pem.write_to_path(folder / "ann.pem")
-    (folder / "zoo.cfg").write_text(
-        f"secureClientPort=0\nssl.keyStore.location={folder}/server.pem\n"
-        f"ssl.trustStore.location={folder}/ca.pem\nssl.clientAuth=need\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pyzk.server", "--port", "0", "--config", str(folder / "zoo.cfg")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout
-    with process:
-        words = process.stdout.readline().split()
-        yield words[words.index("secure") + 1].replace("127.0.0.1", "localhost"), folder
-        process.terminate()
 
 
 def test_tls(tls: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,61 +270,6 @@ def test_exec_of_what_cannot_be_run(capsys: pytest.CaptureFixture[str], tmp_path
     (tmp_path / "file").write_text("")
     assert main(["exec", "--", str(tmp_path / "file")]) == Status.NOT_EXECUTABLE
     assert capsys.readouterr().err.startswith("pyzk: no-such-command: No such file or directory\n")
-
-
-# --- completion --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert all(verb in script for verb in VERBS)
-    need(None if shutil.which(shell) else f"no {shell} on the PATH")
-    subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (["pyzk", "he"], ["health"]),
-        (["pyzk", "ls", "--rec"], ["--recursive"]),
-        (["pyzk", "--hos"], ["--hosts"]),
-        (["pyzk", "get", "/ap"], ["/app", "/apple"]),
-        (["pyzk", "get", "/app/"], ["/app/config"]),
-        (["pyzk", "completion", ""], ["bash", "zsh", "fish"]),
-        (["pyzk", "fault", ""], ["set", "list", "rm"]),
-        (["pyzk", "fault", "set", "--acti"], ["--action"]),
-        (["pyzk", "exp"], ["expire"]),
-    ],
-)
-def test_bash_completes(
-    server: EmbeddedServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    line: list[str],
-    expected: list[str],
-) -> None:
-    need(None if shutil.which("bash") else "no bash on the PATH")
-    server.load({"app": {"config": b""}, "apple": b""})
-    main(["completion", "bash"])
-    program = tmp_path / "pyzk"
-    program.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
-    program.chmod(0o755)
-    words = " ".join(f'"{word}"' for word in line)
-    script = (
-        capsys.readouterr().out
-        + f"compopt() {{ :; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _pyzk\n"
-        + 'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
-    done = subprocess.run(
-        ["bash", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYZK_HOSTS": server.hosts},
-    )
-    assert done.stdout.split() == expected
 
 
 def test_pyzk_loads_no_recipe_to_list_children(server: EmbeddedServer) -> None:

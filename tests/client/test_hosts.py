@@ -119,3 +119,16 @@ def test_a_server_that_has_proved_good_comes_last_when_it_is_lost() -> None:
     order = [cycle.next()[0] for _ in range(5)]
     assert order[-1] == good
     assert set(order) == set(HOSTS)
+
+
+def test_a_round_is_no_longer_than_there_are_servers() -> None:
+    cycle = HostCycle(HOSTS, random.Random(1))
+    assert cycle.starts_round
+    cycle.next()
+    assert not cycle.starts_round
+    cycle.update(HOSTS[:2])
+    assert len(cycle) == 2
+    for _ in range(2):
+        assert not cycle.starts_round
+        cycle.next()
+    assert cycle.starts_round, "after each of the two"

@@ -237,3 +237,38 @@ async def test_cancelling_ends_it(autojump_clock: MockClock, zk: ZooKeeper) -> N
         await retry(zk, lambda zk: zk.get("/missing"), policy=lambda failure: 1.0)
     assert scope.cancelled_caught
     assert zk.on_submit is None
+
+
+async def test_a_policy_is_told_the_attempts_the_seconds_and_the_effect(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    told: list[Failure] = []
+
+    def policy(failure: Failure) -> float | None:
+        told.append(failure)
+        return 2.0 if failure.attempt < 3 else None
+
+    async def fail(zk: ZooKeeper) -> None:
+        await trio.sleep(1.5)
+        if len(told) == 1:
+            await zk.create("/written")
+        raise NoNodeError("/a")
+
+    with pytest.raises(NoNodeError) as caught:
+        await retry(zk, fail, policy=policy)
+    assert [failure.attempt for failure in told] == [1, 2, 3]
+    assert [round(failure.seconds, 3) for failure in told] == [1.5, 5.0, 8.5], "since the first attempt"
+    assert [failure.effect for failure in told] == [Effect.NONE, Effect.SOME, Effect.NONE]
+    assert all(failure.error is caught.value or failure.attempt < 3 for failure in told)
+    assert caught.value.__notes__ == ["attempt 3, after 8.5 s; writes: NONE"]
+
+
+async def test_who_watches_the_writes_of_a_call_sees_them_all(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    """So they cannot be sent over a connection on loan."""
+    assert zk.lender is not None
+    view = zk.view("/")
+    assert view.lender is zk.lender
+    view.on_submit = lambda pending: None
+    assert view.lender is None

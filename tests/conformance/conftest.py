@@ -17,7 +17,7 @@ from . import ours, real_zookeeper
 from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
 
 KINDS = ("ours", "real")
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that a server may take to do something in its own time."""
 
 Connect = Callable[..., WireClient]

@@ -158,6 +158,23 @@ def test_what_cannot_be_decoded(client: WireClient, top: str, body: Any) -> None
 @pytest.mark.parametrize(
     "op", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER], ids=lambda op: op.name
 )
+def test_a_ttl_flag_behind_an_operation_that_fails(
+    server: Server, client: WireClient, top: str, op: OpCode
+) -> None:
+    # wire.md section 10
+    bad = create_op(f"{top}/n", flags=5, op=op)
+    reply = client.multi(create_op(f"{top}/a"), delete_op(f"{top}/none"), bad)
+    if differs("flags-in-multi", server):
+        assert [result.err for result in reply.results] == [0, -101, -2]
+    else:
+        assert (reply.err, reply.body) == (-5, b"")
+    assert client.multi(create_op(f"{top}/a"), bad, delete_op(f"{top}/none")).err == -5
+    assert client.exists(f"{top}/a").err == -101
+
+
+@pytest.mark.parametrize(
+    "op", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER], ids=lambda op: op.name
+)
 @pytest.mark.parametrize("flags", [-1, 7])
 def test_bad_flags(server: Server, client: WireClient, top: str, op: OpCode, flags: int) -> None:
     # wire.md section 10

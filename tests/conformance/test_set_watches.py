@@ -227,6 +227,36 @@ def test_removal_is_about_one_path_of_one_connection(connect: Connect, client: W
     assert tell(other.take_events(), top) == "changed /, changed /n"
 
 
+@pytest.mark.parametrize("registered", [0, 1])
+@pytest.mark.parametrize("kind", [1, 2, 3, 4, 5])
+def test_a_watch_on_a_null_path(
+    server: Server, client: WireClient, top: str, kind: int, registered: int
+) -> None:
+    # wire.md section 15
+    assert client.add_watch(None, registered).err == 0
+    assert client.create(f"{top}/n").err == 0
+    assert client.take_events() == []
+    if differs("watcher-types", server):
+        assert client.check_watches(None, kind).err == -5
+        assert client.remove_watches(None, kind).err == -5
+        if kind < 4:
+            removed = [client.remove_watches(None, kind).err for _ in range(2)]
+            assert removed == ([-5, -121] if kind == 3 else [-121, -121])
+        return
+    found = 0 if kind in (3, 4 + registered) else -121
+    assert client.check_watches(None, kind).err == found
+    assert client.remove_watches(None, kind).err == found
+    assert client.check_watches(None, kind).err == -121
+
+
+def test_null_paths_in_the_persistent_lists_of_set_watches(server: Server, client: WireClient) -> None:
+    if differs("watcher-types", server):
+        return
+    request = r.SetWatches2(0, [], [], [], [None], [None])
+    assert client.request(OpCode.SET_WATCHES2, request).err == 0
+    assert [client.check_watches(None, kind).err for kind in (1, 2, 3, 4, 5)] == [-121, -121, 0, 0, 0]
+
+
 @pytest.mark.parametrize("kind", [-1, 0, 6, 99])
 def test_an_unknown_type(client: WireClient, top: str, kind: int) -> None:
     # wire.md section 14

@@ -19,7 +19,7 @@ from ..support.real import Ensemble
 pytestmark = pytest.mark.row("F12", "F13")
 
 CLIENTS = 5
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds in which every client must get its turn again: an election takes less than one."""
 SESSION_TIMEOUT = 20.0
 Phase = Literal["acquire", "hold", "release"]

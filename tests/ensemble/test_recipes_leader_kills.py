@@ -41,7 +41,7 @@ pytestmark = pytest.mark.row("F12", "F13")
 KILLS = 3
 PROGRESS = 5
 """How many steps further everybody has to come between two blows."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds in which they must: an election takes less than one."""
 SESSION_TIMEOUT = 40.0
 PACE = 0.004

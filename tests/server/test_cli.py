@@ -234,21 +234,21 @@ def test_the_one_of_several_ports_that_is_in_use_is_named(refused, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "extra"),
+    ("key", "value", "distribution"),
     [
         (
             "metricsProvider.className",
             "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-            "metrics",
+            "prometheus-client",
         ),
     ],
 )
-def test_an_extra_that_is_not_installed_is_named(refused, tmp_path, monkeypatch, key, value, extra):
+def test_what_is_not_installed_is_named(refused, tmp_path, monkeypatch, key, value, distribution):
     monkeypatch.setattr(settings_module, "find_spec", lambda name: None)
     path = tmp_path / "zoo.cfg"
     path.write_text(f"{key}={value}\n")
     message = refused("--config", str(path))
-    assert message == f"{key} ({path}, line 1) needs more: pip install 'pyzk-server[{extra}]'"
+    assert message == f"{key} ({path}, line 1) needs more: pip install {distribution}"
 
 
 # --- signals, and the readiness line --------------------------------------------------------------------
@@ -402,3 +402,33 @@ def test_every_example_in_the_sample_works(tmp_path, monkeypatch):
     settings = build(configuration.given)
     assert settings.secure_port == 2281
     assert settings.skip_acl
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            ["snapCount=5", "autopurge.purgeInterval=1", "digest.enabled=true"],
+            "nothing is kept in files without --data: snapCount, digest.enabled, autopurge.purgeInterval",
+        ),
+        (["snapSizeLimitInKb=5"], "nothing is kept in files without --data: snapSizeLimitInKb"),
+        (["snapshot.compression.method=gz"], "nothing is kept in files without --data: snapshot.compr"),
+        (["dataLogDir=/x"], "nothing is kept in files without --data: dataLogDir"),
+        (["localSessionsEnabled=true"], "there is a single server: localSessionsEnabled"),
+        (["localSessionsUpgradingEnabled=true"], "there is a single server: localSessionsUpgr"),
+        (["snapCount=100000", "autopurge.snapRetainCount=3", "localSessionsEnabled=false"], None),
+    ],
+)
+def test_settings_that_have_no_effect_here_are_told(served, capsys, given, told):
+    assert cli.main([part for key in given for part in ("--set", key)]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "without effect" in line]
+    assert len(lines) == (told is not None)
+    assert told is None or f"without effect, because {told}" in lines[0]
+
+
+def test_with_data_they_have_one(tmp_path, capsys):
+    arguments = SimpleNamespace(data=str(tmp_path), data_repair=False)
+    storage = flags.storage(arguments, build(interpret("clientPort=1\nsnapCount=5").given))
+    assert storage is not None
+    storage.close()
+    assert "without effect" not in capsys.readouterr().err

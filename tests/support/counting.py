@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Self
 
 from pyzk.server.storage.building import collector_paused
 
@@ -14,22 +14,33 @@ from pyzk.server.storage.building import collector_paused
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
 
-@collector_paused()  # it would call the finalizers of what other tests have left, in the middle of a count
-def count_calls(action: Callable[[], object]) -> int:
-    count = 0
+class CountingCalls:
+    """A block in which the calls of Python functions by this thread are counted, those of other tasks too.
 
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
+    :ivar calls: how many there were, with that of ``__exit__``.
+    """
+
+    def __enter__(self) -> Self:
+        self.calls = 0
+        self._before = sys.getprofile()
+        self._paused = collector_paused()  # it would call the finalizers of what other tests have left
+        self._paused.__enter__()
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(self._before)
+        self._paused.__exit__(None, None, None)
+
+    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code.co_name not in _INLINED:
-            count += 1
+            self.calls += 1
 
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
+
+def count_calls(action: Callable[[], object]) -> int:
+    with CountingCalls() as counted:
         action()
-    finally:
-        sys.setprofile(before)
-    return count - 1  # the action itself
+    return counted.calls - 2  # the action itself, and the end of the block
 
 
 @collector_paused()

@@ -12,7 +12,7 @@ import trio
 from pyzk.client import NoNodeError, ZooKeeper
 from pyzk.server.testing import EmbeddedServer
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that anything may take that is expected to happen."""
 
 

@@ -322,7 +322,25 @@ class StreamClient(Wire[Awaitable[Reply]]):
         return reply
 
     async def is_silent(self) -> bool:
-        """Whether nothing comes, as far as the server can say without being moved."""
-        with trio.move_on_after(0.001) as scope:
-            await self.next_frame()
-        return scope.cancelled_caught
+        """Whether nothing comes until all tasks wait: as far as the server can say without being moved.
+
+        :raises ClosedError: the server has closed the connection.
+        """
+        came: list[ClosedError | None] = []
+
+        async def receive() -> None:
+            try:
+                await self.next_frame()
+            except ClosedError as error:
+                came.append(error)
+            else:
+                came.append(None)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+            nursery.cancel_scope.cancel()
+        for error in came:
+            if error is not None:
+                raise error
+        return not came

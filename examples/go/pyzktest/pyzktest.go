@@ -14,10 +14,12 @@ import (
 	"testing"
 )
 
-// A Server ends with its test. Its methods, for the goroutine of the test alone, fail the test if they fail.
+// A Server, or an ensemble, ends with its test. Its methods, for the goroutine of the test alone, fail the
+// test if they fail.
 type Server struct {
-	Hosts, URL string
-	t          testing.TB
+	Hosts string // the connect string: strings.Split(s.Hosts, ",") for zk.Connect
+	path  string // of it in the API of the process; "" is the process itself
+	t     testing.TB
 }
 
 // An Object is the body of a call, in JSON.
@@ -25,8 +27,8 @@ type Object map[string]any
 
 // An Answer has what any of the calls answers. Add what you need.
 type Answer struct {
-	Server, Fault, Fired, Snapshot   int
-	Hosts, Message, Timeline, Detail string
+	Server, Fault, Fired, Snapshot        int
+	Hosts, URL, Message, Timeline, Detail string
 }
 
 var (
@@ -36,21 +38,26 @@ var (
 	command  *exec.Cmd // kept, or else the garbage collector closes its standard input, which ends it
 )
 
-// New starts a server. Options: {"config": {"tickTime": 100}, "clock": "frozen"}, with keys of zoo.cfg.
+// New starts a server. Options: {"config": {"tickTime": 100}, "clock": "frozen"}, with keys of zoo.cfg. With
+// {"ensemble": 3} it is a pretend ensemble, for the verbs of docs/ensemble.md: Post("/ensemble/kill", ...).
 func New(t testing.TB, options Object) *Server {
 	t.Helper()
 	start.Do(launch)
 	if startErr != nil {
 		t.Fatal("pyzk-server has not started; standard error may say why: ", startErr)
 	}
-	main := &Server{URL: strings.TrimSuffix(mainURL, "/"), t: t}
+	main := &Server{t: t}
 	made := main.Post("/servers", options)
-	s := &Server{made.Hosts, "http://" + made.Hosts, t}
+	s := &Server{made.Hosts, fmt.Sprint("/servers/", made.Server), t}
+	timeline := "/timeline?format=json"
+	if options["ensemble"] != nil {
+		timeline = "/ensemble" + timeline
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(s.Call("GET", "/timeline?format=json", nil).Timeline)
+			t.Log(s.Call("GET", timeline, nil).Timeline)
 		}
-		main.Call("DELETE", fmt.Sprint("/servers/", made.Server), nil)
+		main.Call("DELETE", s.path, nil)
 	})
 	return s
 }
@@ -82,7 +89,12 @@ func (s *Server) Call(method, path string, body Object) (answer Answer) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	request, err := http.NewRequest(method, s.URL+"/api/v1"+path, bytes.NewReader(encoded))
+	url := mainURL
+	if s.path != "" { // ask where it is now: the first server of an ensemble may be down
+		url = (&Server{t: s.t}).Call("GET", s.path, nil).URL
+	}
+	url = strings.TrimSuffix(url, "/") + "/api/v1" + path
+	request, err := http.NewRequest(method, url, bytes.NewReader(encoded))
 	if err != nil {
 		s.t.Fatal(err)
 	}

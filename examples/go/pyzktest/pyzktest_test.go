@@ -20,7 +20,7 @@ const (
 func connect(t *testing.T, s *Server, name string) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	s.Post("/names", Object{"name": name})
-	conn, events, err := zk.Connect([]string{s.Hosts}, sessionTimeout, zk.WithLogger(log.New(io.Discard, "", 0)))
+	conn, events, err := zk.Connect(strings.Split(s.Hosts, ","), sessionTimeout, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,4 +268,19 @@ func TestAnEventThatComesLate(t *testing.T) {
 	if event := receive(t, changed); event.Type != zk.EventNodeDataChanged {
 		t.Error(event)
 	}
+}
+
+func TestTheLeaderOfAnEnsembleDies(t *testing.T) {
+	t.Parallel()
+	s := New(t, Object{"ensemble": 3})
+	conn, events := connect(t, s, "client")
+	_, err := conn.Create("/mine", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	check(t, err)
+
+	s.Post("/ensemble/kill", Object{"server": 1})
+	s.Post("/ensemble/kill", Object{"server": "leader"}) // one of three is left, which serves nobody
+	s.Post("/ensemble/calm", nil)
+
+	await(t, events, zk.StateHasSession) // again: its session lives on
+	checkTree(t, s, Object{"/mine": nil})
 }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ..routes import Ask, Field, Route
+from ....protocol.control_verbs import VERBS, Argument, ControlVerb, Kind
+from ..routes import ApiError, Ask, Field, Route
 from ..views.common import zxid_form
 from . import following, past, sessions
 
@@ -18,11 +19,21 @@ if TYPE_CHECKING:
     from ...testing.ensemble import EnsembleControls
     from ..api import Control
 
-_SERVER = Field("integer", "the number of the server", required=True)
+_SERVER: Final = "integer|string"
+_JSON: Final[Mapping[Kind, tuple[str, str]]] = {
+    "server": (_SERVER, "any"),
+    "servers": ("array", _SERVER),
+    "groups": ("array", "array"),
+    "session": ("string", "any"),
+    "seconds": ("number", "any"),
+    "number": ("number", "any"),
+    "integer": ("integer", "any"),
+    "zxid": ("integer|string", "any"),
+    "text": ("string", "any"),
+    "boolean": ("boolean", "any"),
+}
+"""The type in JSON of each kind of argument, and that of what is in it."""
 _AT = Field("integer", "only what happens at the server of this number")
-_SESSION = Field("string", "an id, a name, the address of a client, or owner-of:PATH", required=True)
-_SERVERS = Field("array", "the numbers of the servers; all if it is left out", items="integer")
-_SILENT = Field("boolean", "whether the links are silent instead of reset; true if it is left out")
 
 _OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
 """Routes of one server that there are for all together, too."""
@@ -37,11 +48,12 @@ def _show(control: Control, ask: Ask) -> Any:
     own = cast("MemberService", control.controls.running.service).member
     leader = controls.leader()  # comes after what clients have sent already
     ensemble = own.ensemble
+    current = ensemble.current_leader()  # or none does, and an old one does not know yet
     return {
         "hosts": controls.hosts,
         "server": own.number,
         "leader": leader,
-        "zxid": None if leader is None else zxid_form(controls.zxid()),
+        "zxid": None if current is None else zxid_form(controls.zxid()),
         "holding": ensemble.holding,
         "servers": [_form(controls, member) for member in ensemble.members.values()],
     }
@@ -69,18 +81,30 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
     }
 
 
-def _verb(name: str) -> Any:
+def _handler(name: str, verb: ControlVerb) -> Any:
     """Make the handler of a verb: its fields are the arguments of the method with that name."""
 
     def handle(control: Control, ask: Ask) -> Any:
-        values = dict(ask.values)
-        if "session" in values:
-            values["session"] = control.find_any(values["session"], whole=True)
+        values = {
+            field: _read(control, verb.arguments[field].kind, ask.values[field]) for field in ask.values
+        }
         several = values.pop("servers", None) or values.pop("groups", None) or ()
         getattr(_ensemble(control), name)(*several, **values)
         return _show(control, ask)
 
     return handle
+
+
+def _read(control: Control, kind: Kind, value: Any) -> Any:
+    """Return the argument that a field stands for. A zxid may be text, as all answers show it."""
+    if kind == "session":
+        return control.find_any(value, whole=True)
+    if kind != "zxid" or not isinstance(value, str):
+        return value
+    try:
+        return int(value, 0)
+    except ValueError:
+        raise ApiError(400, f"a zxid is a number, or text such as 0x100000002, not {value!r}") from None
 
 
 def _of_all(route: Route) -> Route:
@@ -96,77 +120,17 @@ def _of_all(route: Route) -> Route:
     )
 
 
-VERBS: Final[Mapping[str, tuple[str, Mapping[str, Field]]]] = {
-    "lag": (
-        "Let a server stand still in the log, or apply it late: reads are answered with old data.",
-        {
-            "server": _SERVER,
-            "seconds": Field("number", "it does not stand, but takes what the leader sends so much later"),
-            "upto": Field("integer", "the zxid at which it stands; by default, without seconds, its own"),
-        },
-    ),
-    "release": ("End lag.", {"servers": _SERVERS}),
-    "isolate": ("Cut a server off from all others.", {"server": _SERVER, "silent": _SILENT}),
-    "partition": (
-        "Cut all links between groups of servers.",
-        {"groups": Field("array", "lists of numbers", required=True, items="array"), "silent": _SILENT},
-    ),
-    "heal": ("Join what was cut.", {"servers": _SERVERS}),
-    "freeze": ("Stop a process: it reads and writes nothing, and its clocks stand.", {"server": _SERVER}),
-    "thaw": ("End freeze.", {"server": _SERVER}),
-    "kill": (
-        "End a process: its connections are closed, and its port refuses.",
-        {
-            "server": _SERVER,
-            "pending": Field(
-                "string", "of a leader: what becomes of writes under way", choices=("lost", "applied")
-            ),
-        },
-    ),
-    "start": (
-        "Start a process that was killed; or a further server, with a new number.",
-        {"server": _SERVER, "observer": Field("boolean", "whether a further server is an observer")},
-    ),
-    "reconfig": (
-        "Change the members, as a client that may do everything would.",
-        {
-            "joining": Field("string", "lines of servers that join or change, separated by commas"),
-            "leaving": Field("string", "numbers of servers, separated by commas"),
-            "new_members": Field("string", "the lines of all servers, instead of the other two"),
-            "from_config": Field("integer", "the version that the configuration must have; any if left out"),
-        },
-    ),
-    "elect": (
-        "Let the leader resign, and the next epoch begin at once.",
-        {"to": Field("integer", "the number of the next leader")},
-    ),
-    "roll": ("Restart each server, the leader last.", {}),
-    "hold_proposals": ("Let writes stay in the leader alone.", {}),
-    "hold_acks": ("Let writes stay proposals that all servers have logged.", {}),
-    "release_acks": ("End hold_proposals and hold_acks.", {}),
-    "expire": ("End a session at the leader, as if by time; the others follow.", {"session": _SESSION}),
-    "disconnect": ("Cut the connection of a session, at whichever server.", {"session": _SESSION}),
-    "move": (
-        "Have the client of a session go on at another server: until it has come, all others refuse it.",
-        {"session": _SESSION, "server": _SERVER},
-    ),
-    "nemesis": (
-        "Let trouble come by chance from now on, until calm.",
-        {
-            "seed": Field("integer", "the same seed makes the same trouble", required=True),
-            "rate": Field("number", "how often, per second of the servers' clock; 1 if it is left out"),
-        },
-    ),
-    "calm": ("End a nemesis and all other trouble.", {}),
-    "advance": (
-        "Let the time of all servers jump ahead.",
-        {
-            "seconds": Field("number", "how far", required=True),
-            "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
-        },
-    ),
-}
-"""The verbs of :class:`.ensemble.EnsembleControls`, each with its summary and its fields."""
+def _field(argument: Argument) -> Field:
+    kind, items = _JSON[argument.kind]
+    return Field(kind, argument.whole_help, argument.required, argument.choices, items)
+
+
+def _route(name: str, verb: ControlVerb) -> Route:
+    summary = f"{verb.summary[0].upper()}{verb.summary[1:]}."
+    fields = {field: _field(argument) for field, argument in verb.arguments.items()}
+    path = f"/ensemble/{name}"
+    return Route("POST", path, _handler(name, verb), summary, fields, answer="The servers, after it.")
+
 
 ROUTES: Final = (
     Route(
@@ -178,10 +142,7 @@ ROUTES: Final = (
         answer="The servers; `server` is the one that answers, `behind` counts entries of the log.",
         needs_history=False,
     ),
-    *(
-        Route("POST", f"/ensemble/{name}", _verb(name), summary, fields, answer="The servers, after it.")
-        for name, (summary, fields) in VERBS.items()
-    ),
+    *(_route(name, verb) for name, verb in VERBS.items()),
     *(
         _of_all(route)
         for route in (*sessions.ROUTES, *past.ROUTES, *following.ROUTES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ...net.importing import load
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
 from ..views.turns import Turns
@@ -51,6 +52,7 @@ def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
 
 
 async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    await load("pyzk.server.testing.advisor.engine")
     running, turns = control.scope(whole).running, Turns()
     running.receive()
     for _ in running.advising():

@@ -20,9 +20,8 @@ def _known(control: Control) -> Servers:
 
 
 def _form(number: int, controls: Controls) -> Any:
-    url = f"http://{controls.hosts}/"
-    hosts = controls.hosts if controls.ensemble is None else controls.ensemble.hosts
-    return {"server": number, "hosts": hosts, "port": controls.port, "url": url}
+    whole = controls.ensemble or controls
+    return {"server": number, "hosts": whole.hosts, "port": controls.port, "url": whole.url}
 
 
 def _servers(control: Control, ask: Ask) -> Any:
@@ -60,6 +59,7 @@ ROUTES: Final = (
             "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
             "ensemble": Field("integer", "pretend to be an ensemble of so many servers that vote"),
             "observers": Field("integer", "and of so many observers"),
+            "election_ms": Field("integer", "how long an election takes there; 200 if it is not given"),
         },
     ),
     Route("GET", "/servers/{server}", _server, "Where one of them is."),

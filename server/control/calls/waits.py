@@ -47,12 +47,15 @@ async def _wait(control: Control, ask: Ask) -> Any:
     controls.sessions()  # lets the server handle what has arrived
     wait, answer = begin(control, values)
     control.waiting += 1
-    controls.running.observe(wait)
+    observed = list(control.scope(whole=until == "outstanding").running.each())
+    for running in observed:
+        running.observe(wait)
     try:
         wait.happened()
         met = await wait.until_met(timeout)
     finally:
-        controls.running.unobserve(wait)
+        for running in observed:
+            running.unobserve(wait)
         control.waiting -= 1
     if not met:
         timeline = controls.format_timeline(limit=_LINES)
@@ -109,6 +112,15 @@ def _held(control: Control, values: dict[str, Any]) -> _Kind:
     return wait, lambda: {"messages": [forms.message_form(message) for message in controls.held()]}
 
 
+def _outstanding(control: Control, values: dict[str, Any]) -> _Kind:
+    parts, count = list(control.scope(whole=True).running.each()), values["count"]
+
+    def waiting() -> int:
+        return sum(part.service.outstanding() for part in parts)
+
+    return Wait(lambda: waiting() >= count), lambda: {"outstanding": waiting()}
+
+
 _KINDS: Final[dict[str, tuple[Callable[[Control, dict[str, Any]], _Kind], set[str], set[str]]]] = {
     "exists": (_exists, {"path"}, set()),
     "gone": (_gone, {"path"}, set()),
@@ -116,6 +128,7 @@ _KINDS: Final[dict[str, tuple[Callable[[Control, dict[str, Any]], _Kind], set[st
     "session": (_session, set(), {"session", "count"}),
     "request": (_request, set(), {"op", "path", "session", "count", "since"}),
     "held": (_held, set(), {"count"}),
+    "outstanding": (_outstanding, set(), {"count"}),
 }
 """What can be waited for: the function that begins it, the fields that it needs, and those it may have."""
 
@@ -128,7 +141,8 @@ ROUTES: Final = (
         {
             "until": Field(
                 "string",
-                "a znode is there, is gone, has this data; a session is there, a request came, some are held",
+                "a znode is there, is gone, has this data; a session is there, a request came, some are "
+                "held; some wait for the log of an ensemble, at any of its servers",
                 required=True,
                 choices=tuple(_KINDS),
             ),

@@ -1,7 +1,7 @@
 // The frame of the page: the views, the state of the server, the colours.
 
 import { events, Gone, Refused, setToken } from "./api.js";
-import { ask, field, h, put } from "./dom.js";
+import { ask, field, h, put, toast } from "./dom.js";
 import * as tree from "./tree.js";
 import { count, setServerTime } from "./words.js";
 
@@ -89,6 +89,13 @@ function look() {
   wake();
 }
 
+/** What a click has asked for, and the server has refused or not answered. */
+addEventListener("unhandledrejection", (event) => {
+  if (!(event.reason instanceof Refused || event.reason instanceof Gone)) return;
+  event.preventDefault();
+  if (event.reason.status === 401) askToken(event.reason.message);
+  else toast(event.reason.message, "bad");
+});
 addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", look);
 document.addEventListener("look", look);

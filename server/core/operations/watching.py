@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ....protocol import records
 from ....protocol.constants import AddWatchMode, EventType, WatcherType
 from ....protocol.errors import MarshallingError, NoWatcherError
-from ..watches import Notification
+from ..watches import NULL_PATH, Notification
 from .long import Steps, in_steps
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -
         add = engine.watches.add_recursive
     else:
         raise MarshallingError(path, f"unknown watch mode {mode}")
-    if path is not None:  # null is accepted too, and watches nothing (wire.md section 15)
-        add(path, client)
+    add(_kept(path), client)
     return _NO_ERROR
 
 
@@ -54,7 +53,7 @@ def check_watches(engine: Engine, client: Client, request: records.CheckWatchesF
     """
     path, number = request
     kind = watcher_type(number)
-    if path is None or not engine.watches.has(path, client, kind):
+    if not engine.watches.has(_kept(path), client, kind):
         raise NoWatcherError(path)
     return b""
 
@@ -66,7 +65,7 @@ def remove_watches(engine: Engine, client: Client, request: records.RemoveWatche
     """
     path, number = request
     kind = watcher_type(number)
-    if path is None or not engine.watches.remove(path, client, kind):
+    if not engine.watches.remove(_kept(path), client, kind):
         raise NoWatcherError(path)
     return b""
 
@@ -112,9 +111,9 @@ def _rearm(
             raise MarshallingError(None, "a null where a list of paths belongs")
         for number, path in enumerate(paths, 1):
             if path is None:
-                if missed is _missed_nothing:
-                    continue  # accepted, as by addWatch, and watches nothing
-                raise MarshallingError(None, "a null where a path belongs")
+                if missed is not _missed_nothing:
+                    raise MarshallingError(None, "a null where a path belongs")
+                path = NULL_PATH  # accepted, as by addWatch
             event = missed(find(path), since)
             if event is None:
                 add(path, client)
@@ -125,6 +124,11 @@ def _rearm(
             if number % _STEP == 0:
                 yield 0.0
     return b""
+
+
+def _kept(path: str | None) -> str:
+    """Return where watches on a path are kept; null is a path too (wire.md section 15)."""
+    return NULL_PATH if path is None else path
 
 
 def _missed_data(node: Znode | None, since: int) -> EventType | None:

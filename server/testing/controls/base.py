@@ -8,10 +8,12 @@ it, and before everything sent later. The decorator :func:`control` does all of 
 from __future__ import annotations
 
 import functools
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ....protocol.control_verbs import VERBS
 from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...core.sessions import Session
@@ -44,6 +46,23 @@ def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P
         return self.run(act)
 
     return call
+
+
+def verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
+    """Make a method one of the verbs of an ensemble: its arguments are checked before anything is done."""
+    checks, signature = VERBS[method.__name__], inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        checks.check(signature.bind(self, *args, **kwargs).arguments)
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+def control_verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
+    """Make a method a control and a verb."""
+    return verb(control(method))
 
 
 class Base(ABC):

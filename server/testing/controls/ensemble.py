@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import trio
 
+from ....protocol.control_verbs import ServerRef
 from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...ensemble.errors import EnsembleError
@@ -17,14 +18,11 @@ from ..origin import mark
 from ..running import Running
 from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from ..snapshots import Snapshot
-from .base import control
+from .base import control, control_verb, verb
 from .history import HistoryControls
 from .server import Controls
 from .servers import ServersControls
 from .sessions import leak_text
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -48,20 +46,20 @@ class EnsembleControls(ServersControls, HistoryControls):
 
     @property
     def url(self) -> str | None:
-        """Where the first server answers HTTP, for all of them; None with ``http_on_client_port=False``."""
-        return self[self.numbers[0]].url
+        """Where a server that runs answers HTTP, for all of them; None with ``http_on_client_port=False``."""
+        return self.running.servers.url
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of all servers."""
         return list(self.running.parts)
 
-    def __getitem__(self, number: int) -> MemberControls:
+    def __getitem__(self, server: ServerRef) -> MemberControls:
         """Return the controls of one server: faults, holds, pauses, its own connect string ...
 
         :raises ValueError: if there is no such server.
         """
-        self._member(number)
+        number = self._member(server).number
         if number not in self._members:
             self._members[number] = MemberControls(self, number)
         return self._members[number]
@@ -81,32 +79,34 @@ class EnsembleControls(ServersControls, HistoryControls):
         return leaders[0].member.number if leaders else None
 
     @control
-    def role(self, server: int) -> str:
+    def role(self, server: ServerRef) -> str:
         """Return ``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader,
         ``down`` after kill."""
         return self._member(server).role
 
     @control
-    def applied(self, server: int) -> int:
+    def applied(self, server: ServerRef) -> int:
         """Return the last zxid that a server has applied: what its reads show."""
         return self._member(server).engine.zxid
 
     @control
-    def troubles(self, server: int) -> list[str]:
-        """List what a test has done to a server and not ended: ``lags``, ``cut off``, ``frozen``."""
+    def troubles(self, server: ServerRef) -> list[str]:
+        """List what a test has done to a server and not ended: ``lags``, ``cut off``, ``held up``,
+        ``frozen``."""
         member = self._member(server)
         return [
             text
             for text, holds in (
                 ("lags", member.lags),
                 ("cut off", self._ensemble.links.is_apart(member)),
+                ("held up", member.is_held_up),
                 ("frozen", member.frozen),
             )
             if holds
         ]
 
     @control
-    def outstanding(self, server: int) -> int:
+    def outstanding(self, server: ServerRef) -> int:
         """Return how many requests wait at a server, most of them for the log."""
         return self._member(server).service.outstanding()
 
@@ -119,7 +119,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         return max(self._ensemble.log.last_zxid, self._ensemble.leader().number << 32)
 
     @control
-    def sessions(self, server: int | None = None) -> list[SessionInfo]:
+    def sessions(self, server: ServerRef | None = None) -> list[SessionInfo]:
         """List the live sessions, as a server knows them; without a number as the leader's server does, with
         the connections of all servers.
 
@@ -145,7 +145,7 @@ class EnsembleControls(ServersControls, HistoryControls):
 
     # --- sessions ----------------------------------------------------------------------------------------
 
-    @control
+    @control_verb
     def expire(self, session: SessionRef) -> None:
         """End a session at the leader, as if its timeout had passed; the others follow by the log.
 
@@ -159,7 +159,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         except LookupError as error:
             raise UnknownSessionError(f"{error} at the leader") from None
 
-    @control
+    @control_verb
     def disconnect(self, session: SessionRef) -> None:
         """Close every connection of a session without a reply. The session lives on.
 
@@ -169,8 +169,8 @@ class EnsembleControls(ServersControls, HistoryControls):
         self._enter(f"disconnect {session_text(session_id)}", session_id)
         self._ensemble.disconnect(session_id, f"a control has disconnected it{mark()}")
 
-    @control
-    def move(self, session: SessionRef, server: int) -> None:
+    @control_verb
+    def move(self, session: SessionRef, server: ServerRef) -> None:
         """Let a client go on at another server: its connection is closed, and all servers but this one refuse
         it until it has come here. Does nothing if it is here.
 
@@ -181,7 +181,7 @@ class EnsembleControls(ServersControls, HistoryControls):
         :raises EnsembleError: if this server serves nobody.
         """
         session_id, member = self._known(session), self._member(server)
-        self._enter(f"move {session_text(session_id)} to server {server}", session_id)
+        self._enter(f"move {session_text(session_id)} to server {member.number}", session_id)
         self._ensemble.move(session_id, member)
 
     def _known(self, session: SessionRef) -> int:
@@ -218,6 +218,7 @@ class EnsembleControls(ServersControls, HistoryControls):
 
     # --- time --------------------------------------------------------------------------------------------
 
+    @verb
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
         """Let the time of all servers jump ahead; what falls due on the way has happened on return.
 

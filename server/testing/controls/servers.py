@@ -8,6 +8,7 @@ from typing import Self
 
 import attrs
 
+from ....protocol.control_verbs import LEADER, SERVER, ServerRef
 from ....protocol.errors import ZooKeeperError
 from ....protocol.operations import OpCode
 from ....protocol.records import GetDataResponse, ReconfigRequest
@@ -19,7 +20,7 @@ from ..contents import Loader
 from ..history import EntryKind
 from ..origin import mark
 from ..running_ensemble import RunningEnsemble
-from .base import FURTHEST, Base, control
+from .base import FURTHEST, Base, control_verb
 
 
 @attrs.frozen(eq=False)
@@ -45,8 +46,17 @@ def _delay(seconds: float) -> int:
     return max(1, round(1000 * seconds))
 
 
+def _named(members: Iterable[Member]) -> str:
+    return " ".join(str(member.number) for member in members) or "all"
+
+
 class ServersControls(Base):
-    """What a test does to the servers of an ensemble. They are named by their numbers, from 1."""
+    """What a test does to the servers of an ensemble. They are named by their numbers, from 1; ``leader`` is
+    the one that leads.
+
+    All raise :class:`TypeError` for an argument of another type, :class:`ValueError` for a server that does
+    not exist, and :class:`EnsembleError` if ``leader`` is named and nobody leads.
+    """
 
     @property
     @abstractmethod
@@ -57,10 +67,11 @@ class ServersControls(Base):
     def _ensemble(self) -> Ensemble:
         return self.running.servers.ensemble
 
-    def _member(self, number: int) -> Member:
-        return self._ensemble.member(number)
+    def _member(self, server: ServerRef) -> Member:
+        SERVER.check("server", server)
+        return self._ensemble.leader().member if server == LEADER else self._ensemble.member(server)
 
-    def _some(self, numbers: Iterable[int]) -> list[Member]:
+    def _some(self, numbers: Iterable[ServerRef]) -> list[Member]:
         """Return these servers, or all if none is named."""
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
@@ -79,8 +90,8 @@ class ServersControls(Base):
 
     # --- links and processes -----------------------------------------------------------------------------
 
-    @control
-    def lag(self, server: int, seconds: float | None = None, *, upto: int | None = None) -> None:
+    @control_verb
+    def lag(self, server: ServerRef, seconds: float | None = None, *, upto: int | None = None) -> None:
         """Let a server stand still in the log until :meth:`release`: it answers reads with old data, and what
         needs the log not at all. Or let it go on late.
 
@@ -90,18 +101,18 @@ class ServersControls(Base):
         """
         member = self._member(server)
         delay = 0 if seconds is None else _delay(seconds)
-        self._enter(f"server {server} lags" + (f" by {seconds:g} s" if seconds else ""))
+        self._enter(f"server {member.number} lags" + (f" by {seconds:g} s" if seconds else ""))
         self._ensemble.lag(member, upto, delay)
 
-    @control
-    def release(self, *servers: int) -> None:
+    @control_verb
+    def release(self, *servers: ServerRef) -> None:
         """End :meth:`lag`, of all servers if none is named: what waits is applied."""
         members = self._some(servers)
-        self._enter(f"release {' '.join(map(str, servers)) or 'all'}")
+        self._enter(f"release {_named(members if servers else ())}")
         self._ensemble.release(members)
 
-    @control
-    def isolate(self, server: int, *, silent: bool = True) -> None:
+    @control_verb
+    def isolate(self, server: ServerRef, *, silent: bool = True) -> None:
         """Cut a server off from all others; its clients stay connected.
 
         :param silent: whether its links stay open and nothing comes over them, so that both sides notice
@@ -109,11 +120,11 @@ class ServersControls(Base):
             once.
         """
         member = self._member(server)
-        self._enter(f"server {server} is cut off, {'silently' if silent else 'by resets'}")
+        self._enter(f"server {member.number} is cut off, {'silently' if silent else 'by resets'}")
         self._ensemble.partition([[member]], silent)
 
-    @control
-    def partition(self, *groups: Iterable[int], silent: bool = True) -> None:
+    @control_verb
+    def partition(self, *groups: Iterable[ServerRef], silent: bool = True) -> None:
         """Cut all links between servers of different groups. Servers that are not named are one more group.
 
         :param silent: as for :meth:`isolate`.
@@ -123,32 +134,55 @@ class ServersControls(Base):
         self._enter(f"partition {' | '.join(str([m.number for m in part]) for part in parts)}")
         self._ensemble.partition(parts, silent)
 
-    @control
-    def heal(self, *servers: int) -> None:
+    @control_verb
+    def heal(self, *servers: ServerRef) -> None:
         """Join what was cut: the links of these servers, or all."""
         members = self._some(servers)
-        self._enter(f"heal {' '.join(map(str, servers)) or 'all'}")
+        self._enter(f"heal {_named(members if servers else ())}")
         self._ensemble.heal(members)
 
-    @control
-    def freeze(self, server: int) -> None:
+    @control_verb
+    def holdup(self, server: ServerRef) -> None:
+        """Hold up what a follower or an observer sends, until :meth:`releaseup`: its acks, its reports of
+        clients, and the writes and syncs of its own clients. What the leader sends goes on arriving, so that
+        the server applies the log and answers reads.
+
+        After ``sync_limit`` ticks the leader gives the server up and closes the link. Then the server closes
+        its clients, and can neither follow nor lead others.
+
+        :raises EnsembleError: if it leads: isolate it instead.
+        """
+        member = self._member(server)
+        self._enter(f"server {member.number} is held up")
+        self._ensemble.hold_up(member)
+
+    @control_verb
+    def releaseup(self, *servers: ServerRef) -> None:
+        """End :meth:`holdup`, of all servers if none is named: what was held up arrives, unless the link was
+        given up meanwhile."""
+        members = self._some(servers)
+        self._enter(f"release up {_named(members if servers else ())}")
+        self._ensemble.release_up(members)
+
+    @control_verb
+    def freeze(self, server: ServerRef) -> None:
         """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
 
         :raises EnsembleError: if it does not run.
         """
         member = self._member(server)
-        self._enter(f"server {server} is frozen")
+        self._enter(f"server {member.number} is frozen")
         self._ensemble.freeze(member)
 
-    @control
-    def thaw(self, server: int) -> None:
+    @control_verb
+    def thaw(self, server: ServerRef) -> None:
         """End :meth:`freeze`. A leader that was replaced meanwhile goes on leading for a tick."""
         member = self._member(server)
-        self._enter(f"server {server} goes on")
+        self._enter(f"server {member.number} goes on")
         self._ensemble.thaw(member)
 
-    @control
-    def kill(self, server: int, pending: Pending | None = None) -> None:
+    @control_verb
+    def kill(self, server: ServerRef, pending: Pending | None = None) -> None:
         """End a process: its connections are closed, and its port refuses new ones.
 
         :param pending: for a leader, what becomes of the writes that are proposed and not committed:
@@ -157,11 +191,11 @@ class ServersControls(Base):
         :raises ValueError: if ``pending`` is given for a server that does not lead.
         """
         member = self._member(server)
-        self._enter(f"kill server {server}" + (f", what is pending is {pending}" if pending else ""))
+        self._enter(f"kill server {member.number}" + (f", what is pending is {pending}" if pending else ""))
         self._ensemble.kill(member, pending)
 
-    @control
-    def start(self, server: int, *, observer: bool = False) -> None:
+    @control_verb
+    def start(self, server: ServerRef, *, observer: bool = False) -> None:
         """Start a process that was killed, at the same port: without connections, its log brought up to date.
 
         It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
@@ -174,17 +208,17 @@ class ServersControls(Base):
         :raises ValueError: for a number that no server can have.
         :raises OSError: if the address of a further server cannot be bound.
         """
-        if server not in self.running.parts:
+        if server != LEADER and server not in self.running.parts:
             self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
         member = self._member(server)
-        self._enter(f"start server {server}")
+        self._enter(f"start server {member.number}")
         self._start(member)
 
     def _start(self, member: Member) -> None:
         self.running.parts[member.number].gate.resume()
         self._ensemble.start(member)
 
-    @control
+    @control_verb
     def reconfig(
         self,
         joining: str | None = None,
@@ -218,8 +252,8 @@ class ServersControls(Base):
             raise refused[0]
         return (GetDataResponse.decode(body).data or b"").decode()
 
-    @control
-    def elect(self, to: int | None = None) -> int:
+    @control_verb
+    def elect(self, to: ServerRef | None = None) -> int:
         """Let the leader resign, if there is one, and the next epoch begin at once. All connections are
         closed.
 
@@ -228,11 +262,11 @@ class ServersControls(Base):
         :raises EnsembleError: if there is no quorum, or this server cannot lead it.
         """
         member = None if to is None else self._member(to)
-        self._enter("elect" if to is None else f"elect server {to}")
+        self._enter("elect" if member is None else f"elect server {member.number}")
         self._ensemble.elect(member)
         return self._ensemble.leader().member.number
 
-    @control
+    @control_verb
     def roll(self) -> None:
         """Restart each server, one after the other, the leader last; the next leader is there on return."""
         self._enter("rolling restart")
@@ -244,7 +278,7 @@ class ServersControls(Base):
         if not self._ensemble.leaders():
             self._ensemble.elect()
 
-    @control
+    @control_verb
     def nemesis(self, seed: int, rate: float = 1.0) -> Trouble:
         """Let trouble come by chance from now on, until :meth:`calm`: servers lag, are cut off, freeze, die
         and lose their leader, and recover.
@@ -259,16 +293,19 @@ class ServersControls(Base):
         self._ensemble.nemesis = nemesis
         return Trouble(nemesis.done, self.calm)
 
-    @control
+    @control_verb
     def calm(self) -> None:
-        """End a nemesis and all other trouble: all servers run, reach each other and follow."""
+        """End a nemesis and all other trouble: all servers run, reach each other and follow a leader.
+
+        If there is a leader it goes on leading. Otherwise the next epoch begins at once, as by :meth:`elect`.
+        """
         self._enter("calm")
         self._ensemble.nemesis = None
         calm(self._ensemble)
 
     # --- proposals ---------------------------------------------------------------------------------------
 
-    @control
+    @control_verb
     def hold_proposals(self) -> None:
         """Let writes stay in the leader: no other server has them, so they are lost if it is.
 
@@ -279,7 +316,7 @@ class ServersControls(Base):
         self._enter("hold proposals")
         self._ensemble.hold("proposals")
 
-    @control
+    @control_verb
     def hold_acks(self) -> None:
         """Let writes stay proposals that all servers have logged, and that nobody sees: the next leader
         commits them.
@@ -291,7 +328,7 @@ class ServersControls(Base):
         self._enter("hold acks")
         self._ensemble.hold("acks")
 
-    @control
+    @control_verb
     def release_acks(self) -> None:
         """End :meth:`hold_proposals` or :meth:`hold_acks`: what was proposed is committed."""
         self._enter("release acks")

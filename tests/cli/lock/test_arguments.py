@@ -99,4 +99,3 @@ def test_help_and_version(option: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_it_is_installed_as_a_command() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     assert project["project"]["scripts"]["pyzk-lock"] == f"{main.__module__}:{main.__qualname__}"
-    assert main.__module__ in project["tool"]["setuptools"]["packages"]

@@ -93,7 +93,7 @@ class Side(ABC):
             except (ClosedError, OSError):  # its leader has left meanwhile
                 return False
 
-        wait_until(is_done, 30)
+        wait_until(is_done, 90)
         wait_until(self._all_serve, LONGEST_SESSION / 1000)
 
     def _all_serve(self) -> bool:
@@ -442,7 +442,7 @@ class Real(Side):
                 return None
             return next((role for role, mode in modes.items() if mode == "leader"), None)
 
-        found: str = wait_until(whole, 20)
+        found: str = wait_until(whole, 90)
         return found
 
     def now(self) -> float:

@@ -15,7 +15,7 @@ from .masks import error
 if TYPE_CHECKING:
     from .sides import Side
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 """Seconds in which whatever a script waits for has to come."""
 _REPLY_HEADER = 16
 """Bytes of a reply without a body: too few for the answer to a handshake."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -110,3 +111,46 @@ def test_an_ensemble_of_one(tmp_path: Path) -> None:
         client.connect()
         assert client.create("/x").err == 0
         assert client.get("/zookeeper/config").record.data == b"server.1=a:1:2:participant\nversion=0"
+
+
+# --- the times of an ensemble -----------------------------------------------------------------------------
+
+
+def warnings(*arguments: str) -> str:
+    """What the command says until it is ready, with the keys that have no effect."""
+    command = [sys.executable, "-m", "pyzk.server", "--port", "0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        return process.communicate()[1]
+
+
+def conf(address: tuple[str, int]) -> list[str]:
+    with socket.create_connection(address, timeout=10) as sock:
+        sock.sendall(b"conf")
+        return b"".join(iter(lambda: sock.recv(65536), b"")).decode().splitlines()
+
+
+def test_limits_count_without_lines_of_servers() -> None:
+    limits = ("--set", "syncLimit=2", "--set", "initLimit=3", "--election-time", "7")
+    with running("--ensemble", "3", *limits) as (_, addresses):
+        shown = conf(addresses[0])
+        assert {"syncLimit=2", "initLimit=3"} <= set(shown)
+    assert "without effect" not in warnings("--ensemble", "3", *limits)
+    assert "there is no quorum: syncLimit" in warnings("--set", "syncLimit=2")
+    said = warnings("--ensemble", "3", "--set", "leaderServes=no")
+    assert "the servers of a pretend ensemble send each other nothing: leaderServes" in said
+
+
+def test_limits_that_cannot_be_are_refused() -> None:
+    assert "an ensemble needs syncLimit, of at least 1 tick" in refusal(
+        "--ensemble", "3", "--set", "syncLimit=0"
+    )
+    assert "--election-time is for an ensemble" in refusal("--election-time", "7")
+    assert "at least 0 ms" in refusal("--ensemble", "3", "--election-time", "-7")
+
+
+def test_one_limit_may_be_given_alone() -> None:
+    with running("--ensemble", "3", "--set", "syncLimit=2") as (_, addresses):
+        assert {"syncLimit=2", "initLimit=10"} <= set(conf(addresses[1]))

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
+import threading
 from typing import Any
 
 import pytest
 
-from pyzk.server.control.calls.ensemble import VERBS
+from pyzk.protocol.control_verbs import VERBS
 from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
+from pyzk.server.testing.observers import Wait
 
+from ...support.waiting import wait_until
+from .asking import ask
 from .client import Client, Clients
-
-
-def ask(url: str | None, path: str, body: dict[str, Any] | None = None) -> Any:
-    request = urllib.request.Request(f"{url}api/v1{path}", headers={"content-type": "application/json"})
-    if body is not None:
-        request.data = json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return json.loads(error.read())
 
 
 def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
@@ -74,7 +63,7 @@ REFUSED = {"start", "reconfig"}
 def test_each_verb_says_that_it_came_over_http(ensemble: EmbeddedEnsemble, at: Clients, verb: str) -> None:
     fields = FIELDS.get(verb) or {
         name: {"server": 1, "session": f"0x{at(2).session_id:x}"}[name]
-        for name, field in VERBS[verb][1].items()
+        for name, field in VERBS[verb].arguments.items()
         if field.required
     }
     answer = ask(ensemble[2].url, f"/ensemble/{verb}", fields)
@@ -138,6 +127,55 @@ def test_an_ensemble_by_the_lines_of_a_zoo_cfg() -> None:
         assert ask(server.url, "/servers", {"config": config, "ensemble": 5})["status"] == 400
 
 
+def test_the_times_of_an_ensemble() -> None:
+    config = {"tickTime": 500, "syncLimit": 2}
+    with EmbeddedServer() as server:
+        asked = {"config": config, "ensemble": 3, "election_ms": 50, "clock": "frozen"}
+        url = ask(server.url, "/servers", asked)["url"]
+        ask(url, "/ensemble/isolate", {"server": 3})
+        assert ask(url, "/ensemble/advance", {"seconds": 0.99})["servers"][0]["role"] == "follower"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.01})["servers"][0]["role"] == "looking"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.049})["servers"][1]["role"] == "looking"
+        assert ask(url, "/ensemble/advance", {"seconds": 0.001})["servers"][1]["role"] == "leader"
+        alone = ask(server.url, "/servers", {"election_ms": 50})
+        assert (alone["status"], "election_ms is for an ensemble" in alone["detail"]) == (400, True)
+        wrong = ask(server.url, "/servers", {"ensemble": 3, "election_ms": -1})
+        assert (wrong["status"], "election must be at least 0, not -1" in wrong["detail"]) == (400, True)
+        none = ask(server.url, "/servers", {"ensemble": 3, "config": {"syncLimit": 0}})
+        assert (none["status"], "of at least 1 tick" in none["detail"]) == (400, True)
+
+
+def test_a_wait_for_a_write_that_waits(ensemble: EmbeddedEnsemble, at: Clients) -> None:
+    a, b = at(2), at(2)
+    ask(ensemble[1].url, "/ensemble/hold_acks", {})
+    met: list[Any] = []
+
+    def wait() -> None:
+        met.append(ask(ensemble[1].url, "/wait", {"until": "outstanding", "timeout": 60}))
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    gate = ensemble.running.parts[2].gate
+    wait_until(lambda: any(isinstance(observer, Wait) for observer in gate.observers))
+    a.later.create("/x")
+    waiter.join()
+    b.later.create("/y")
+    met.append(ask(ensemble[3].url, "/wait", {"until": "outstanding", "count": 2}))
+    assert [each["outstanding"] for each in met] == [1, 2]
+    assert ask(ensemble[1].url, "/wait", {"until": "outstanding", "count": 3, "timeout": 0})["status"] == 408
+    ask(ensemble[1].url, "/ensemble/release_acks", {})
+    assert a.receive_reply().err == 0
+    with EmbeddedServer() as server:
+        assert ask(server.url, "/wait", {"until": "outstanding"})["status"] == 409
+
+
+def test_a_field_in_the_place_of_a_key_is_refused() -> None:
+    with EmbeddedServer() as server:
+        wrong = ask(server.url, "/servers", {"config": {"ensemble": 3}})
+        assert wrong["status"] == 400
+        assert wrong["detail"].startswith("config: ensemble is no key of zoo.cfg; it stands beside config")
+
+
 def test_faults_holds_snapshots_and_names_over_http(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     one, two = ensemble[1].url, ensemble[2].url
     a = at(1)
@@ -174,7 +212,7 @@ def test_each_verb_is_one_of_python(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_input_is_a_surprise(ensemble: EmbeddedEnsemble, verb: str) -> None:
-    fields = VERBS[verb][1]
+    fields = VERBS[verb].arguments
     usual = {
         name: value for name, value in {"server": 2, "seconds": 0, "groups": []}.items() if name in fields
     }

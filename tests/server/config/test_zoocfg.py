@@ -76,7 +76,6 @@ HONOURED = [
         "required_auth_schemes",
         {"digest", "ip"},
     ),
-    ("enforce.auth.schemes=digest", "required_auth_schemes", frozenset()),
     ("reconfigEnabled=true", "reconfig_enabled", True),
     ("standaloneEnabled=true", "standalone_enabled", True),  # false: in test_members.py
     ("localSessionsEnabled=true", "local_sessions", True),
@@ -231,6 +230,7 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
         "ssl.handshakeDetectionTimeoutMillis=100",
         "client.certReload=true",
         "admin.serverPort=9090",  # without admin.enableServer
+        "enforce.auth.schemes=digest",  # without enforce.auth.enabled
         "admin.portUnification=true",
         "admin.needClientAuth=true",
         "metricsProvider.httpPort=7001",  # without metricsProvider.className
@@ -250,6 +250,44 @@ def test_ignored_with_a_warning(text):
     (warning,) = warnings_of(text)
     assert warning.count(text.partition("=")[0]) >= 1
     assert attrs.evolve(settings_of(text), config_text="", extra={}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("admin.commandURL=/ops", "admin_url", "/ops"),
+        ("admin.snapshot.enabled=false", "admin_snapshot", False),
+        ("admin.restore.enabled=false", "admin_restore", False),
+        ("admin.rateLimiterIntervalInMS=7", "admin_rate_interval", 7),
+        ("metricsProvider.exportJvmInfo=false", "metrics_of_process", False),
+    ],
+)
+def test_keys_of_the_admin_server_that_count_at_the_port_of_clients(text, field, value):
+    assert warnings_of(text) == []
+    assert getattr(settings_of(text), field) == value
+    (warning,) = warnings_of(f"{text}\nhttpOnClientPort=false")
+    assert text.partition("=")[0] in warning
+
+
+VALUES = ("true", "false", "no", "yes", "7", "x", "/x", "gz", "3.8", "50000", "127.0.0.2", "SHA-256")
+
+
+@pytest.mark.parametrize("key", sorted({*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS, *zookeys.CHECKED}))
+def test_no_value_is_taken_in_silence_and_does_nothing(key):
+    """A value changes a setting, or is refused, or is warned about: or it is the default, or switches off
+    what is off."""
+    beside = "" if key == "clientPort" else "clientPort=1\n"
+    silent = []
+    for value in VALUES:
+        text = f"{beside}{key}={value}"
+        try:
+            changed = attrs.evolve(settings_of(text), config_text="", extra={}) != settings_of(beside)
+        except ConfigError:
+            continue
+        if not changed and not warnings_of(text):
+            silent.append(value)
+    assert len(silent) <= 1, silent
+    assert set(silent) <= {"true", "false", "no", "x509"}
 
 
 @pytest.mark.parametrize(

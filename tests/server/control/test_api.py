@@ -24,6 +24,9 @@ from pyzk.server.testing import EmbeddedServer
 from tests.server.control.client import Api
 from tests.support.wire import ClosedError
 
+LARGE_ACL = [{"scheme": "world", "id": "anyone", "perms": 2**40}]
+"""Permissions that no record can hold."""
+
 
 async def test_a_session_is_expired_when_the_answer_comes(api: Api) -> None:
     client = await api.client()
@@ -254,6 +257,17 @@ async def test_the_server_says_where_it_is(api: Api) -> None:
         ("POST", "/tree", {"znodes": {"/a": 5}}, 400, "base64"),
         ("POST", "/tree", {"znodes": {"/a": {"base64": "?"}}}, 400, "base64"),
         ("POST", "/tree", {"znodes": {"/a": {"acl": []}}}, 400, "acl"),
+        ("POST", "/tree", {"znodes": {"/a": {"ttl_ms": 5}}}, 400, "ttl is for the kind ttl"),
+        ("POST", "/tree", {"znodes": {"/a": {"owner": "0x5"}}}, 400, "owner is for the kind ephemeral"),
+        (
+            "POST",
+            "/znode",
+            {"path": "/a", "kind": "container", "ttl_ms": 5},
+            400,
+            "this one is container",
+        ),
+        ("POST", "/tree", {"znodes": {"/a": {"acl": LARGE_ACL}}}, 400, "perms is a number of 32 bits"),
+        ("POST", "/tree", {"znodes": {"/a": {"kind": "ttl", "ttl_ms": 2**64}}}, 400, "ttl is a number"),
         ("POST", "/tree", {"znodes": {"/a": {"colour": 1}}}, 400, "unknown colour"),
         ("GET", "/history?kind=nonsense", {}, 400, "request"),
         ("GET", "/history?session=nonsense", {}, 400, "session id"),
@@ -272,6 +286,14 @@ async def test_bad_requests_say_what_to_do(
     assert (found, words in detail) == (status, True), detail
 
 
+BAD_LINES = (
+    '{"path": "/x", "data": "", "acl": [{"scheme": 5, "id": "x", "perms": "r"}]}',
+    '{"path": "/x", "data": "", "acl": [{"scheme": "x", "id": null, "perms": "r"}]}',
+    '{"path": "/x", "data": "", "acl": [{"scheme": "x", "id": "x", "perms": ["r"]}]}',
+    '{"path": "/x", "data": "", "kind": "ttl", "ttl": 1e300}',
+    '{"path": 5, "data": ""}',
+    '{"path": "/x", "hex": 5}',
+)
 JUNK: list[Any] = [
     *("", "x", "/", "/a/../b", "\0", "ü", "0x", "-1", "owner-of:", "a" * 70_000, "[", "**", "\ud800"),
     *(-1, 0, 1, 0.5, 1e300, float("inf"), float("nan"), 2**62, 2**70, 10**400, True, False, None),
@@ -279,6 +301,9 @@ JUNK: list[Any] = [
     *({}, {"x": 1}, {"/a": {}}, {"tickTime": {}}, {"/a": {"ttl_ms": -1}}, {"/a": {"ttl_ms": "x"}}),
     *({"/a": {"owner": []}}, {"/a": {"kind": []}}, {"/a": {"data": {}}}),
     *({"/a": {"acl": {}}}, {"/a": {"acl": [[]]}}, {"/a": {"acl": [{"scheme": "x", "id": "x", "perms": -1}]}}),
+    *(LARGE_ACL, {"/a": {"acl": LARGE_ACL}}, {"/a": {"kind": "ephemeral", "owner": 2**70}}),
+    *({"/a": {"kind": "ttl", "ttl_ms": ttl}} for ttl in (2**70, "x", 0.5, -1, True)),
+    *([line] for line in BAD_LINES),
 ]
 NEEDED: dict[str, Any] = {
     "until": "request",

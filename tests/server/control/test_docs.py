@@ -51,7 +51,7 @@ async def test_the_examples(api: Api) -> None:
             check_page(request, ["127.0.0.1"])
             check_control(request, ["127.0.0.1"], None)
             is_command = request.path.startswith(controller_service.PREFIX)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 response = await (
                     controller_service.answer(api.control, request)
                     if is_command

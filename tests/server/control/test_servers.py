@@ -6,7 +6,6 @@ import os
 import statistics
 import threading
 from collections.abc import AsyncIterator
-from time import process_time
 from typing import Any
 
 import pytest
@@ -15,11 +14,12 @@ import trio
 from pyzk.server import open_server
 from pyzk.server.control.servers import Servers
 from tests.server.control.client import Api
+from tests.support.counting import CountingCalls
 from tests.support.wire import StreamClient
 
 MANY = 200
-MOST_SECONDS = 0.002
-"""The median of starting a server, by the process's CPU time: the machine may be busy."""
+MOST_CALLS = 800
+"""Of Python functions, to start a server: less than 1 ms on a usual machine."""
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def test_a_server_that_fails_takes_no_other_with_it(
 
     monkeypatch.setattr(started.controls.running.clock, "sleep_until", fail)
     started.controls.running.clock.wake()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await started.stopped.wait()
     assert any("server 1" in report for report in tracebacks)
     assert [each["server"] for each in (await api.get("/servers"))["servers"]] == [number + 1]
@@ -141,11 +141,11 @@ async def test_many_at_once_leave_nothing_behind(api: Api) -> None:
     assert threading.active_count() <= threads_before
 
 
-async def test_a_server_starts_in_two_ms(api: Api) -> None:
-    times = []
-    for _ in range(50):
-        before = process_time()
-        number = (await api.post("/servers", clock="frozen"))["server"]
-        times.append(process_time() - before)
+async def test_to_start_a_server_takes_few_calls(api: Api) -> None:
+    counts = []
+    for _ in range(5):
+        with CountingCalls() as counted:
+            number = (await api.post("/servers", clock="frozen"))["server"]
+        counts.append(counted.calls)
         await api.ask("DELETE", f"/servers/{number}")
-    assert statistics.median(times) <= MOST_SECONDS
+    assert statistics.median(counts) <= MOST_CALLS

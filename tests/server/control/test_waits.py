@@ -25,7 +25,7 @@ async def answer_after(api: Api, act: Callable[[], Awaitable[object]], /, **fiel
     async def wait() -> None:
         answers.append(await api.post("/wait", **fields))
 
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()

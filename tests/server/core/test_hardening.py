@@ -185,3 +185,24 @@ def test_a_wrong_password_does_not_cost_the_owner_its_connection(
     world.connect().create("/x")
     assert len(client.take_events()) == 1
     assert client.ephemerals().record.ephemerals == ("/e",)
+
+
+# --- a four-letter word with a blank behind it: the method of an HTTP request ------------------------------
+
+
+@pytest.mark.parametrize("word", [b"srst", b"crst", b"ruok", b"dump"])
+def test_a_word_that_is_a_method_of_http_is_none(world: World, client: Peer, word: bytes) -> None:
+    client.create("/a")
+    received = world.engine.stats.packets_received
+    assert received > 0
+    asking = world.open()
+    assert asking.exchange(word + b" / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b""
+    assert (asking.closed, world.engine.stats.packets_received) == (True, received)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_word_is_obeyed_otherwise(world: World, end: bytes) -> None:
+    asking = world.open()
+    assert asking.exchange(b"srst" + end) == b"Server stats reset.\n"
+    stmk = world.open().exchange(b"stmk" + b" " * 8)
+    assert stmk != b"", "its argument may be anything"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from pyzk.protocol.files.snapshot import SnapshotReader
+from pyzk.protocol.files.image import Image, ImageNode
+from pyzk.protocol.files.snapshot import STAT, SnapshotReader
+from pyzk.protocol.files.writing import encoded
+from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.monitoring import admin
 from pyzk.server.net.http import Request
 
@@ -59,6 +64,15 @@ def test_a_snapshot_is_streamed_and_restored() -> None:
     check_tree_invariants(world.tree)
 
 
+def test_a_restore_leaves_the_configuration_as_it_is() -> None:
+    """It tells of the servers, not of the data."""
+    world = operated()
+    before = world.connect().get("/zookeeper/config").body
+    data = ask(world, "/commands/snapshot", auth="ip").body
+    assert ask(world, "/commands/restore", "POST", data, "ip").status == 200
+    assert world.connect().get("/zookeeper/config").body == before
+
+
 def test_a_tree_goes_to_a_server_that_is_behind_and_no_zxid_falls_back() -> None:
     ahead, behind = operated(initial_zxid=1000), operated()
     ahead.connect().create("/a")
@@ -83,15 +97,31 @@ def test_a_snapshot_during_which_something_changes_is_made_again() -> None:
         peer.create(f"/{number}")
     request = Request("GET", "/commands/snapshot", {"authorization": "ip"})
     response = admin.answer(request, world.service, world.now)
-    pieces = []
+    pieces: list[bytes] = []
+    created = []
     for piece in response.rest:
         pieces.append(piece)
-        peer.create(f"/later{len(pieces)}")
+        if not piece:  # it is being made
+            created.append(f"/later{len(pieces)}")
+            peer.create(created[-1])
     with_all = SnapshotReader(io.BytesIO(b"".join(pieces)))
     paths = {node.path for node in with_all.nodes()}
     assert with_all.digest is not None
     assert f"0x{with_all.digest.zxid:x}" == response.headers["last_zxid"]
-    assert {f"/later{number}" for number in range(1, len(pieces))} <= paths
+    assert created
+    assert set(created) <= paths
+
+
+def test_a_large_snapshot_is_not_made_in_one_piece() -> None:
+    """Others wait while 100 MB are put together, and again while they are sent."""
+    world = operated()
+    peer = world.connect()
+    for number in range(12):
+        peer.create(f"/{number}", bytes(1_000_000))
+    request = Request("GET", "/commands/snapshot", {"authorization": "ip"})
+    sizes = [len(piece) for piece in admin.answer(request, world.service, world.now).rest]
+    assert sum(sizes) > 12_000_000
+    assert max(sizes) < 3_000_000
 
 
 def test_what_is_no_snapshot_is_refused_and_the_tree_stays() -> None:
@@ -105,6 +135,36 @@ def test_what_is_no_snapshot_is_refused_and_the_tree_stays() -> None:
         assert (response.status, json.loads(response.body)["error"]) == (500, None)
     assert "/a" in world.tree.nodes
     assert not peer.closed
+
+
+def bomb(znodes: int, size: int) -> bytes:
+    """A small file that is a large snapshot."""
+    image = Image.fresh()
+    for number in range(znodes):
+        image.nodes[f"/{number:04}"] = ImageNode(bytes(size), OPEN_ACL, STAT.pack(*[1] * 4, 0, 0, 0, 0, 1))
+    return gzip.compress(b"".join(encoded(image)))
+
+
+@pytest.mark.parametrize(
+    ("znodes", "size", "said"),
+    [(1, 100_000_000, "a znode of 100,000,000 bytes is too large"), (200, 500_000, "compressed too well")],
+)
+def test_what_unpacks_to_very_much_is_refused_before_it_is_unpacked(
+    znodes: int, size: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = operated()
+    world.connect().create("/a")
+    body = bomb(znodes, size)
+    assert len(body) < 200_000
+    tracemalloc.start()
+    try:
+        response = ask(world, "/commands/restore", "POST", body, "ip")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (response.status, "/a" in world.tree.nodes) == (500, True)
+    assert said in caplog.text
+    assert peak < 50_000_000, "100,000,000 bytes are in it"
 
 
 def test_the_rates_of_snapshots_and_restores_are_limited() -> None:

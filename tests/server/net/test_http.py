@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -34,13 +35,13 @@ def admin_address(server: Server) -> tuple[str, int]:
 
 @asynccontextmanager
 async def answering(
-    answer: Answer, timeout: float = 5.0, unread: UnreadOutput | None = None
+    answer: Answer, timeout: float = 5.0, unread: UnreadOutput | None = None, most: int = 64 * 1024
 ) -> AsyncIterator[tuple[str, int]]:
     """The address of a server that gives these answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with trio.open_nursery() as nursery:
-            http = HttpServer(answer, timeout, unread or UnreadOutput(2**30))
+            http = HttpServer(answer, timeout, unread or UnreadOutput(2**30), lambda request: most)
             nursery.start_soon(http.listen, listener)
             yield listener.getsockname()
             nursery.cancel_scope.cancel()
@@ -368,3 +369,50 @@ async def test_nothing_of_a_client_is_left_to_the_garbage_collector(said: bytes)
                     await trio.sleep(0.001)
         finally:
             gc.enable()
+
+
+async def test_a_long_answer_stays_in_its_pieces_and_is_counted_as_a_whole() -> None:
+    """Joined, it would take twice the memory, and some 50 ms of all others for each 100 MB."""
+    size, count = 2**20, 40
+    unread = UnreadOutput(2**30)
+
+    def answer(request: Request) -> Response:
+        return Response(200, b"", {}, (bytes([number]) * size for number in range(count)))
+
+    async with answering(answer, 30.0, unread) as address:
+        tracemalloc.start()
+        try:
+            async with await trio.open_tcp_stream(*address) as stream:
+                await stream.send_all(b"GET / HTTP/1.1\r\n" + CLOSE)
+                with trio.fail_after(30):
+                    while not unread.total:
+                        await trio.lowlevel.checkpoint()
+                    assert unread.total > (count - 8) * size, "none of it is read yet"
+                    answered = b""
+                    while data := await stream.receive_some(2**16):
+                        answered = (answered + data)[-4 * 2**16 :]
+                assert answered.endswith(bytes([count - 1]) * 2**16)
+                _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 1.5 * count * size
+        assert unread.total == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "status"), [(1, 60_000, b"413"), (1, 2000, b"200"), (128, 20_000, b"200")]
+)
+async def test_a_body_in_very_small_chunks_is_refused(size: int, count: int, status: bytes) -> None:
+    """Each takes as long as a large one: 600,000 of them took 2 s."""
+    taken = []
+
+    def answer(request: Request) -> Response:
+        taken.append(len(request.body))
+        return Response(200)
+
+    chunk = b"%x\r\n" % size + b"x" * size + b"\r\n"
+    head = b"POST / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with answering(answer, 30.0, most=2**24) as address:
+        answered = await talk(address, head + chunk * count + b"0\r\n\r\n")
+    assert answered.split()[1] == status
+    assert taken == ([size * count] if status == b"200" else [])

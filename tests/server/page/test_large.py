@@ -1,4 +1,5 @@
-"""The page with 1,000,000 znodes, 300,000 of them below one: the promises, measured.
+"""The page with 1,000,000 znodes, 300,000 of them below one: the promises, measured
+beside a server with 3,000 children there.
 
 Other processes only make it slower: one of several attempts must keep each bound. HYPOTHESIS_PROFILE=nightly.
 """
@@ -22,13 +23,19 @@ _ATTEMPTS = 20
 
 
 def test_a_large_tree(browser: Browser) -> None:
-    with EmbeddedServer(record=None) as server:
+    with EmbeddedServer(record=None) as server, EmbeddedServer(record=None) as small:
         fill(server, 1_000_000, 300_000)
+        fill(small, 153_000, 3_000)
         assert server.url is not None
+        assert small.url is not None
         url = server.url
-        assert any(first_paint(browser, url) <= 0.2 for _ in range(_ATTEMPTS))
+        usual = min(first_paint(browser, small.url) for _ in range(5))
+        assert any(first_paint(browser, url) <= 3 * usual for _ in range(_ATTEMPTS))
+        with browser.open(small.url) as page:
+            page.see("live", "#status")
+            usual = min(page_of_children(page) for _ in range(5))
         with browser.open(url) as page:
             page.see("live", "#status")
-            assert any(page_of_children(page) <= 0.1 for _ in range(_ATTEMPTS))
+            assert any(page_of_children(page) <= 5 * usual for _ in range(_ATTEMPTS))
             waits = (longest_wait(server, page) for _ in range(_ATTEMPTS))
-            assert any(wait < 0.1 < search for wait, search in waits), "clients are served meanwhile"
+            assert any(3 * wait < search for wait, search in waits), "clients are served meanwhile"

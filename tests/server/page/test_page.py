@@ -39,6 +39,21 @@ def test_it_says_when_the_server_is_gone_and_on_again(browser: Browser) -> None:
             page.until("!document.querySelector('.rows').innerText.includes('before')")
 
 
+def test_what_a_click_asks_for_fails_with_a_word_while_the_server_is_gone(browser: Browser) -> None:
+    """It was an exception that nobody caught, and the page said nothing."""
+    with EmbeddedServer() as server:
+        server.load({"a": {"b": ""}})
+        with browser.open(str(server.url)) as page:
+            page.allowed.append("ERR_")
+            page.see("a", ".rows")
+            server.stop()
+            page.see("gone", "#status")
+            for part in ("twist", "name"):
+                page.evaluate(f"document.querySelector('.row[aria-level=\"2\"] .{part}').click()")
+                page.see("the server does not answer", "#toasts")
+                page.evaluate("document.querySelector('#toasts').replaceChildren()")
+
+
 def test_a_server_for_other_machines_asks_for_the_token(browser: Browser) -> None:
     with EmbeddedServer(host="0.0.0.0", control_token="open sesame") as server:
         server.load({"a": ""})

@@ -13,9 +13,11 @@ from kazoo.exceptions import KazooException
 
 from pyzk.server.testing.embedded import EmbeddedServer
 
+from ...support.histories import Run
 from ...support.jvm import missing
 from ...support.needs import need
 from ...support.real import Ensemble, Node
+from .files import killed, world, write_meanwhile
 
 TIMEOUT = 30.0  # seconds
 
@@ -130,3 +132,22 @@ def test_a_real_server_starts_from_an_export(ensemble: Ensemble, tmp_path: Path)
     theirs = seen(fresh)
     assert theirs == ours, "its session is in the files, and so its ephemeral is there"
     gone(fresh)
+
+
+def test_a_real_server_starts_from_a_snapshot_that_was_written_under_load(
+    ensemble: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compares the digests of the log as soon as it has come to that of the snapshot, and not before."""
+    (node,) = ensemble.nodes
+    node.kill()
+    ours = Run(world(tmp_path, tree_digest=True))
+    write_meanwhile(ours, monkeypatch)
+    killed(ours.world)
+    shutil.rmtree(data_of(node) / "version-2")
+    shutil.copytree(tmp_path / "version-2", data_of(node) / "version-2")
+    node.start()
+    ensemble.leader()
+    zk = client(ensemble.hosts)
+    assert {"a", "j"} <= set(zk.get_children("/"))
+    gone(zk)
+    assert "igest" not in node.log, "neither `First digest mismatch on txn` nor `Digests are not matching`"

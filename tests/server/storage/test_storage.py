@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,15 +18,13 @@ from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.files.image import Image, ImageNode
-from pyzk.protocol.files.restoring import Restorer
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
 from pyzk.server.core.quota import ROOT
-from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
-from pyzk.server.storage.building import build, stored_stat
+from pyzk.server.storage.building import stored_stat
 from pyzk.server.storage.directory import StorageError
 from pyzk.server.testing import contents
 
@@ -35,48 +32,11 @@ from ...support.histories import SETTINGS, START, Action, Run, action, set_up_qu
 from ...support.invariants import check_tree_invariants
 from ...support.requests import acl, create_op, delete_op, set_op
 from ...support.world import World
-
-
-def stored(tree: DataTree) -> dict[str, Any]:
-    """All that files hold of a tree: the usage of a quota is counted afresh."""
-    return {
-        path: (
-            None if path.startswith(ROOT) else node.data,
-            *(node.acl, node.owner, node.children_created, node.czxid, node.mzxid, node.ctime, node.mtime),
-            *(node.version, node.aversion, node.pzxid, frozenset(node.children or ())),
-        )
-        for path, node in tree.nodes.items()
-    }
+from .files import SET, all_entries, killed, read, stored, world
 
 
 def sessions(world: World) -> dict[int, tuple[int, bytes]]:
     return {session.id: (session.timeout, session.password) for session in world.engine.sessions}
-
-
-def read(folder: Path, told: list[str] | None = None) -> tuple[DataTree, dict[int, int], int]:
-    """What the files of a server hold, which may still run."""
-    version = folder / "version-2"
-    found = Restorer(
-        os.listdir(version), lambda name: (version / name).open("rb"), tell=(told or []).append
-    ).restore()
-    image = found.image
-    image.drop_orphans()
-    tree = DataTree()
-    root, lost = build(image)
-    assert lost == []
-    tree.adopt(root)
-    return tree, image.sessions, image.zxid
-
-
-def world(folder: Path, **more: Any) -> World:
-    return World(data=folder, **{**SETTINGS, **more})
-
-
-def killed(old: World) -> None:
-    """What a kill leaves: the lock of the directory goes, and nothing more is written."""
-    assert old.storage is not None
-    old.storage.directory.close()
-    old.engine.journal.close()  # type: ignore[attr-defined]
 
 
 def check_files(run: Run, folder: Path) -> None:
@@ -354,9 +314,6 @@ def test_the_log_is_written_before_output_leaves(tmp_path: Path) -> None:
     killed(run.world)
 
 
-SET = r.SetDataRequest("/a", b"y", -1).encode()
-
-
 @given(st.lists(action, max_size=25))
 def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -> None:
     """The files are compared with their digests whenever they are read."""
@@ -365,11 +322,7 @@ def test_each_entry_has_the_digest_of_the_tree_after_it(actions: list[Action]) -
         for act in [*START, *actions]:
             act(run)
         check_files(run, Path(name))
-        entries = [
-            entry
-            for path in (Path(name) / "version-2").glob("log.*")
-            for entry in LogReader(io.BytesIO(path.read_bytes())).entries()
-        ]
+        entries = all_entries(Path(name))
         assert entries
         unknown = ErrorTxn(-1)  # a zxid that nobody has entered, such as that of an empty multi
         assert all(entry.digest is not None or entry.txn == unknown for entry in entries)

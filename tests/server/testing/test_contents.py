@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from pyzk.server import open_server
 from pyzk.server.core import tree as trees
 from pyzk.server.testing import Node
 
+from ...support.counting import count_calls
 from ...support.wire import Event, StreamClient
 
 READ_ONLY = (r.ACL(1, r.Id("world", "anyone")),)
@@ -219,13 +219,8 @@ async def test_a_restore_looks_for_changes_only_where_somebody_watches(
         assert len(compared) == 1
 
 
-async def test_snapshots_are_fast() -> None:
-    """Well under a ms for a hundred znodes, in the CPU time of the thread: the machine may be busy."""
+async def test_snapshots_take_few_calls() -> None:
+    """A snapshot of a hundred znodes, and its restoring: well under 1 ms on a usual machine."""
     async with open_server() as server:
         server.load({f"/p{i}": {f"c{n}": bytes(10) for n in range(9)} for i in range(10)})
-        best = 1.0
-        for _ in range(10):
-            started = time.thread_time()
-            server.restore(server.snapshot())
-            best = min(best, time.thread_time() - started)
-        assert best < 0.001
+        assert count_calls(lambda: server.restore(server.snapshot())) < 700

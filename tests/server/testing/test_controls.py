@@ -79,7 +79,7 @@ async def test_an_unknown_session() -> None:
             server.disconnect(5)
         with pytest.raises(UnknownSessionError):
             server.fault(session=5)
-        with pytest.raises(TypeError, match="its id, its record or its client"):
+        with pytest.raises(TypeError, match="its id, its SessionInfo or its client"):
             server.expire("a")
         server.expire(server.sessions()[0])
         with pytest.raises(UnknownSessionError, match="live sessions: none"):

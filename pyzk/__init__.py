@@ -1,0 +1,11 @@
+"""An in-memory coordination server that speaks the ZooKeeper protocol, its test kit, a client and recipes.
+
+The subpackages are the folders at the root of the repository. The links in this folder show them to editors
+and type checkers. An installation needs no links: see setup.py.
+
+pytest finds its plugin in this package and would warn where pyzk was imported before: PYTEST_DONT_REWRITE.
+"""
+
+from .protocol.version import __version__
+
+__all__ = ["__version__"]

@@ -1,0 +1,7 @@
+"""``python -m pyzk`` is ``pyzk``. ``python -m pyzk.server`` is ``pyzk-server``."""
+
+import sys
+
+from .cli.main import main
+
+sys.exit(main())
