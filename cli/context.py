@@ -29,12 +29,14 @@ from ..client import (
     ZooKeeperError,
 )
 from ..client.hosts import ConnectString
+from ..protocol.text import printable
 from . import words
 from .arguments import check_path, check_server, identities, wrong
 from .connecting import client
 from .parser import PROG
 from .show import as_json
 from .status import Failure, Status, say
+from .walking import Walker
 
 # Without a text here, the error's own says what to do.
 _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
@@ -105,6 +107,7 @@ class Context:
         :raises Failure: for every error of the client and of the servers that leaves the block.
         """
         async with client(
+            PROG,
             hosts or self.options.hosts,
             session_timeout=self.options.session_timeout,
             connect_timeout=self.options.connect_timeout,
@@ -140,7 +143,7 @@ class Context:
         where = f"{zk.server}, which is no pyzk-server"
         if not sys.stdin.isatty():
             raise Failure(Status.NO, f"not confirmed: {what} on {where}; pass --yes")
-        print(f"{what} on {where}? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(printable(f"{what} on {where}? [y/N] "), end="", file=sys.stderr, flush=True)
         answer = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         if answer.strip().lower() not in ("y", "yes"):
             raise Failure(Status.NO, "not confirmed: nothing was changed")
@@ -164,13 +167,23 @@ class Context:
             await trio.to_thread.run_sync(_write, "\n".join([*lines, ""]), abandon_on_cancel=True)
         self._flushed_at = trio.current_time()
 
-    def tell_refused(self, paths: list[str]) -> int:
-        """Say which znodes may not be read; returns the exit status."""
-        if not paths:
-            return 0
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        say(PROG, f"left out, as they may not be read: {paths[0]}{more}; check --auth-file or PYZK_AUTH")
-        return Status.FORBIDDEN
+    def tell_left_out(self, *walkers: Walker) -> int:
+        """Say which znodes were left out, and why; returns the exit status."""
+        refused = [path for walker in walkers for path in walker.refused]
+        forbidden = [path for walker in walkers for path in walker.forbidden]
+        if forbidden:
+            say(
+                PROG,
+                f"left out, as no znode may have such a name: {_first_of(forbidden)}; distrust this server",
+            )
+        if refused:
+            more = "check --auth-file or PYZK_AUTH"
+            say(PROG, f"left out, as they may not be read: {_first_of(refused)}; {more}")
+        return Status.FORBIDDEN if refused else Status.REFUSED if forbidden else 0
+
+
+def _first_of(paths: list[str]) -> str:
+    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 
 def _write(text: str) -> None:

@@ -135,8 +135,11 @@ def long_row(name: str, stat: Stat) -> tuple[str, ...]:
 
 
 def as_json(values: Mapping[str, Any]) -> str:
-    """One object, on one line."""
-    return json.dumps(values, ensure_ascii=False)
+    """One object, on one line, without characters that a terminal would obey or hide."""
+    text = json.dumps(values, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def stat_fields(stat: Stat) -> dict[str, Any]:

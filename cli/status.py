@@ -6,6 +6,8 @@ import enum
 import logging
 import sys
 
+from ..protocol.text import printable
+
 
 class Status(enum.IntEnum):
     """Exit statuses. Numbers from 64 to 78 have the meaning of sysexits.h, where it has one. ``pyzk-lock``
@@ -37,8 +39,16 @@ class Failure(Exception):
 
 
 def say(program: str, message: str) -> None:
-    """Print a message for the user on standard error."""
-    print(f"{program}: {message}", file=sys.stderr, flush=True)
+    """Print a message for the user on standard error. What a terminal would obey is escaped: a message may
+    hold what a server has sent."""
+    print(printable(f"{program}: {message}"), file=sys.stderr, flush=True)
+
+
+class _Formatter(logging.Formatter):
+    """Lines as those of :func:`say`."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
 
 
 def show_warnings(program: str) -> None:
@@ -46,4 +56,5 @@ def show_warnings(program: str) -> None:
     their own words what a lost connection or session means for them."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name != "pyzk.client")
-    logging.basicConfig(format=f"{program}: %(message)s", level=logging.WARNING, handlers=[handler])
+    handler.setFormatter(_Formatter(f"{program}: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -8,13 +8,14 @@ by :data:`AHEAD` answers for each level of the way. Of the data only so much is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from contextlib import aclosing
 
 import attrs
 
 from ..client import (
     ACL,
+    BadArgumentsError,
     GetACL,
     GetChildrenAndStat,
     GetData,
@@ -24,7 +25,7 @@ from ..client import (
     Stat,
     ZooKeeper,
 )
-from ..protocol.paths import join
+from ..protocol.paths import join, validate_name
 from .pipeline import AHEAD, BYTES_AHEAD
 
 RESERVED = "/zookeeper"
@@ -35,7 +36,7 @@ RESERVED = "/zookeeper"
 class Found:
     """A znode that was come upon.
 
-    :ivar names: of its children, sorted.
+    :ivar names: of its children, sorted, but for those that no znode may have.
     """
 
     path: str
@@ -55,6 +56,8 @@ class Walker:
     """Walks through a tree.
 
     :ivar refused: the paths of znodes that may not be read. They are left out, with all below them.
+    :ivar forbidden: the paths of children whose names the rules of paths forbid. No sound server has any;
+        they are left out as well, as no request can name them.
     :ivar depth: how many levels below the top to go; None for all.
     :ivar leave_out: paths that are left out, with all below them.
     """
@@ -63,6 +66,7 @@ class Walker:
     depth: int | None = None
     leave_out: Collection[str] = ()
     refused: list[str] = attrs.field(factory=list)
+    forbidden: list[str] = attrs.field(factory=list)
 
     def walk(self, top: str) -> aclosing[AsyncGenerator[Found, None]]:
         """Every znode at and below a path. Znodes that are deleted meanwhile are left out.
@@ -98,7 +102,7 @@ class Walker:
                     raise
                 self.refused.append(at.path)
                 continue
-            names.sort()
+            names = sorted(sound(names, at.path, self.forbidden))
             yield Found(at.path, stat, names)
             if self.depth is None or at.depth < self.depth:
                 below = [join(at.path, name) for name in reversed(names)]
@@ -159,6 +163,19 @@ class _Reading:
     def start(cls, zk: ZooKeeper, found: Found, with_acl: bool) -> _Reading:
         acl = zk.submit(GetACL(found.path)) if with_acl else None
         return cls(found, zk.submit(GetData(found.path)), acl)
+
+
+def sound(names: Iterable[str], parent: str, forbidden: list[str]) -> Iterator[str]:
+    """The names that children may have; the paths of the others are added to the list."""
+    for name in names:
+        try:
+            validate_name(name, name)
+            if "/" in name:
+                raise BadArgumentsError(name)
+        except BadArgumentsError:
+            forbidden.append(join(parent, name))
+        else:
+            yield name
 
 
 def order(path: str) -> str:

@@ -9,7 +9,8 @@ def printable(text: str) -> str:
 
 
 def session_text(session: int) -> str:
-    """Return the id of a session, as servers print it: the ids of servers above 127 are negative numbers."""
+    """Return the id of a session in the one form that everything here writes: ``0x`` and hex digits without
+    leading zeros, as servers print it. The ids of servers above 127 are negative numbers."""
     return f"0x{session % 2**64:x}"
 
 

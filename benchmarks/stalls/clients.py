@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -37,6 +38,23 @@ def close_crowd(scene: Scene, size: int) -> Iterator[None]:
     yield
     for client in scene.kept["clients"]:
         client.socket.sendall(wire.CLOSE_SESSION)
+
+
+@case("drop-crowd", 10_000, "N clients go at once, without a word", state=crowd, spoils=True)
+def drop_crowd(scene: Scene, size: int) -> Iterator[None]:
+    yield
+    for client in scene.kept["clients"]:
+        client.socket.shutdown(socket.SHUT_RDWR)  # the bystander has it open too
+    until(scene, lambda: wire.monitor(scene.server.address)["zk_num_alive_connections"] < size // 100)
+
+
+@case("first-http", 1, "the first HTTP request of the server's life")
+def first_http(scene: Scene, size: int) -> Iterator[None]:
+    yield
+    with socket.create_connection(scene.server.address) as client:
+        client.sendall(b"GET /api/v1/server HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+        while client.recv(65536):
+            pass
 
 
 @case("expire-sessions", 100_000, "N sessions expire in one tick", state=sessions, spoils=True)

@@ -9,14 +9,13 @@ import textwrap
 from contextlib import aclosing
 from typing import Any
 
-from ...protocol.dump import session_text
 from ...protocol.text import printable
 from ..api import api
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..show import brief, table
-from ..status import Status
+from ..status import Failure, Status
 
 _WIDTH = 120
 """Characters of a line of the timeline, where there is no terminal."""
@@ -67,6 +66,12 @@ async def timeline(context: Context) -> int:
 async def advise(context: Context) -> int:
     """Say what clients do wrong, and what to do instead."""
     async with api(context, of_all=True) as server:
+        if not (await server.ask("GET", *server.of_all, "history", limit=1))["entries"]:
+            raise Failure(
+                Status.REFUSED,
+                "nothing is recorded yet, so there is nothing to judge: a pyzk-server records from now on;"
+                " let the clients work, and ask again",
+            )
         findings = (await server.ask("GET", *server.of_all, "advice"))["findings"]
     shown = [found for found in findings if found["rule"] not in context.options.ignore]
     for found in shown:
@@ -75,7 +80,7 @@ async def advise(context: Context) -> int:
 
 
 def _advice(found: Any) -> str:
-    who = ", ".join(each["name"] or _id(each) for each in found["sessions"])
+    who = ", ".join(each["name"] or each["id"] for each in found["sessions"])
     where = f"seen from {found['first']:.3f} to {found['last']:.3f} s; sessions: {who}"
     lines = [f"{found['rule']}: {found['evidence']}", where, *_wrapped(found["explanation"], found["remedy"])]
     return "\n    ".join(map(printable, lines))
@@ -93,13 +98,8 @@ async def expire(context: Context) -> int:
     async with api(context) as server:
         found = await server.ask("POST", "sessions", context.options.session, "expire")
     gone = brief(", ".join(found["ephemerals"]).encode()) or "no ephemerals"
-    await context.out(f"{_id(found)} has expired; deleted with it: {gone}", found)
+    await context.out(f"{found['id']} has expired; deleted with it: {gone}", found)
     return 0
-
-
-def _id(found: Any) -> str:
-    """The id of a session as all verbs write it."""
-    return session_text(int(found["id"], 16))
 
 
 async def pause(context: Context) -> int:
@@ -120,7 +120,7 @@ async def _cut(context: Context, what: str, text: str) -> int:
             await context.out(f"the server {text}", found)
         else:
             found = await server.ask("POST", "sessions", session, what)
-            await context.out(f"{_id(found)} {text}", found)
+            await context.out(f"{found['id']} {text}", found)
     return 0
 
 

@@ -21,25 +21,22 @@ import trio
 
 from ...client import (
     ACL,
-    Create,
-    NodeExistsError,
-    Pending,
-    Stat,
     UnimplementedError,
     ZooKeeper,
+    ZooKeeperError,
 )
 from ...protocol.dump import Choice, Node, below, data_fields, fields_of, parsed
 from ...protocol.files import places
 from ...protocol.files.nodes import nodes_of, stored_stat
 from ...protocol.files.writing import image_of
-from ...protocol.paths import join, parent
+from ...protocol.paths import parent
 from ...protocol.text import printable
-from ..arguments import wrong
+from ..arguments import identities, wrong
 from ..context import Context, split_location
 from ..files import image_of as read_image
 from ..files import is_data
 from ..parser import PROG
-from ..pipeline import Pipeline
+from ..putting import Putter
 from ..show import acl_text, as_json, brief
 from ..status import Failure, Status, say
 from ..units import size_text
@@ -49,11 +46,6 @@ _PIECE = 256 * 1024
 """Bytes of a file that are read at once."""
 _SHOW_EVERY = 0.2
 """Seconds between two reports of progress."""
-
-
-def _at(top: str, path: str) -> str:
-    """The whole path of a znode of a tree."""
-    return top if path == "/" else join(top, path[1:])
 
 
 _FILE = "file:"
@@ -98,7 +90,7 @@ async def cp(context: Context) -> int:
         else:
             await _put(context, *servers[0], chosen, progress)
             await progress.finish(context)
-    return context.tell_refused(walker.refused if walker is not None else [])
+    return context.tell_left_out(*([walker] if walker is not None else []))
 
 
 def _check_ephemerals(choice: Choice) -> None:
@@ -202,10 +194,14 @@ class Progress:
                 flush=True,
             )
 
-    async def finish(self, context: Context) -> None:
-        """Say what was done."""
+    def clear(self) -> None:
+        """Take the progress away from the terminal."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    async def finish(self, context: Context) -> None:
+        """Say what was done."""
+        self.clear()
         if self.left_out:
             say(
                 PROG,
@@ -221,7 +217,7 @@ class Progress:
 async def _put(
     context: Context, zk: ZooKeeper, top: str, nodes: AsyncIterator[Node], progress: Progress
 ) -> None:
-    """Create a tree. Requests are pipelined; the server carries them out in order, parents first.
+    """Create a tree (:mod:`..putting`), and say how far it got if it does not come to its end.
 
     :raises Failure: for a znode that exists with other data, without ``--overwrite``.
     """
@@ -231,30 +227,16 @@ async def _put(
     if top != "/":
         await zk.ensure_path(parent(top))
 
-    async def settle(node: Node, pending: Pending[tuple[str, Stat]]) -> None:
-        try:
-            await pending.wait()
-        except NodeExistsError:
-            await _replace(zk, _at(top, node.path), node, overwrite)
-        progress.add(node)
-
-    creates = Pipeline(settle)
-    async for node in nodes:
-        create = Create(
-            _at(top, node.path), node.data, acl=node.acl, container=node.kind == "container", ttl=node.ttl
-        )
-        await creates.add(node, zk.submit(create), len(node.data or b""))
-    await creates.finish()
-
-
-async def _replace(zk: ZooKeeper, path: str, node: Node, overwrite: bool) -> None:
-    """Give a znode that exists the data and the access control list of another."""
-    if overwrite:
-        await zk.set(path, node.data)
-        if node.acl is not None:
-            await zk.set_acls(path, node.acl)
-    elif (await zk.get(path))[0] != node.data:
-        raise Failure(Status.NO, f"{path} exists and holds other data; pass --overwrite to replace it")
+    options = context.options
+    putter = Putter(zk, top, overwrite, bool(identities(PROG, options.auth_file)), progress.add)
+    try:
+        await putter.put(nodes)
+    except (Failure, ZooKeeperError):
+        progress.clear()
+        if progress.znodes:
+            of = f" of {progress.total:,}" if progress.total else ""
+            say(PROG, f"partial: {progress.znodes:,}{of} znodes are there; run it again to go on")
+        raise
 
 
 # --- comparing ---------------------------------------------------------------------------------------------
@@ -275,7 +257,7 @@ async def diff(context: Context) -> int:
             differences += len(lines) > 0
             for text, fields in lines:
                 await context.out(text, fields)
-        refused = context.tell_refused([path for walker in walkers for path in walker.refused])
+        refused = context.tell_left_out(*walkers)
     return refused or (Status.NO if differences else 0)
 
 
@@ -339,7 +321,7 @@ async def dump(context: Context) -> int:
         nodes = _nodes(walker, options.path, choice.acl, exact=True)
         async with _chosen(nodes, choice, progress) as chosen:
             await _write(context, options.file, chosen, progress)
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 async def load(context: Context) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from ...client import Delete, NoAuthError, NoNodeError, NotEmptyError, Pending, ZooKeeper
+from ...client import BadArgumentsError, Delete, NoAuthError, NoNodeError, NotEmptyError, Pending, ZooKeeper
 from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
@@ -39,6 +39,7 @@ async def delete_tree(zk: ZooKeeper, top: str) -> None:
 
     :raises NoNodeError: if there is nothing at the path.
     :raises NoAuthError: if something is left, as its children may not be listed or deleted.
+    :raises BadArgumentsError: if something is left, as no request can name it.
     """
     while True:
         everything_has_gone = True
@@ -61,6 +62,10 @@ async def delete_tree(zk: ZooKeeper, top: str) -> None:
         await deletes.finish()
         if walker.refused:
             raise NoAuthError(walker.refused[0])
+        if walker.forbidden:
+            raise BadArgumentsError(
+                walker.forbidden[0], "no znode may have such a name: it cannot be deleted"
+            )
         if everything_has_gone:
             return
 

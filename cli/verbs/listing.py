@@ -34,7 +34,7 @@ async def ls(context: Context) -> int:
                 if found.path != options.path:
                     whole = options.recursive or options.whole
                     await _line(context, found, found.path if whole else _name(found.path))
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 async def _line(context: Context, found: Found, shown: str) -> None:
@@ -65,7 +65,7 @@ async def tree(context: Context) -> int:
                 siblings.append(found.names)
                 words = [_branch(last[1:]) + printable(name), *await _tags(zk, found, options)]
                 await context.out("  ".join(words), {"path": found.path, **stat_fields(found.stat)})
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 def _depth(path: str) -> int:
@@ -101,7 +101,7 @@ async def find(context: Context) -> int:
             async for found in znodes:
                 if all(test(found) for test in wanted):
                     await _line(context, found, found.path)
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 def _tests(options: argparse.Namespace) -> list[Callable[[Found], bool]]:

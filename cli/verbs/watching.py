@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from ...client import EventType, Missed, NoNodeError, ZooKeeper
+from ...client import BadArgumentsError, EventType, Missed, NoNodeError, ZooKeeper
 from ...client.events import Event
 from ...protocol.dump import data_fields
 from ...protocol.text import printable
@@ -40,7 +40,7 @@ async def _described(zk: ZooKeeper, event: Event) -> tuple[str, dict[str, Any]]:
     if event.zxid is not None:
         fields["zxid"] = f"0x{event.zxid:x}"
     if event.type in (EventType.CREATED, EventType.CHANGED):
-        with suppress(NoNodeError):  # it may be gone again
+        with suppress(NoNodeError, BadArgumentsError):  # it may be gone again
             data, stat = await zk.get(event.path)
             text += f"  v{stat.version}  {brief(data)}".rstrip()
             fields |= {"version": stat.version, **data_fields(data)}

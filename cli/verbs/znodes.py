@@ -70,14 +70,14 @@ async def acl(context: Context) -> int:
                 async for found in znodes:
                     await changes.add(found.path, zk.submit(SetACL(found.path, entries)))
             await changes.finish()
-            return context.tell_refused(walker.refused)
+            return context.tell_left_out(walker)
         async with walker.read(options.path) as contents:
             async for znode in contents:
                 assert znode.acl is not None
                 text = acl_text(znode.acl)
                 shown = f"{znode.path}  {text}" if options.recursive else text
                 await context.out(printable(shown), {"path": znode.path, "acl": acl_fields(znode.acl)})
-        return context.tell_refused(walker.refused)
+        return context.tell_left_out(walker)
 
 
 async def set_data(context: Context) -> int:

@@ -47,14 +47,19 @@ def from_flags(given: Iterable[str]) -> list[Entry]:
         entry = Entry(key.strip(), value.strip(), 0, "--set")
         if not equals or not entry.key:
             raise ConfigError("--set takes KEY=VALUE, as in --set maxClientCnxns=0")
-        if not _is_known(entry.key):
-            raise ConfigError(f"--set: there is no key {entry.key!r}{close_to(entry.key, NAMES)}")
+        check_key(entry.key, "--set")
         entries.append(entry)
     return entries
 
 
 NAMES: Final = (*KNOWN, *PROPERTIES, *sorted(tls.OPTIONS))
 """The keys that are honoured; ``authProvider.N`` beside them."""
+
+
+def check_key(key: str, where: str) -> None:
+    """:raises ConfigError: there is no such key."""
+    if not _is_known(key):
+        raise ConfigError(f"{where}: there is no key {key!r}{close_to(key, NAMES)}")
 
 
 def _is_known(key: str) -> bool:

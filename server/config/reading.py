@@ -30,8 +30,13 @@ from .zookeys import (
 
 _LIMITS = frozenset(("initLimit", "syncLimit"))
 _OF_ENSEMBLES = frozenset(("electionAlg", "dynamicConfigFile"))
-_NO_QUORUM = "there is no quorum"
-_PRETENDED = "the servers of a pretend ensemble send each other nothing"
+_OF_PRETENDED = {
+    "there is no quorum": "the servers of a pretend ensemble send each other nothing",
+    "each request is finished before the next one begins": (
+        "the servers of a pretend ensemble let 1000 requests wait, and throttle none"
+    ),
+}
+"""Why a key has no effect with an ensemble, by the reason that holds for a single server."""
 
 
 class Reading:
@@ -127,8 +132,8 @@ class Reading:
 
     def note(self, reason: str, key: str) -> None:
         """Note that a key has no effect."""
-        if self.is_ensemble and reason == _NO_QUORUM:
-            reason = _PRETENDED
+        if self.is_ensemble:
+            reason = _OF_PRETENDED.get(reason, reason)
         self.idle.setdefault(reason, []).append(key)
 
     def drop(self, reason: str, beginning: str, field: str) -> None:

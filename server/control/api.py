@@ -11,6 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import ZooKeeperError
+from ...protocol.text import session_text
 from ..ensemble.errors import EnsembleError
 from ..net.http import Request, Response
 from ..testing.chaos import Chaos
@@ -107,7 +108,7 @@ class Control:
         live = {info.id: info for info in self.controls.sessions()}
         for session in live_sessions(self.controls.running, given):
             return live[session]
-        known = ", ".join(map(forms.session_form, live)) or "none"
+        known = ", ".join(map(session_text, live)) or "none"
         raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
 
     def scope(self, whole: bool) -> Controls | EnsembleControls:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from ...protocol.records import ACL, OPEN_ACL, Id
-from ...protocol.text import session_number
+from ...protocol.text import session_number, session_text
 from ..testing.advisor.finding import Finding
 from ..testing.chaos import Injected
 from ..testing.contents import Node
@@ -81,7 +81,7 @@ def node_form(node: Node) -> JSON:
     if node.kind != "persistent":
         form["kind"] = node.kind
     if node.owner:
-        form["owner"] = session_form(node.owner)
+        form["owner"] = session_text(node.owner)
     if node.ttl:
         form["ttl_ms"] = node.ttl
     return form
@@ -106,10 +106,6 @@ def read_node(form: JSON) -> Node:
     return Node(**given)
 
 
-def session_form(session: int) -> str:
-    return f"0x{session % 2**64:016x}"
-
-
 def read_session_id(form: JSON) -> int:
     """:raises ValueError: if this is no number of a session, as text or as an integer."""
     if type(form) is int:
@@ -122,7 +118,7 @@ def read_session_id(form: JSON) -> int:
 
 def info_form(info: SessionInfo, name: str | None) -> JSON:
     return {
-        "id": session_form(info.id),
+        "id": session_text(info.id),
         "name": name,
         "timeout_ms": info.timeout,
         "connected": info.connected,
@@ -141,19 +137,19 @@ def address_form(address: tuple[str, int]) -> str:
 def entry_form(entry: Entry, name: str | None) -> JSON:
     """:param name: of its session."""
     form = attrs.asdict(entry, filter=attrs.filters.exclude("facts")) | {"name": name}
-    form["session"] = session_form(entry.session) if entry.session else None
+    form["session"] = session_text(entry.session) if entry.session else None
     form["zxid"] = f"0x{entry.zxid:x}" if entry.zxid else None
     return form
 
 
 def finding_form(finding: Finding, names: Mapping[int, str]) -> JSON:
     """:param names: of sessions."""
-    sessions = [{"id": session_form(each), "name": names.get(each)} for each in finding.sessions]
+    sessions = [{"id": session_text(each), "name": names.get(each)} for each in finding.sessions]
     return attrs.asdict(finding) | {"sessions": sessions}
 
 
 def message_form(message: HeldMessage) -> JSON:
-    return attrs.asdict(message) | {"session": session_form(message.session) if message.session else None}
+    return attrs.asdict(message) | {"session": session_text(message.session) if message.session else None}
 
 
 def fault_form(number: int, fault: Fault) -> JSON:
@@ -170,4 +166,4 @@ def fault_form(number: int, fault: Fault) -> JSON:
 
 
 def injected_form(injected: Injected) -> JSON:
-    return attrs.asdict(injected) | {"session": session_form(injected.session) if injected.session else None}
+    return attrs.asdict(injected) | {"session": session_text(injected.session) if injected.session else None}

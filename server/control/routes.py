@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from ..config.elsewhere import close_to
+from ..config.elsewhere import NAMES, close_to
 from ..net.http import Request, Response
 
 T = TypeVar("T")
@@ -175,12 +175,20 @@ class Route:
         if unknown:
             known = ", ".join(self.fields) or "none"
             raise ApiError(
-                400, f"unknown {', '.join(sorted(unknown))}; {self.method} {self.path} has: {known}"
+                400,
+                f"unknown {', '.join(f'{name}{self._guess(name)}' for name in sorted(unknown))}; "
+                f"{self.method} {self.path} has: {known}",
             )
         missing = [name for name, field in self.fields.items() if field.required and name not in given]
         if missing:
             raise ApiError(400, f"missing {', '.join(missing)}")
         return [(name, field) for name, field in self.fields.items() if name in given]
+
+    def _guess(self, name: str) -> str:
+        fields = [field for field in self.fields if close_to(name, [field])]
+        if not fields and "config" in self.fields and close_to(name, NAMES):
+            fields = ["a key of config"]
+        return f" (perhaps {fields[0]})" if fields else ""
 
 
 def _body(request: Request) -> dict[str, Any]:

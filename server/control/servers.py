@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ..config import zoocfg
+from ..config.elsewhere import check_key
 from ..config.given import Configuration
 from ..config.members import chosen
 from ..config.settings import Settings
@@ -77,9 +78,10 @@ class Servers:
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
         found = _configuration(config, ensemble is not None)
-        given = {field: each.value for field, each in found.given.items()}
-        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, given, hostile)
-        _check_addresses(launch.settings)
+        given: dict[str, Any] = {field: each.value for field, each in found.given.items()}
+        settings = Settings(**{"port": 0, **given})
+        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, settings, hostile)
+        _check_addresses(settings)
         members = chosen(found.members, ensemble, observers)
         if election_ms is not None and not members:
             raise ApiError(400, "election_ms is for an ensemble; say of how many servers with ensemble")
@@ -89,7 +91,7 @@ class Servers:
             from ..testing.ensemble import EnsembleLaunch
 
             times = timing(found, election_ms)
-            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, times, launch.settings)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, times, settings)
         self._last += 1
         number = self._last
         self._starting += 1
@@ -132,6 +134,8 @@ def _configuration(config: Mapping[str, Any], ensemble: bool) -> Configuration:
     for key in config.keys() & _BESIDE:
         raise ApiError(400, f'config: {key} is no key of zoo.cfg; it stands beside config: {{"{key}": ...}}')
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
+    for key in config:
+        check_key(key, "config")
     return zoocfg.interpret(text, "config", port_given=True, ensemble=ensemble)
 
 

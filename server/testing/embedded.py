@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from ..config.arguments import settings_of
 from .clock import ClockMode
 from .controls import Controls
 from .host import HISTORY_LIMIT, Launch, LocalServer
@@ -48,7 +49,7 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings, hostile, data)
+        self._launch = Launch(clock, record, history_limit, settings_of(settings), hostile, data)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

@@ -20,8 +20,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import attrs
+import trio
 
 from ...protocol.control_verbs import ServerRef
+from ..config.arguments import check_type, settings_of
 from ..config.members import Member as Address
 from ..config.members import made_up
 from ..config.settings import Settings
@@ -29,9 +31,10 @@ from ..ensemble.ensemble import Timing
 from ..ensemble.errors import EnsembleError
 from ..net.clock import Clock
 from ..together import Servers
-from .clock import CLOCK_MODES, ClockMode
+from . import shown
+from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_limit
 from .in_thread import InThread
 from .running_ensemble import RunningEnsemble
 
@@ -68,6 +71,17 @@ class LocalEnsemble(EnsembleControls):
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
 
+    async def connector(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
+        """Connect without a socket to the server with this address, so that a client needs no real time: pass
+        ``connector=ensemble.connector`` to :func:`pyzk.client.connect`, with ``ensemble.hosts``.
+
+        :raises ConnectionRefusedError: if no server that runs has this address.
+        """
+        for server in self:
+            if (server.host, server.port) == (host, port) and self.role(server.number) != "down":
+                return server.open_stream()
+        raise ConnectionRefusedError(f"no server of the ensemble listens at {host}:{port}")
+
 
 def take_over(servers: Servers) -> LocalEnsemble:
     """Put an ensemble that runs into a test's hands; its history is recorded once somebody asks for that."""
@@ -79,9 +93,9 @@ class EnsembleLaunch:
     """The arguments with which an ensemble is started."""
 
     members: Sequence[Address]
-    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
-    record: bool
-    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
+    clock: ClockMode = attrs.field(validator=known_clock)
+    record: bool | None = attrs.field(validator=check_type)
+    history_limit: int = attrs.field(validator=known_limit)
     timing: Timing | None
     settings: Settings
 
@@ -95,10 +109,12 @@ class EnsembleLaunch:
         if clock.frozen:  # ticks begin at the start: a test finds the same moments in each run
             clock.jump(-clock.now() % _WHOLE)
         servers = Servers(self.settings, clock, self.members, self.timing)
-        async with hosted(servers.run, ended):
+        async with hosted(servers.run, clock, ended):
             running = RunningEnsemble(servers, record=self.record, history_limit=self.history_limit)
+            local = LocalEnsemble(running)
+            shown.note(local)
             try:
-                yield LocalEnsemble(running)
+                yield local
             finally:
                 for tell in at_end:
                     tell(running.advice)
@@ -119,7 +135,7 @@ def _launch(
         raise TypeError(
             f"timing must be a Timing, such as Timing(sync_limit=5, election=200), not {timing!r}"
         )
-    members, given = made_up(participants, observers), Settings(**{"port": 0, **settings})
+    members, given = made_up(participants, observers), settings_of(settings)
     return EnsembleLaunch(members, clock, record, history_limit, timing, given)
 
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 
+from . import shown
+
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
     from .ensemble import EmbeddedEnsemble
@@ -33,6 +35,7 @@ Scope: TypeAlias = Literal["session", "package", "module", "class", "function"]
 SERVERS = pytest.StashKey[dict[str, "EmbeddedServer | EmbeddedEnsemble"]]()
 """On a collection node: the servers that its fixtures have started, by fixture name."""
 _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
+LINES = 200  # of the timeline of a test that has failed
 
 
 class RunningServer(NamedTuple):
@@ -66,6 +69,7 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"
             servers[name] = server
+            shown.forget(server.running)
             yield server
             del servers[name]
             wanted = option(request.config, "check_leaks") if check_leaks is None else check_leaks
@@ -91,6 +95,7 @@ def zk_ensemble(
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_ensemble"
             servers[name] = ensemble
+            shown.forget(ensemble.running)
             yield ensemble
             del servers[name]
 
@@ -103,7 +108,7 @@ def _check_leaks(server: EmbeddedServer) -> None:
         time.sleep(0.005)  # a client that was closed without waiting may still be on its way
     if leaks := server.leaks():
         lines = "\n".join(f"  {leak}" for leak in leaks)
-        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline()}"
+        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline(limit=LINES)}"
         pytest.fail(text, pytrace=False)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
 
+from ..config.arguments import check_type, settings_of
 from ..config.settings import Settings
 from ..net.clock import Clock
 from ..serve import Server, service_of
+from . import shown
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
 from .running import Running
@@ -85,26 +87,32 @@ def open_server(
     :raises OSError: on entering, if the address cannot be bound.
     :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings, hostile, data).open()
+    return Launch(clock, record, history_limit, settings_of(settings), hostile, data).open()
 
 
-def _as_settings(given: Mapping[str, Any]) -> Settings:
-    return Settings(**{"port": 0, **given})
+def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Raise :class:`ValueError` for a mode of the clock that does not exist."""
+    if value not in CLOCK_MODES:
+        raise ValueError(f"clock must be {' or '.join(map(repr, CLOCK_MODES))}, not {value!r}")
 
 
-_OPTIONAL_INT = attrs.validators.optional(attrs.validators.instance_of(int))
+def known_limit(instance: object, attribute: attrs.Attribute[Any], value: int) -> None:
+    """Raise :class:`TypeError` or :class:`ValueError` for a limit that is none."""
+    check_type(instance, attribute, value)
+    if value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1, not {value}")
 
 
 @attrs.frozen
 class Launch:
     """The arguments with which a server is started."""
 
-    clock: ClockMode = attrs.field(validator=attrs.validators.in_(CLOCK_MODES))
-    record: bool
-    history_limit: int = attrs.field(validator=attrs.validators.ge(1))
-    settings: Settings = attrs.field(converter=_as_settings)
-    hostile: int | None = attrs.field(default=None, validator=_OPTIONAL_INT)
-    data: str | os.PathLike[str] | None = None
+    clock: ClockMode = attrs.field(validator=known_clock)
+    record: bool | None = attrs.field(validator=check_type)  # None: once somebody asks for the history
+    history_limit: int = attrs.field(validator=known_limit)
+    settings: Settings
+    hostile: int | None = attrs.field(default=None, validator=check_type)
+    data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
 
     def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
@@ -131,7 +139,7 @@ class Launch:
         clock = Clock(frozen=self.clock == "frozen")
         with ExitStack() as stack:
             server = Server(self.settings, clock, service_of(self._storage(stack)))
-            async with hosted(server.run, ended):
+            async with hosted(server.run, clock, ended):
                 running = Running(
                     server,
                     clock,
@@ -140,6 +148,7 @@ class Launch:
                     hostile=self.hostile,
                 )
                 server.controls = LocalServer(running)
+                shown.note(server.controls)
                 try:
                     yield server.controls
                 finally:
@@ -148,10 +157,13 @@ class Launch:
 
 
 @asynccontextmanager
-async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None]) -> AsyncIterator[None]:
+async def hosted(
+    serve: Callable[..., Awaitable[None]], clock: Clock, ended: Callable[[], None]
+) -> AsyncIterator[None]:
     """Run what serves, from its start on, inside the ``async with``.
 
     :param serve: takes a ``task_status``.
+    :param clock: stands still afterwards, for those who look at what is left.
     :param ended: called at once when it ends, for any reason.
     """
 
@@ -159,6 +171,7 @@ async def hosted(serve: Callable[..., Awaitable[None]], ended: Callable[[], None
         try:
             await serve(task_status=task_status)
         finally:
+            clock.freeze(True)
             ended()
 
     failure: BaseException | None = None

@@ -3,26 +3,28 @@
 * The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
   :mod:`.factories` makes others.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
-* If a test fails, its report gets the timeline and the tree of each server that its fixtures have started.
-* With ``--zk-hold-on-failure`` these servers are kept until somebody presses Enter, to be looked at in a
-  browser.
+* If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
+  the test itself.
+* With ``--zk-hold-on-failure`` the servers of the fixtures are kept until somebody presses Enter, to be
+  looked at in a browser.
 * Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from . import factories
+from . import factories, shown
 
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer
     from .ensemble import EmbeddedEnsemble
-
-_LINES = 200  # of the timeline
 
 _OPTIONS = {
     "hosts": ("HOSTS", "connect string of a running server or ensemble: zk_noproc, and zk_client by default"),
@@ -61,12 +63,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("zk_hold") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0")
     mode = factories.option(config, "advise")
     if mode:
         from .advising import Advising
 
         advising = Advising.of(mode, config.getini("zk_advise_ignore"))
         config.pluginmanager.register(advising, "zk_advising")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    with shown.noted():
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,14 +88,14 @@ def pytest_runtest_makereport(
         for node in item.listchain():
             for name, server in node.stash.get(factories.SERVERS, {}).items():
                 report.sections += _sections(name, server)
+        report.sections += shown.take()
         if report.when == "call" and item.config.getoption("zk_hold"):
             _hold(item)
     return report
 
 
 def _hold(item: pytest.Item) -> None:
-    """Wait for Enter while the servers of a test still run. Without a terminal or a pipe nobody can press it:
-    then return at once."""
+    """Wait for Enter while the servers of a test still run, where somebody can press it."""
     from .controls import Controls
 
     servers = [
@@ -96,25 +106,37 @@ def _hold(item: pytest.Item) -> None:
         if one.url is not None
     ]
     capture = item.config.pluginmanager.getplugin("capturemanager")
-    if not servers or capture is None:
+    if not servers:
         return
-    capture.suspend(in_=True)
+    if capture is not None:
+        capture.suspend(in_=True)
     try:
+        if not _somebody_may_press_enter():
+            print(f"\n{item.nodeid} has failed; it is not held: standard input is neither terminal nor pipe")
+            return
         print(f"\n{item.nodeid} has failed; it is held: {', '.join(servers)}")
         input("Press Enter to go on. ")
     except EOFError:
-        print()
+        print("\nIt is held no longer: standard input has ended.")
     finally:
-        capture.resume()
+        if capture is not None:
+            capture.resume()
+
+
+def _somebody_may_press_enter() -> bool:
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # it is closed, or no file
+        return False
+    return sys.stdin.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tuple[str, str]]:
     from .embedded import ServerDied, ServerStopped
 
     try:
-        timeline, tree = server.format_timeline(limit=_LINES), server.format_tree()
+        return shown.sections(name, server)
     except ServerStopped:
         return []
     except ServerDied as death:
         return [(f"{name}: the server has died", str(death))]
-    return [(f"{name}: timeline", timeline), (f"{name}: tree", tree)]

@@ -153,9 +153,17 @@ def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert pyzk("advise").lines[1].endswith(" s; sessions: worker")
     (found,) = [json.loads(line) for line in pyzk("advise", "--json").lines]
     assert (found["rule"], found["count"], found["paths"]) == ("polling", 20, ["/\x1b[31m"])
-    assert found["sessions"] == [{"id": f"0x{client.client_id[0]:016x}", "name": "worker"}]
+    assert found["sessions"] == [{"id": f"0x{client.client_id[0]:x}", "name": "worker"}]
     ignored = pyzk("advise", "--ignore", "polling")
     assert (ignored.status, ignored.out) == (0, "")
+
+
+def test_no_advice_is_given_on_what_was_not_recorded(pyzk: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedServer(record=False) as server:
+        monkeypatch.setenv("PYZK_HOSTS", server.hosts)
+        done = pyzk("advise")
+        assert (done.status, done.out) == (Status.REFUSED, "")
+        assert "nothing is recorded yet" in done.err
 
 
 def test_the_timeline(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -47,6 +48,63 @@ def ann(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYZK_AUTH", "digest:ann:secret")
 
 
+FOR_READERS = (ACL(1, Id("world", "anyone")),)
+CLOSED: dict[str, Any] = {
+    "ro": Node(
+        data=b"1",
+        acl=FOR_READERS,
+        children={"a": Node(data=b"2", acl=FOR_READERS, children={"b": b"3"}), "c": b"4"},
+    ),
+}
+
+
+def acl_of(server: EmbeddedServer, pyzk: Run, top: str) -> list[str]:
+    return pyzk("acl", "-R", top).lines
+
+
+@pytest.mark.parametrize("way", ["cp", "load"])
+def test_a_tree_that_may_only_be_read_is_copied_with_its_acls(
+    pyzk: Run, server: EmbeddedServer, tmp_path: Path, way: str
+) -> None:
+    server.load(CLOSED)
+    file = str(tmp_path / "dump")
+    assert pyzk("dump", "/ro", file).status == 0
+    for _ in range(2):  # the second time all is there
+        done = pyzk("cp", "/ro", "/copy") if way == "cp" else pyzk("load", "/copy", file)
+        assert (done.status, done.err) == (0, "")
+    assert pyzk("diff", "/ro", "/copy").status == 0
+    assert [line.split()[1] for line in acl_of(server, pyzk, "/copy")] == [
+        "world:anyone:r",
+        "world:anyone:r",
+        "world:anyone:cdrwa",
+        "world:anyone:cdrwa",
+    ]
+
+
+def test_a_copy_that_ended_halfway_says_so_and_goes_on(pyzk: Run, server: EmbeddedServer) -> None:
+    """Its znodes have entries more in their ACLs until all are there; with those it goes on."""
+    server.load(CLOSED)
+    assert pyzk("create", "/copy", "1").status == 0
+    assert pyzk("acl", "/copy", "world:anyone:r,world:anyone:ca").status == 0
+    assert pyzk("create", "/copy/c", "other").status == 0
+    done = pyzk("cp", "/ro", "/copy")
+    assert done.status == Status.NO
+    partial, failure = done.err.splitlines()
+    assert partial == "pyzk: partial: 3 of 4 znodes are there; run it again to go on"
+    assert failure.startswith("pyzk: /copy/c exists and holds other data")
+    assert pyzk("set", "/copy/c", "4").status == 0
+    assert pyzk("cp", "/ro", "/copy").status == 0
+    assert pyzk("diff", "/ro", "/copy").status == 0
+
+
+def test_an_acl_that_somebody_has_set_is_left(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load(CLOSED)
+    assert pyzk("create", "/copy", "1").status == 0
+    assert pyzk("acl", "/copy", "world:anyone:rca").status == 0
+    assert pyzk("cp", "/ro", "/copy").status == 0
+    assert pyzk("acl", "/copy").out == "world:anyone:cra\n"
+
+
 def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServer) -> None:
     """The server shows them to who may change them; to others it shows an x."""
     server.load(TREE)
@@ -84,6 +142,7 @@ def test_cp_leaves_what_is_there_unless_told(pyzk: Run, server: EmbeddedServer) 
     refused = pyzk("cp", "/a", "/b")
     assert (refused.status, refused.err) == (
         Status.NO,
+        "pyzk: partial: 1 of 3 znodes are there; run it again to go on\n"
         "pyzk: /b/x exists and holds other data; pass --overwrite to replace it\n",
     )
     assert pyzk("cp", "--overwrite", "/a", "/b").status == 0

@@ -26,6 +26,7 @@ from pyzk.client import (
     ZooKeeper,
     ZooKeeperError,
     maybe_applied,
+    repeating,
     retry,
 )
 from pyzk.server.testing import Controls
@@ -272,3 +273,23 @@ async def test_who_watches_the_writes_of_a_call_sees_them_all(
     assert view.lender is zk.lender
     view.on_submit = lambda pending: None
     assert view.lender is None
+
+
+async def test_what_is_repeated_without_end_pauses_longer_each_time(
+    autojump_clock: MockClock, zk: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, float, Effect]] = []
+
+    def policy(failure: Failure) -> float | None:
+        told.append((failure.attempt, failure.seconds, failure.effect))
+        return None if isinstance(failure.error, NoNodeError) else 0.0
+
+    monkeypatch.setattr(repeating, "_WITHOUT_END", policy)
+    errors: list[Exception] = [SENT, NOT_SENT, NoNodeError("/a")]
+
+    async def fail() -> None:
+        raise errors.pop(0)
+
+    with pytest.raises(NoNodeError):
+        await repeating.repeat(zk, fail)
+    assert told == [(attempt, 0.0, Effect.NONE) for attempt in (1, 2, 3)]

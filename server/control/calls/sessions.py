@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import forms
+from ....protocol.text import session_text
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _with_session(control: Control, ask: Ask, act: Any) -> Any:
 
 def _names(control: Control, ask: Ask) -> Any:
     names = control.controls.running.names
-    given = {forms.session_form(session): name for session, name in names.all.items()}
+    given = {session_text(session): name for session, name in names.all.items()}
     return {"sessions": given, "expected": names.expected}
 
 

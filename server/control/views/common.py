@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import NoNodeError
+from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...core.znode import Znode
 from ...net.connection import Connection
-from .. import forms
 from ..routes import ApiError, Field
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def session_label(control: Control, session: int) -> Any:
     """A session with its name, for a znode or a watch that belongs to it; None for none."""
     if not session:
         return None
-    return {"id": forms.session_form(session), "name": control.controls.running.names[session]}
+    return {"id": session_text(session), "name": control.controls.running.names[session]}
 
 
 def connection_of(control: Control, session: Session) -> Connection | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...testing.operations import name_of
 from ...testing.sessions import UnknownSessionError
@@ -37,7 +38,7 @@ async def _clients(control: Control, ask: Ask) -> Any:
         return any(map(wanted, words))
 
     for session in list(engine.sessions):
-        known[forms.session_form(session.id)] = session
+        known[session_text(session.id)] = session
         await turns.pause()
     found, more = await first_names([list(known)], is_wanted, limit, turns, after=ask.values.get("after", ""))
     return {
@@ -68,7 +69,7 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
     running, connection = control.controls.running, connection_of(control, session)
     engine, now = running.engine, running.clock.now()
     form: dict[str, Any] = {
-        "id": forms.session_form(session.id),
+        "id": session_text(session.id),
         "name": running.names[session.id],
         "peer": _peer(control, session),
         "timeout_ms": session.timeout,

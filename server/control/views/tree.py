@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.records import Stat
+from ....protocol.text import session_text
 from ...core.znode import Znode
 from ...net.http import Response, Send
 from ...testing.contents import kind_of
-from .. import forms
 from ..routes import ApiError, Ask, Field, Route
 from .common import (
     AFTER,
@@ -117,7 +117,7 @@ def stat_form(stat: Stat) -> dict[str, Any]:
     return {
         **{name: zxid_form(getattr(stat, name)) for name in _ZXIDS},
         **{name: getattr(stat, name) for name in _NUMBERS},
-        "ephemeralOwner": forms.session_form(owner) if owner else None,
+        "ephemeralOwner": session_text(owner) if owner else None,
     }
 
 

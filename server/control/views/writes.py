@@ -8,6 +8,7 @@ from ....protocol.multi import MultiOp
 from ....protocol.operations import OpCode
 from ....protocol.paths import validate_path
 from ....protocol.records import DeleteRequest, SetDataRequest
+from ....protocol.text import session_text
 from ...testing import contents
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route
@@ -24,7 +25,7 @@ def _create(control: Control, ask: Ask) -> Any:
     given = dict(ask.values)
     path, sequential = given.pop("path"), given.pop("sequential", False)
     if "session" in given:
-        given["owner"] = forms.session_form(control.find(given.pop("session")).id)
+        given["owner"] = session_text(control.find(given.pop("session")).id)
         given.setdefault("kind", "ephemeral")
     node = forms.read_node(given)
     if node.kind == "ephemeral" and not node.owner:

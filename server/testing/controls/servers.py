@@ -128,9 +128,11 @@ class ServersControls(Base):
         """Cut all links between servers of different groups. Servers that are not named are one more group.
 
         :param silent: as for :meth:`isolate`.
-        :raises ValueError: if a server is in two groups.
+        :raises ValueError: if a server is in two groups, or none is named.
         """
         parts = [[self._member(number) for number in group] for group in groups]
+        if not any(parts):
+            raise ValueError("partition needs a group of servers, such as [1, 2]: nothing would be cut")
         self._enter(f"partition {' | '.join(str([m.number for m in part]) for part in parts)}")
         self._ensemble.partition(parts, silent)
 
@@ -205,9 +207,16 @@ class ServersControls(Base):
 
         :param observer: whether a further server without a line is an observer.
         :raises EnsembleError: if it runs.
-        :raises ValueError: for a number that no server can have.
+        :raises ValueError: for a number that no server can have, or if ``observer`` is given for a server
+            that has a line, or was there before.
         :raises OSError: if the address of a further server cannot be bound.
         """
+        if observer and (
+            server == LEADER or server in self._ensemble.config.members or server in self.running.parts
+        ):
+            raise ValueError(
+                "observer is for a further server without a line in the configuration: leave it out"
+            )
         if server != LEADER and server not in self.running.parts:
             self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
         member = self._member(server)

@@ -65,6 +65,67 @@ def minority(e: Side) -> None:
     e.client("C again", "F", c).get("/x")
 
 
+@quick
+def held_up(e: Side) -> None:
+    """6.9: acks and writes of a follower are late, and its reads are not; another server makes the quorum"""
+    a, b = e.client("A", "F"), e.client("B", "L")
+    b.create("/x", b"0")
+    a.get("/x")
+    e.hold_up("F")
+    b.set("/x", b"1")
+    a.get("/x")
+    a.later.set("/x", b"2")
+    a.waits()
+    c = e.asking("C", "F")
+    c.waits()
+    b.set("/x", b"3")
+    b.get("/x")
+    e.release_up("F")
+    a.next()
+    c.next()
+    a.get("/x")
+    b.sync("/x")
+    b.get("/x")
+
+
+@quick
+def all_held_up(e: Side) -> None:
+    """6.9: without the acks of any follower nothing is committed, although all have it in their logs"""
+    a, b = e.client("A", "L"), e.client("B", "F")
+    a.create("/x", b"0")
+    for role in "FG":
+        e.hold_up(role)
+    a.later.set("/x", b"1")
+    a.waits()
+    b.get("/x")
+    e.kill("L")
+    a.until_closed()
+    b.until_closed()
+    for role in "FG":
+        e.release_up(role)
+    new = e.note_leader()
+    b = e.client("B again", new, b)
+    b.get("/x")
+
+
+@slow
+def held_up_for_long(e: Side) -> None:
+    """6.9: the leader gives the server up, which hears of that at once, and joins when it is heard again"""
+    a, b = e.client("A", "F"), e.client("B", "L")
+    a.create("/mine", flags=EPHEMERAL)
+    b.exists("/mine")
+    e.hold_up("F")
+    e.away.add("F")
+    a.ping_until_closed(0.3)
+    _probe(e, "F")
+    b.set("/mine", b"1")
+    again = e.client("A at G", "G", a)
+    again.get("/mine")
+    e.release_up("F")
+    e.note_leader()
+    e.client("A at F", "F", again).get("/mine")
+
+
 @slow
 def timers_restart(e: Side) -> None:
     """2.10, 14.9: its client has been gone for 2.5 s when the next leader begins; 3 s later it still lives"""

@@ -252,6 +252,13 @@ class Side(ABC):
     def release(self, role: str) -> None: ...
 
     @abstractmethod
+    def hold_up(self, role: str) -> None:
+        """What a server sends to the leader stands; what the leader sends arrives."""
+
+    @abstractmethod
+    def release_up(self, role: str) -> None: ...
+
+    @abstractmethod
     def isolate(self, role: str, *, silent: bool = True) -> None: ...
 
     @abstractmethod
@@ -360,6 +367,13 @@ class Ours(Side):
 
     def release(self, role: str) -> None:
         self._ensemble.release(self.numbers[role])
+
+    def hold_up(self, role: str) -> None:
+        self._ensemble.holdup(self.numbers[role])
+
+    def release_up(self, role: str) -> None:
+        self.away.discard(role)
+        self._ensemble.releaseup(self.numbers[role])
 
     def isolate(self, role: str, *, silent: bool = True) -> None:
         self.away.add(role)
@@ -476,6 +490,16 @@ class Real(Side):
             link.heal()
         self.away.discard(role)
         self.spread(self.zxid("L"))
+        self.settle()
+
+    def hold_up(self, role: str) -> None:
+        for link in self._links((role, "L")):
+            link.silence(back=False)
+
+    def release_up(self, role: str) -> None:
+        for link in self._links((role, "L")):
+            link.heal()
+        self.away.discard(role)
         self.settle()
 
     def isolate(self, role: str, *, silent: bool = True) -> None:

@@ -119,6 +119,8 @@ class Chance:
                 ("isolate", lambda: ensemble.isolate(number, silent=yes)),
                 ("partition", lambda: ensemble.partition([1, 2], [3], silent=yes)),
                 ("heal", ensemble.heal),
+                ("holdup", lambda: ensemble.holdup(number)),
+                ("releaseup", ensemble.releaseup),
                 ("freeze", lambda: ensemble.freeze(number)),
                 ("thaw", lambda: ensemble.thaw(number)),
                 ("kill", lambda: ensemble.kill(number)),
@@ -164,6 +166,7 @@ class Chance:
         for end in self.ends:
             end()
         self.ensemble.calm()
+        assert self.ensemble.leader() is not None, self.log
         for server in self.ensemble:
             server.resume()
             server.accept_connections()

@@ -141,6 +141,8 @@ def test_limits_count_without_lines_of_servers() -> None:
     assert "there is no quorum: syncLimit" in warnings("--set", "syncLimit=2")
     said = warnings("--ensemble", "3", "--set", "leaderServes=no")
     assert "the servers of a pretend ensemble send each other nothing: leaderServes" in said
+    said = warnings("--ensemble", "3", "--set", "globalOutstandingLimit=5")
+    assert "let 1000 requests wait, and throttle none: globalOutstandingLimit" in said
 
 
 def test_limits_that_cannot_be_are_refused() -> None:

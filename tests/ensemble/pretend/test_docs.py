@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("kazoo.client")
+import trio
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NotReadOnlyCallError
 from kazoo.handlers.threading import KazooTimeoutError
+from trio.testing import MockClock
 
-from pyzk.server.testing import EmbeddedEnsemble
+import pyzk.blocking
+from pyzk.client import connect
+from pyzk.recipes import Lock, LockLost
+from pyzk.server.testing import EmbeddedEnsemble, open_ensemble
+from pyzk.server.testing.ensemble import Timing
 
 TEXT = (Path(__file__).parents[3] / "docs" / "ensemble.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
@@ -25,6 +32,7 @@ def test_an_example(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     names = {
         "KazooClient": KazooClient,
         "ConnectionLoss": ConnectionLoss,
+        "NotReadOnlyCallError": NotReadOnlyCallError,
         "KazooTimeoutError": KazooTimeoutError,
         "pytest": pytest,
         "time": time,
@@ -51,6 +59,32 @@ def test_the_example_with_the_fixture(zk_ensemble: EmbeddedEnsemble) -> None:
     exec(example, space)
     space["test_a_session_survives_the_leader"](zk_ensemble)
     made[0].close()
+
+
+def test_the_example_with_our_client() -> None:
+    (example,) = [example for example in EXAMPLES if example.startswith("async def ")]
+    names = (trio, suppress, open_ensemble, connect, Lock, LockLost)
+    space: dict[str, Any] = {name.__name__: name for name in names}
+    exec(example, space)
+    trio.run(space["test_one_holder_at_a_time"], None, clock=MockClock(autojump_threshold=0))
+
+
+def test_two_holders_on_a_frozen_clock() -> None:
+    """What the page says of our recipes there: the time of the servers has passed, that of the client not."""
+    timing = Timing(sync_limit=50)  # long timeouts, so that a slow machine is no reason to lose a lease
+    with (
+        EmbeddedEnsemble(3, clock="frozen", timing=timing) as ensemble,
+        pyzk.blocking.connect(ensemble[1].hosts, session_timeout=30, on_expired="new_session") as one,
+        pyzk.blocking.connect(ensemble[3].hosts, session_timeout=40) as two,
+        suppress(pyzk.blocking.LockLost),
+        pyzk.blocking.Lock(one, "/leader") as first,
+    ):
+        ensemble.isolate(1)
+        ensemble.advance(34)
+        with pyzk.blocking.Lock(two, "/leader") as second:
+            assert not first.lost.is_set()
+            assert not second.lost.is_set()
+        ensemble.heal()
 
 
 def test_there_are_examples() -> None:

@@ -98,6 +98,15 @@ class Controls(RuleBasedStateMachine):
         self.world.heal(some)
 
     @rule(server=servers)
+    def hold_up_or_release(self, server: int) -> None:
+        member = self.world.ensemble.members[server]
+        self.world.ensemble.now = int(self.world.now * 1000)
+        if member.is_held_up:
+            self.world.ensemble.release_up([member])
+        elif not member.leads:
+            self.world.ensemble.hold_up(member)
+
+    @rule(server=servers)
     def freeze_or_thaw(self, server: int) -> None:
         member = self.world.ensemble.members[server]
         if member.frozen:

@@ -221,6 +221,9 @@ def test_a_zxid_may_be_text_as_answers_show_it(servers: EmbeddedEnsemble) -> Non
         (lambda e: e.move("x", 1), TypeError, "a session is named by its id, its SessionInfo or its client"),
         (lambda e: e.role("1"), TypeError, "server must be the number of a server"),
         (lambda e: e["1"], TypeError, "server must be the number of a server"),
+        (lambda e: e.partition(), ValueError, "partition needs a group of servers"),
+        (lambda e: e.partition([]), ValueError, "partition needs a group of servers"),
+        (lambda e: e.start(1, observer=True), ValueError, "observer is for a further server without a line"),
         (lambda e: e.lag(9), ValueError, "there is no server 9; there are 1, 2, 3"),
     ],
 )

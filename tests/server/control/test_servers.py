@@ -60,7 +60,11 @@ async def test_servers_come_and_go(api: Api) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"config": {"nonsense": 1, "tickTime": "x"}}, "tickTime"),
+        ({"config": {"tickTime": "x"}}, "tickTime"),
+        ({"config": {"nonsense": 1}}, "there is no key 'nonsense'"),
+        ({"config": {"ticktime": 100}}, "there is no key 'ticktime'; perhaps tickTime"),
+        ({"ensmble": 3}, "unknown ensmble (perhaps ensemble); POST /servers has: config, clock"),
+        ({"tick_time": 100}, "unknown tick_time (perhaps a key of config)"),
         ({"config": {"clientPortAddress": "0.0.0.0"}}, "loopback"),
         ({"config": {"clientPortAddress": "example.org"}}, "loopback"),
         ({"config": {"tickTime": "100\nclientPortAddress=0.0.0.0"}}, "one line"),

@@ -78,7 +78,7 @@ async def test_a_child_says_what_it_is(api: Api) -> None:
     assert (rows["plain"]["children"], rows["plain"]["bytes"], rows["plain"]["kind"]) == (1, 5, "persistent")
     assert rows["queue"]["kind"] == "container"
     [below] = (await api.get("/children?path=/plain"))["children"]
-    assert below["owner"] == {"id": f"0x{client.session_id:016x}", "name": "worker"}
+    assert below["owner"] == {"id": f"0x{client.session_id:x}", "name": "worker"}
 
 
 async def test_a_znode_with_its_stat_and_a_piece_of_its_data(api: Api) -> None:
@@ -195,7 +195,7 @@ async def test_clients(api: Api) -> None:
     assert (one["name"], one["ephemerals"], one["last_op"], one["paused"]) == ("worker", 1, "create", False)
     assert (one["last_ms"], one["timeout_ms"]) == (1000, 10_000)
     assert 9000 <= one["left_ms"] <= 11_000, "the deadline is a multiple of the tick"
-    assert (other["id"], other["paused"]) == (f"0x{second.session_id:016x}", True)
+    assert (other["id"], other["paused"]) == (f"0x{second.session_id:x}", True)
     [found] = (await api.get("/clients?text=work"))["clients"]
     assert found["id"] == one["id"]
     [rest] = (await api.get(f"/clients?after={one['id']}&limit=1"))["clients"]
@@ -220,7 +220,7 @@ async def test_watches_by_path_and_by_session(api: Api) -> None:
         row["path"]: [(one["session"]["id"], one["kinds"]) for one in row["watchers"]]
         for row in answer["watches"]
     }
-    one, other = (f"0x{client.session_id:016x}" for client in (first, second))
+    one, other = (f"0x{client.session_id:x}" for client in (first, second))
     assert list(shown) == ["/a", "/b", "/c", "/d"]
     assert sorted(shown["/a"]) == sorted([(one, ["data"]), (other, ["children"])])
     assert shown["/b"] == [(other, ["exists"])]
@@ -324,13 +324,13 @@ async def test_locks_and_a_cycle_of_waiting(api: Api) -> None:
     ]
     a = next(row for row in rows if row["path"] == "/locks/a")
     assert a["libraries"] == ["kazoo"]
-    assert a["holders"][0]["session"]["id"] == f"0x{clients[0].session_id:016x}"
+    assert a["holders"][0]["session"]["id"] == f"0x{clients[0].session_id:x}"
     assert a["waiters"][0]["waits_for"] == a["holders"][0]["names"][0]
     assert a["waiters"][0]["since"] > 0
     [cycle] = last["cycles"]
     assert {(step["session"]["id"], step["path"]) for step in cycle} == {
-        (f"0x{clients[1].session_id:016x}", "/locks/a"),
-        (f"0x{clients[0].session_id:016x}", "/locks/b"),
+        (f"0x{clients[1].session_id:x}", "/locks/a"),
+        (f"0x{clients[0].session_id:x}", "/locks/b"),
     }
     *rows, last = await api.get("/locks?path=/locks/c")
     assert ([row["path"] for row in rows], last["cycles"]) == (["/locks/c"], [])

@@ -175,7 +175,7 @@ async def test_the_next_session_has_a_name(api: Api) -> None:
     client = await api.client()
     await api.client()
     found = await api.get("/sessions/worker")
-    assert (found["id"], found["name"]) == (f"0x{client.session_id:016x}", "worker")
+    assert (found["id"], found["name"]) == (f"0x{client.session_id:x}", "worker")
     assert await api.get("/names") == {"sessions": {found["id"]: "worker"}, "expected": []}
     assert [info["name"] for info in (await api.get("/sessions"))["sessions"]] == [None, "worker", None]
     await client.create("/a")
@@ -199,8 +199,8 @@ async def test_a_name_is_for_one_address(api: Api) -> None:
     clients = [await api.client() for _ in range(3)]
     found = (await api.get("/names"))["sessions"]
     assert found == {
-        f"0x{clients[0].session_id:016x}": "here",
-        f"0x{clients[2].session_id:016x}": "third",
+        f"0x{clients[0].session_id:x}": "here",
+        f"0x{clients[2].session_id:x}": "third",
     }
     assert (await api.get("/names"))["expected"] == ["elsewhere"]
 

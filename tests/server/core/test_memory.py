@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pyzk.protocol.operations import OpCode
 from pyzk.server.core import failures, memory
 from pyzk.server.core.memory import Reserve
+from pyzk.server.core.operations import OPERATIONS, look_up
 
 MIB = 2**20
 
@@ -239,6 +241,21 @@ def test_what_cannot_be_reported_ends_nothing() -> None:
     failures.report("%s", Unspeakable())
 
 
+def test_each_request_is_looked_up_anew_when_memory_becomes_short(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request that was found before would pass the check of what makes the server grow."""
+    look_up(OpCode.PING)
+    assert OPERATIONS
+    with memory.reserve.held():
+        system.free = 0
+        memory.reserve.look()
+        assert not OPERATIONS
+        look_up(OpCode.PING)
+        assert not OPERATIONS
+    memory.reserve._told = False
+
+
 # --- the real system ---------------------------------------------------------------------------------------
 
 
@@ -273,3 +290,11 @@ def test_resident_bytes_are_those_of_the_process() -> None:
     more[::4096] = b"x" * len(more[::4096])
     assert memory._resident() - before > 32 * MIB
     assert before > 5 * MIB
+
+
+def test_a_system_that_does_not_say_how_much_a_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(memory, "open", fail, raising=False)
+    assert memory._resident() == 0

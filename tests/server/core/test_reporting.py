@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from pyzk.protocol.constants import Perms
+from pyzk.protocol.constants import AddWatchMode, EventType, Perms
 from pyzk.protocol.errors import AuthFailedError
 from pyzk.protocol.records import ACL, OPEN_ACL, AuthPacket, Id
 from pyzk.server.core import watches as core_watches
 from pyzk.server.core.acl import SUPER, Denied, WrongEnsembleError, id_text
 from pyzk.server.core.quota import ROOT
-from pyzk.server.core.sessions import NEVER, SessionTracker
+from pyzk.server.core.sessions import NEVER, SessionTracker, computed_password
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.watches import PERSISTENT, RECURSIVE, STANDARD, WatchManager
 
+from ...support.requests import create_op, set_op
 from ...support.world import Peer, World, creation
 
 # --- watches -----------------------------------------------------------------------------------------------
@@ -201,3 +202,16 @@ def test_the_configuration_is_written_without_a_version() -> None:
     node = tree.nodes["/zookeeper/config"]
     assert (node.data, node.version, node.mzxid, node.mtime) == (b"server.1=...", -1, 5, 6)
     assert node.acl != OPEN_ACL
+
+
+def test_a_password_is_what_javas_random_makes_of_the_id() -> None:
+    """Of ``new Random(id ^ 0xB3415C00)`` (semantics.md section 12.2); here of ``new Random(0)``."""
+    assert computed_password(0xB3415C00) == bytes.fromhex("60b420bb3851d9d47acb933dbe70399b")
+
+
+def test_a_multi_tells_each_of_its_changes_of_a_znode(client: Peer, other: Peer) -> None:
+    client.create("/a")
+    other.add_watch("/a", AddWatchMode.PERSISTENT)
+    client.multi(set_op("/a", b"1"), set_op("/a", b"2"), create_op("/a/b"), create_op("/a/c"))
+    told = [(event.type, event.path) for event in other.take_events()]
+    assert told == [(EventType.CHANGED, "/a")] * 2 + [(EventType.CHILD, "/a")] * 2

@@ -250,7 +250,7 @@ def ready(text):
     say(text)
 cli._say = ready
 cli.main(["--port", "0"])
-print(*sorted(set(sys.modules) - before))
+print(*sorted(set(sys.modules) - before - set(sys.builtin_module_names)))
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

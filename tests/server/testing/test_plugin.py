@@ -339,4 +339,137 @@ def test_where_nobody_can_press_enter_nothing_is_held(pytester: pytest.Pytester)
     command = [sys.executable, "-m", "pytest", *LEAN, "-q", "--zk-hold-on-failure"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "zk_server at http://127.0.0.1:" in done.stdout
+    assert "it is not held: standard input is neither terminal nor pipe" in done.stdout
+    assert "it is held" not in done.stdout
+    ended = subprocess.run(command, input="", capture_output=True, text=True, timeout=60)
+    assert "It is held no longer: standard input has ended." in ended.stdout
+
+
+def test_workers_of_xdist_hold_nothing_and_that_is_said(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_subprocess("-n2", *LEAN, "--zk-hold-on-failure")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0*"])
+
+
+OWN = {
+    "open_server": """
+        import pytest
+        from pyzk.client import connect
+        from pyzk.server import open_server
+
+        @pytest.mark.trio
+        async def test_it():
+            async with open_server() as server, connect(server.hosts) as zk:
+                await zk.create("/a", b"found")
+                assert (await zk.get("/a"))[0] == b"expected"
+    """,
+    "a fixture of pytest-trio": """
+        import pytest
+        from pyzk.client import connect
+        from pyzk.server import open_server
+
+        @pytest.fixture
+        async def server():
+            async with open_server() as server:
+                yield server
+
+        @pytest.mark.trio
+        async def test_it(server):
+            async with connect(server.hosts) as zk:
+                await zk.create("/a", b"found")
+                assert (await zk.get("/a"))[0] == b"expected"
+    """,
+    "open_ensemble": """
+        import pytest
+        from pyzk.client import connect
+        from pyzk.server.testing import open_ensemble
+
+        @pytest.mark.trio
+        async def test_it():
+            async with open_ensemble(3) as ensemble, connect(ensemble.hosts) as zk:
+                await zk.create("/a", b"found")
+                assert (await zk.get("/a"))[0] == b"expected"
+    """,
+    "EmbeddedServer": """
+        import pyzk.blocking
+        from pyzk.server.testing import EmbeddedServer
+
+        def test_it():
+            with EmbeddedServer() as server, pyzk.blocking.connect(server.hosts) as zk:
+                zk.create("/a", b"found")
+                assert zk.get("/a")[0] == b"expected"
+    """,
+    "EmbeddedEnsemble": """
+        import pyzk.blocking
+        from pyzk.server.testing import EmbeddedEnsemble
+
+        def test_it():
+            with EmbeddedEnsemble(3) as server, pyzk.blocking.connect(server.hosts) as zk:
+                zk.create("/a", b"found")
+                assert zk.get("/a")[0] == b"expected"
+    """,
+    "a fixture whose server runs": """
+        import pytest
+        import pyzk.blocking
+        from pyzk.server.testing import EmbeddedServer
+
+        @pytest.fixture
+        def server():
+            with EmbeddedServer() as server:
+                yield server
+
+        def test_it(server):
+            with pyzk.blocking.connect(server.hosts) as zk:
+                zk.create("/a", b"found")
+                assert zk.get("/a")[0] == b"expected"
+    """,
+}
+
+
+@pytest.mark.parametrize("how", OWN)
+def test_a_failure_shows_the_servers_that_the_test_has_started_itself(
+    pytester: pytest.Pytester, how: str
+) -> None:
+    pytester.makepyfile(OWN[how] + PASSING)
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- server at 127.0.0.1:*: timeline -*",
+            "*create /a 'found' -> ok*",
+            "*- server at 127.0.0.1:*: tree -*",
+            "/a  'found'",
+        ]
+    )
+    assert result.stdout.str().count(": timeline -") == 1
+    assert "of_another_test" not in result.stdout.str()
+
+
+PASSING = """
+        def test_another():
+            from pyzk.server.testing import EmbeddedServer
+            with EmbeddedServer() as server:
+                server.load({"/of_another_test": ""})
+"""
+
+
+def test_the_last_servers_of_a_test_are_shown_and_those_of_fixtures_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pyzk.server.testing import EmbeddedServer
+
+        def test_it(zk_server):
+            for n in range(6):
+                with EmbeddedServer() as server:
+                    server.load({f"/number{n}": ""})
+            assert False
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    assert text.count("zk_server: timeline -") == 1
+    shown = [n for n in range(6) if any(line.startswith(f"/number{n}") for line in text.splitlines())]
+    assert shown == [2, 3, 4, 5]

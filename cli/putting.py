@@ -1,0 +1,136 @@
+"""Creating a tree on a server, with access control lists that may forbid what creating it takes.
+
+* A znode is created with its own ACL, so that nobody reads data too early. But an ACL may forbid to create
+  children, as ``world:anyone:r`` does: a znode that has children and such an ACL is created with entries
+  more, by which we may create children and set the ACL. If we have identities, those are for us alone;
+  without, for everybody, but they let nobody read. (Who may set the ACL could let himself read: a copy
+  without identities is for trees that hold no secrets.)
+* These ACLs are set when all znodes are there, from the leaves up.
+* A copy that ends halfway leaves those entries. The next one goes on from there: what exists with the same
+  data is left as it is, but for an ACL that has all entries of the right one and more, which is set.
+* Servers look at the ACL of the parent before they look whether a znode exists: a create that is not allowed
+  may be one that is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import attrs
+
+from ..client import (
+    ACL,
+    Create,
+    Id,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    Pending,
+    Perms,
+    SetACL,
+    Stat,
+    ZooKeeper,
+)
+from ..protocol.dump import Node
+from ..protocol.paths import join
+from .pipeline import Pipeline
+from .status import Failure, Status
+
+
+@attrs.define
+class Putter:
+    """Puts a tree onto a server. Requests are pipelined; the server carries them out in order, parents first.
+
+    :ivar top: the path of its top.
+    :ivar overwrite: whether the data and the ACL of what exists are replaced.
+    :ivar identified: whether we have identities.
+    :ivar done: called with each znode that is there.
+    """
+
+    zk: ZooKeeper
+    top: str
+    overwrite: bool
+    identified: bool
+    done: Callable[[Node], None]
+    _restricted: list[tuple[str, tuple[ACL, ...]]] = attrs.field(factory=list, init=False)
+    """Each znode whose ACL is set at the end, parents first."""
+    _existed: set[str] = attrs.field(factory=set, init=False)
+    """Those of them that were there before."""
+
+    async def put(self, nodes: AsyncIterator[Node]) -> None:
+        """Create the znodes, each before what is below it.
+
+        :raises Failure: for a znode that exists with other data, without ``overwrite``.
+        """
+        creates = Pipeline(self._settle)
+        async for node, has_children in _with_children(nodes):
+            path = self._at(node)
+            acl = node.acl
+            if has_children and acl is not None and not _all_may_create(acl):
+                self._restricted.append((path, acl))
+                acl = self._widened(acl)
+            create = Create(path, node.data, acl=acl, container=node.kind == "container", ttl=node.ttl)
+            about = attrs.evolve(node, acl=acl)
+            await creates.add(about, self.zk.submit(create), len(node.data or b""))
+        await creates.finish()
+        changes = Pipeline(self._settle_acl)
+        for path, acl in reversed(self._restricted):
+            if path in self._existed and not await self._is_widened(path, acl):
+                continue
+            await changes.add(path, self.zk.submit(SetACL(path, acl)))
+        await changes.finish()
+
+    def _at(self, node: Node) -> str:
+        return self.top if node.path == "/" else join(self.top, node.path[1:])
+
+    def _widened(self, acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
+        if self.identified:
+            return (*acl, ACL(Perms.ALL, Id("auth", "")))
+        return (*acl, ACL(Perms.CREATE | Perms.ADMIN, Id("world", "anyone")))
+
+    async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
+        """Whether a znode that exists has this ACL and more, as a copy that ended halfway leaves it."""
+        try:
+            found, _ = await self.zk.get_acls(path)
+        except NoAuthError:
+            return False
+        return self.overwrite or (len(found) > len(acl) and set(acl) <= set(found))
+
+    async def _settle(self, node: Node, pending: Pending[tuple[str, Stat]]) -> None:
+        try:
+            await pending.wait()
+        except (NodeExistsError, NoAuthError) as error:
+            path = self._at(node)
+            self._existed.add(path)
+            try:
+                await self._replace(path, node)
+            except NoNodeError:
+                raise error from None
+        self.done(node)
+
+    async def _settle_acl(self, path: str, pending: Pending[Stat]) -> None:
+        await pending.wait()
+
+    async def _replace(self, path: str, node: Node) -> None:
+        """Give a znode that exists the data and the access control list of another."""
+        if self.overwrite:
+            await self.zk.set(path, node.data)
+            if node.acl is not None:
+                await self.zk.set_acls(path, node.acl)
+        elif (await self.zk.get(path))[0] != node.data:
+            raise Failure(Status.NO, f"{path} exists and holds other data; pass --overwrite to replace it")
+
+
+def _all_may_create(acl: tuple[ACL, ...]) -> bool:
+    return any(entry.id == Id("world", "anyone") and entry.perms & Perms.CREATE for entry in acl)
+
+
+async def _with_children(nodes: AsyncIterator[Node]) -> AsyncIterator[tuple[Node, bool]]:
+    """Each znode, and whether the next one is below it."""
+    last: Node | None = None
+    async for node in nodes:
+        if last is not None:
+            yield last, node.path.startswith(f"{last.path.rstrip('/')}/")
+        last = node
+    if last is not None:
+        yield last, False

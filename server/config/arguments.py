@@ -1,0 +1,63 @@
+"""The settings as arguments in Python: ``EmbeddedServer(tick_time=100)``.
+
+A name that does not exist, and a value of another type, are refused at once and by name. (Values of files and
+flags are parsed, so they have their types.)
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping, Set
+from functools import cache
+from typing import Any, Final
+
+import attrs
+
+from .settings import Settings
+
+_TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    "None": (type(None), "None"),
+    "bool": (bool, "True or False"),
+    "int": (int, "a whole number"),
+    "str": (str, "a string"),
+    "frozenset[str]": (Set, "a set of strings"),
+    "Mapping[str, str]": (Mapping, "a mapping"),
+    "os.PathLike[str]": (os.PathLike, "a path"),
+    "ssl.SSLContext": (ssl.SSLContext, "an ssl.SSLContext"),
+}
+"""By the annotation of a field: the type, and what messages call it."""
+
+
+@cache
+def _types_of(annotation: str) -> tuple[tuple[type, ...], str]:
+    """None comes first: it is the most usual value, and the others may be abstract, which takes longer."""
+    found = [_TYPES[each] for each in annotation.split(" | ")]
+    return tuple(each for each, _ in reversed(found)), " or ".join(text for _, text in found)
+
+
+def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> None:
+    """Check the type of an argument; a validator of attrs.
+
+    :raises TypeError: it has another one. A value that is a secret is not shown.
+    """
+    types, text = _types_of(str(field.type))
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        shown = repr(value) if field.repr else f"of type {type(value).__name__}"
+        raise TypeError(f"{field.name} must be {text}, not {shown}")
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """Make the settings that a program has named; the port is the kernel's choice, unless it is named.
+
+    :raises TypeError: there is no such setting, or its value has another type.
+    :raises ValueError: a value is out of range, or two contradict each other.
+    """
+    fields = attrs.fields_dict(Settings)
+    for name, value in given.items():
+        if name not in fields:
+            from .elsewhere import close_to
+
+            raise TypeError(f"there is no setting {name!r}{close_to(name, fields)}")
+        check_type(None, fields[name], value)
+    return Settings(**{"port": 0, **given})
