@@ -21,6 +21,16 @@ class Parser(argparse.ArgumentParser):
         raise wrong(self.prog, message)
 
 
+class _NoAuth(argparse.Action):
+    """``--auth``, which other tools have."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        parser.error(
+            "--auth is not taken, as everybody on this machine can see the arguments of a command:"
+            " write SCHEME:CREDENTIAL into a file for --auth-file, or into PYZK_AUTH"
+        )
+
+
 def wrong(program: str, message: str) -> Failure:
     """The failure of arguments that make no sense."""
     return Failure(Status.USAGE, f"{message} (see {program} --help)")
@@ -50,6 +60,7 @@ def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
         default=environ.get("PYZK_HOSTS") or DEFAULT_HOSTS,
         help=f"(default: $PYZK_HOSTS, else {DEFAULT_HOSTS})",
     )
+    add("--auth", nargs="?", action=_NoAuth, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add("--session-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
     add(
         "--auth-file",

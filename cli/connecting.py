@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+
+import trio
 
 from ..client import (
     AuthFailedError,
@@ -15,11 +17,17 @@ from ..client import (
     ZooKeeperError,
     connect,
 )
-from .status import Failure, Status
+from ..client.hosts import ConnectString
+from .status import Failure, Status, say
+from .streams import ERRORS, reason, stream_to
+
+_SILENT = 1.0
+"""Seconds of vain attempts after which a message says so."""
 
 
 @asynccontextmanager
 async def client(
+    program: str,
     hosts: str,
     *,
     session_timeout: float,
@@ -27,13 +35,13 @@ async def client(
     auth: tuple[tuple[str, str], ...],
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[ZooKeeper]:
-    """A client; times are in seconds.
+    """A client; times are in seconds. If no server accepts a connection, a message says so after a second.
 
     :raises Failure: for every error of the client and of the servers that leaves the block.
     """
     # In the protocol SASL is no scheme of an auth packet: such a line is the user to log in as.
     users = [text.partition(":") for scheme, text in auth if scheme == "sasl"]
-    with explained():
+    with explained(), _saying_what_refuses(program, hosts, connect_timeout) as connected:
         async with connect(
             hosts,
             session_timeout=session_timeout,
@@ -43,7 +51,34 @@ async def client(
             on_expired="new_session",
             ssl_context=ssl_context,
         ) as zk:
+            connected()
             yield zk
+
+
+@contextmanager
+def _saying_what_refuses(program: str, hosts: str, patience: float) -> Iterator[Callable[[], None]]:
+    """Say after a second that no server accepts connections; gives what is called when there is a session."""
+    scope = trio.CancelScope()
+
+    async def look() -> None:
+        with scope:
+            await trio.sleep(_SILENT)
+            reasons = []
+            for host in ConnectString.parse(hosts).hosts:
+                try:
+                    with trio.fail_after(_SILENT):
+                        async with stream_to(host, None):
+                            return
+                except ERRORS as error:
+                    reasons.append(f"{host}: {reason(error, _SILENT)}")
+            say(program, f"no server yet ({'; '.join(reasons)}); trying for {patience:g} s in all")
+
+    if patience > _SILENT:
+        trio.lowlevel.spawn_system_task(look)  # a nursery here would put failures into groups
+    try:
+        yield scope.cancel
+    finally:
+        scope.cancel()
 
 
 @contextmanager

@@ -107,6 +107,7 @@ class Context:
         :raises Failure: for every error of the client and of the servers that leaves the block.
         """
         async with client(
+            PROG,
             hosts or self.options.hosts,
             session_timeout=self.options.session_timeout,
             connect_timeout=self.options.connect_timeout,

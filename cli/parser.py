@@ -16,6 +16,7 @@ from ..protocol.dump import EPHEMERALS
 from ..protocol.version import __version__
 from . import ensembles
 from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, split_command, wrong
+from .status import Status
 from .units import duration, size
 from .verb import Add, Verb
 
@@ -210,6 +211,8 @@ def _health(add: Add) -> None:
 
 def _exec(add: Add) -> None:
     add("--config", metavar="FILE", type=Path, help="settings of the server, in zoo.cfg syntax")
+    help = "the command and its arguments, behind -- too; PYZK_HOSTS and ZOOKEEPER_HOSTS in its environment"
+    add("command", metavar="COMMAND", nargs=argparse.REMAINDER, help=help)
 
 
 def _selected(add: Add) -> None:
@@ -262,6 +265,14 @@ def _fault(add: Add) -> None:
     add("--seconds", metavar="TIME", type=duration, help="with delay: by the server's clock")
 
 
+def _meant(word: str) -> str:
+    """A guess what verb a wrong one was to be."""
+    from difflib import get_close_matches  # slow to import, and needed for an error only
+
+    meant = get_close_matches(word, VERBS, n=1)
+    return f"; did you mean {meant[0]}?" if meant else ""
+
+
 def _times(text: str) -> int | None:
     return None if text == "all" else number(text)
 
@@ -312,7 +323,8 @@ VERBS: Final[Mapping[str, Verb]] = {
 _EPILOG = (
     "Exit status: 0; 1: no (no such znode, trees differ, not healthy, not confirmed, advice);"
     " 2: arguments; 69: no server; 70: refused; 77: not allowed."
-    " PYZK_HOSTS and PYZK_AUTH replace --hosts and --auth-file."
+    " Without --hosts, --auth-file and --token, the variables PYZK_HOSTS, PYZK_AUTH and PYZK_TOKEN count."
+    " All these options may stand behind the verb too."
 )
 
 
@@ -326,7 +338,7 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("verb", metavar="VERB", choices=VERBS, help=argparse.SUPPRESS)
+    parser.add_argument("verb", metavar="VERB", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     _add_common(parser)
     parser.add_argument("--version", action="version", version=f"{PROG} {__version__}")
@@ -367,7 +379,10 @@ def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
         parser.add_argument("what", metavar="VERB", nargs="?", choices=verb.verbs, help=argparse.SUPPRESS)
     verb.add(parser.add_argument)
     if name not in ("completion", "exec"):
-        _add_common(parser, default=argparse.SUPPRESS)  # what was given before the verb counts too
+        # What was given before the verb counts too. The help of pyzk alone tells of the server.
+        _add_common(parser, default=argparse.SUPPRESS)
+        hidden = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        add_server(lambda flag, **options: parser.add_argument(flag, **{**options, **hidden}))
     return parser
 
 
@@ -384,23 +399,30 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argpa
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     own, dashes, given_command = split_command(argv)
-    given = new_parser(environ).parse_args(own)
+    parser = new_parser(environ)
+    given = parser.parse_args(own)
+    if given.verb is None:
+        parser.print_help()
+        parser.exit(0 if not argv else Status.USAGE)
+    if given.verb not in VERBS:
+        raise wrong(PROG, f"there is no verb {given.verb!r}{_meant(given.verb)}")
     verb, rest = VERBS[given.verb], list(given.rest)
-    words = [word for word in rest if not word.startswith("-")]
-    what = words[0].replace("_", "-") if words else ""  # as the control API writes it
-    if what not in verb.verbs:
-        what = None
-    else:
-        verb = verb.verbs[what]
-        rest.remove(words[0])
-        given.what = what
+    what = None
+    for word in rest:
+        if word.replace("_", "-") in verb.verbs:  # as the control API writes it
+            what = given.what = word.replace("_", "-")
+            verb = verb.verbs[what]
+            rest.remove(word)
+            break
     given.run = verb.run
-    given = verb_parser(given.verb, what).parse_intermixed_args(rest, given)
     if given.verb == "exec":
-        if not given_command:
-            raise wrong(PROG, "no command to run: pyzk exec -- COMMAND")
-        given.command = given_command
-    elif given.verb == "completion":
+        given = verb_parser(given.verb).parse_args(rest, given)
+        given.command = [*given.command, *(["--"] if given.command and dashes else []), *given_command]
+        if not given.command:
+            raise wrong(PROG, "no command to run: pyzk exec COMMAND")
+        return given
+    given = verb_parser(given.verb, what).parse_intermixed_args(rest, given)
+    if given.verb == "completion":
         given.words = given_command
     elif dashes:
         raise wrong(PROG, "-- goes with exec only")

@@ -3,8 +3,8 @@
 * A znode is created with its own ACL, so that nobody reads data too early. But an ACL may forbid to create
   children, as ``world:anyone:r`` does: a znode that has children and such an ACL is created with entries
   more, by which we may create children and set the ACL. If we have identities, those are for us alone;
-  without, for everybody, but they let nobody read. (Who may set the ACL could let himself read: a copy without
-  identities is for trees that hold no secrets.)
+  without, for everybody, but they let nobody read. (Who may set the ACL could let himself read: a copy
+  without identities is for trees that hold no secrets.)
 * These ACLs are set when all znodes are there, from the leaves up.
 * A copy that ends halfway leaves those entries. The next one goes on from there: what exists with the same
   data is left as it is, but for an ACL that has all entries of the right one and more, which is set.

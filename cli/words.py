@@ -16,21 +16,24 @@ OURS = "-pyzk-"
 """Part of the version of every pyzk-server, and of no other server (docs/pyzk.md)."""
 
 
-async def ask(host: Host, word: str, ssl_context: ssl.SSLContext | None = None) -> str:
+async def ask(
+    host: Host, word: str, ssl_context: ssl.SSLContext | None = None, patience: float = _PATIENCE
+) -> str:
     """The answer of one server.
 
+    :param patience: seconds for it.
     :raises Failure: if there is none, or if the server does not allow this word.
     """
     answer = bytearray()
     try:
-        with trio.fail_after(_PATIENCE):
+        with trio.fail_after(patience):
             async with stream_to(host, ssl_context) as stream:
                 await stream.send_all(word.encode())
                 while len(answer) < LONGEST and (chunk := await stream.receive_some()):
                     answer += chunk
     except ERRORS as error:
         if not answer:  # a server that closes at once may reset the connection behind its answer
-            why = reason(error, _PATIENCE)
+            why = reason(error, patience)
             raise Failure(Status.UNAVAILABLE, f"{host} does not answer {word!r}: {why}") from None
     text = answer.decode(errors="replace")
     if text.endswith("is not in the whitelist.\n") or (word == "ruok" and not text):

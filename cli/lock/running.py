@@ -90,6 +90,7 @@ async def run(options: Options) -> int:
 
 def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
     return client(
+        PROG,
         options.hosts,
         session_timeout=options.session_timeout,
         connect_timeout=min(_CONNECT_TIMEOUT, options.timeout or math.inf),

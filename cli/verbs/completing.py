@@ -130,7 +130,7 @@ def _words(actions: list[argparse.Action]) -> str:
 
 
 def _options(actions: list[argparse.Action]) -> str:
-    return " ".join(option for action in actions for option in action.option_strings)
+    return " ".join(option for action in actions for option in action.option_strings if option != "--auth")
 
 
 def _bash() -> str:
@@ -142,7 +142,10 @@ def _zsh() -> str:
 
 
 def _filled(template: str, form: str) -> str:
-    cases = [form.format(name, _words(actions), _options(actions)) for name, actions in _actions().items()]
+    cases = [
+        form.format(name, _words(actions) if name else " ".join(VERBS), _options(actions))
+        for name, actions in _actions().items()
+    ]
     return template.replace("VERBS_PATTERN", "|".join(VERBS)).replace("CASES", "\n".join(cases))
 
 
@@ -154,13 +157,13 @@ def _fish_lines() -> Iterator[str]:
     for name, verb in VERBS.items():
         yield f"complete -c pyzk -f -n __fish_use_subcommand -a {name} -d {_quoted(verb.help)}"
     for name, actions in _actions().items():
-        when = f"'__fish_seen_subcommand_from {name}'" if name else "__fish_use_subcommand"
+        when = f"'__fish_seen_subcommand_from {name}'" if name else "'not __fish_seen_subcommand_from exec'"
         for action in actions:
             spelled = [
                 f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
                 for option in action.option_strings
             ]
-            if spelled:
+            if spelled and action.help != argparse.SUPPRESS:
                 takes = " -r" if action.nargs != 0 else ""
                 yield f"complete -c pyzk -n {when} {' '.join(spelled)}{takes} -d {_quoted(action.help or '')}"
             elif action.choices and name:

@@ -7,8 +7,9 @@ answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from ...client import GetData, NoAuthError, NoNodeError, ZooKeeper
@@ -19,20 +20,30 @@ from ...protocol.layouts import (
     Layout,
     Participant,
     Shape,
+    Wait,
+    find_cycles,
     in_order,
     may_be_lock,
     parts,
     recognise,
+    waits,
 )
 from ...protocol.paths import join
 from ...protocol.text import printable
-from ..context import Context
+from .. import words
+from ..context import Context, hosts_of
 from ..show import brief, table
+from ..status import Failure
 from ..units import age, utc
 from ..walking import RESERVED, Walker, sound
+from .servers import Session, read_connections
 
 _READ_AT_MOST = 1000
 """Children of one directory whose data and Stat are read: the first in the line."""
+_WIDEST = 24
+"""Characters of a name in a line."""
+_MOST_WAITS = 500
+"""Waits among which cycles are looked for, as in the control API."""
 _GATE = "-__lock__"
 
 
@@ -40,6 +51,8 @@ async def locks(context: Context) -> int:
     """Show who holds what and who waits for whom."""
     options = context.options
     count = 0
+    waiting: list[Wait] = []
+    clients = await _clients(context)
     async with context.connect() as zk:
         claimed: set[str] = {RESERVED} if not zk.chroot else set()
         walker = Walker(zk, leave_out=claimed)
@@ -58,9 +71,12 @@ async def locks(context: Context) -> int:
                 if layout is None:
                     continue
                 claimed.update(layout.parts)
+                waiting += islice(waits(path, layout), _MOST_WAITS - len(waiting))
                 if options.all or _somebody_waits_or_holds(layout):
                     count += 1
-                    await context.out(_text(path, layout), _fields(path, layout))
+                    await context.out(_text(path, layout, clients), _fields(path, layout, clients))
+        for cycle in find_cycles(waiting):
+            await context.out(*_deadlock(cycle))
         if not count and not options.json:
             await context.out(f"nobody holds or waits for anything at or below {options.path}", {})
         return context.tell_left_out(walker)
@@ -70,6 +86,16 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
     if layout.shape in (Shape.GROUP, Shape.QUEUE):
         return False
     return bool(layout.holders or layout.waiters)
+
+
+async def _clients(context: Context) -> dict[str, str]:
+    """The addresses of the clients of sessions, where the servers tell them."""
+    found: dict[str, Session] = {}
+    for host in hosts_of(context.options):
+        with suppress(Failure):
+            answer = await words.ask(host, "cons", context.ssl_context, context.options.connect_timeout)
+            read_connections(answer, str(host), found)
+    return {session.id: session.client for session in found.values()}
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -107,7 +133,7 @@ async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Chi
 # --- showing -----------------------------------------------------------------------------------------------
 
 
-def _text(path: str, layout: Layout) -> str:
+def _text(path: str, layout: Layout, clients: Mapping[str, str]) -> str:
     """For people."""
     everybody = [*layout.holders, *layout.waiters]
     libraries = f" ({', '.join(layout.libraries)})" if layout.libraries else ""
@@ -120,17 +146,27 @@ def _text(path: str, layout: Layout) -> str:
         words.append(f"{layout.limit} may hold it at a time")
     lines = [f"{printable(path)}: {layout.shape}{libraries}: {', '.join(words)}"]
     if everybody:
-        lines += [f"  {line}" for line in table(_rows(layout, everybody)).splitlines()]
+        lines += [f"  {line}" for line in table(_rows(layout, everybody, clients)).splitlines()]
     lines += [f"  ! {printable(remark)}" for remark in layout.remarks]
     if layout.unknown:
         lines.append(f"  not recognised: {printable(', '.join(layout.unknown))}")
     return "\n".join([*lines, ""])
 
 
-def _rows(layout: Layout, everybody: list[Participant]) -> Iterable[tuple[str, ...]]:
+def _deadlock(cycle: Sequence[tuple[int, str]]) -> tuple[str, dict[str, Any]]:
+    """For people, and for programs: each session of a cycle, and where it waits for the next one."""
+    entries = [{"session": session_text(session), "path": path} for session, path in cycle]
+    words = [f"{entry['session']} waits at {printable(entry['path'])}" for entry in entries]
+    text = f"deadlock: {' for '.join([*words, entries[0]['session']])}\n"
+    return text, {"deadlock": entries}
+
+
+def _rows(
+    layout: Layout, everybody: list[Participant], clients: Mapping[str, str]
+) -> Iterable[tuple[str, ...]]:
     now = time.time()
     numbers = {name: str(i) for i, entry in enumerate(everybody, 1) for name in entry.names}
-    yield "", "STATE", "AS", "LIBRARY", "SESSION", "AGE", "DATA"
+    yield "", "STATE", "AS", "LIBRARY", "SESSION", "CLIENT", "AGE", "ZNODE", "DATA"
     for i, entry in enumerate(everybody, 1):
         stat = entry.child.stat
         session = session_text(stat.ephemeralOwner) if stat and stat.ephemeralOwner else "-"
@@ -140,9 +176,16 @@ def _rows(layout: Layout, everybody: list[Participant]) -> Iterable[tuple[str, .
             entry.role,
             entry.library or "-",
             session,
+            clients.get(session, "-"),
             age(now - stat.ctime / 1000) if stat else "-",
+            _ending(entry.names[0]),
             brief(entry.child.data) if entry.child.data else "",
         )
+
+
+def _ending(name: str) -> str:
+    """The end of a name, where its number is; ``--json`` has whole names, and both of who has two."""
+    return name if len(name) <= _WIDEST else f"…{name[1 - _WIDEST :]}"
 
 
 def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
@@ -153,7 +196,7 @@ def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
     return f"waits for {numbers.get(entry.waits_for, entry.waits_for)}" if entry.waits_for else "waits"
 
 
-def _fields(path: str, layout: Layout) -> dict[str, Any]:
+def _fields(path: str, layout: Layout, clients: Mapping[str, str]) -> dict[str, Any]:
     """For programs."""
     return {
         "path": path,
@@ -162,7 +205,7 @@ def _fields(path: str, layout: Layout) -> dict[str, Any]:
         "limit": layout.limit,
         "items": layout.items,
         "contenders": [
-            {"holds": holds, **_entry(entry)}
+            {"holds": holds, **_entry(entry, clients)}
             for holds, entries in ((True, layout.holders), (False, layout.waiters))
             for entry in entries
         ],
@@ -171,14 +214,16 @@ def _fields(path: str, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Participant) -> dict[str, Any]:
+def _entry(entry: Participant, clients: Mapping[str, str]) -> dict[str, Any]:
     stat = entry.child.stat
+    session = session_text(stat.ephemeralOwner) if stat and stat.ephemeralOwner else None
     return {
         "nodes": entry.names,
         "role": entry.role,
         "library": entry.library,
         "waits_for": entry.waits_for,
-        "session": session_text(stat.ephemeralOwner) if stat and stat.ephemeralOwner else None,
+        "session": session,
+        "client": clients.get(session or ""),
         "token": str(stat.czxid) if stat else None,
         "created": utc(stat.ctime) if stat else None,
         **data_fields(entry.child.data),

@@ -228,10 +228,11 @@ class Connection:
         self.figures.sent_events(len(events))
         gate = self.service.gate
         if gate is not None:
-            events = gate.events(self, events)
-            frames = b"".join([event.frame for event in events])
-            if not events or self.close_expected:
+            passed = gate.events(self, events)
+            if not passed or self.close_expected:
                 return
+            if passed is not events:
+                frames = b"".join([event.frame for event in passed])
         if not self.output:
             self.wake()
         self.send(frames)
@@ -309,6 +310,8 @@ class Connection:
 
         :param ahead: how many of the requests that wait come before it.
         """
+        if self.unfinished is not None:
+            ahead += 1
         self.frames = [*self.frames[:ahead], request, *self.frames[ahead:]]
         self.proceed(now)
         self.wake()
@@ -324,12 +327,14 @@ class Connection:
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Whether other clients are served before a long request or answer goes on.
 
-        Never while there is a gate, which wants whole replies.
+        Never while a gate wants whole replies.
 
         :param ahead: seconds that the next step will take.
         """
         service = self.service
-        return service.gate is None and service.stopwatch() + ahead > service.turn_end
+        if service.gate is not None and service.gate.wants_whole:
+            return False
+        return service.stopwatch() + ahead > service.turn_end
 
     # --- the handshake -----------------------------------------------------------------------------------
 

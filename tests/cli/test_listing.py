@@ -190,3 +190,36 @@ async def test_a_walk_is_pipelined(autojump_clock: MockClock) -> None:
             async with Walker(zk).walk("/a") as znodes:
                 assert len([found async for found in znodes]) == 501
             assert trio.current_time() - began < 2.5
+
+
+def test_locks_tells_deadlocks_and_who_is_where(pyzk: Run, server: EmbeddedServer) -> None:
+    clients = [KazooClient(server.hosts) for _ in range(2)]
+    for client in clients:
+        client.start()
+    server.load({"locks": {"a": {}, "b": {}}})
+    names = {}
+    for at, (first, second) in (("a", clients), ("b", clients[::-1])):
+        for client in (first, second):
+            made = client.create(
+                f"/locks/{at}/{'0123456789abcdef' * 2}__lock__", ephemeral=True, sequence=True
+            )
+            names[at, client] = made.rpartition("/")[2]
+    done = pyzk("locks", "/locks")
+    found = [json.loads(line) for line in pyzk("locks", "--json", "/locks").lines]
+    ids = [f"0x{client.client_id[0]:x}" for client in clients]
+    addresses = {"{}:{}".format(*client._connection._socket.getsockname()) for client in clients}
+    for client in clients:
+        client.stop()
+        client.close()
+    assert done.status == 0
+    *_, last, _ = done.lines
+    assert last in {
+        f"deadlock: {ids[0]} waits at /locks/b for {ids[1]} waits at /locks/a for {ids[0]}",
+        f"deadlock: {ids[1]} waits at /locks/a for {ids[0]} waits at /locks/b for {ids[1]}",
+    }
+    holder = done.lines[2].split()
+    assert (holder[1], holder[4], holder[5] in addresses) == ("holds", ids[0], True)
+    assert holder[-1] == f"…{names['a', clients[0]][-23:]}"
+    assert {entry["client"] for entry in found[0]["contenders"]} == addresses
+    step = {"session": ids[1], "path": "/locks/a"}
+    assert step in found[-1]["deadlock"]

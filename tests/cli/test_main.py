@@ -32,8 +32,7 @@ PATIENCE = 30.0
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ([], "VERB"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["nonsense"], "there is no verb 'nonsense'"),
         (["get"], "PATH"),
         (["get", "a"], "a path must start with /: a"),
         (["get", "/a", "/b"], "unrecognized arguments: /b (see pyzk get --help)"),
@@ -270,6 +269,60 @@ def test_exec_of_what_cannot_be_run(capsys: pytest.CaptureFixture[str], tmp_path
     (tmp_path / "file").write_text("")
     assert main(["exec", "--", str(tmp_path / "file")]) == Status.NOT_EXECUTABLE
     assert capsys.readouterr().err.startswith("pyzk: no-such-command: No such file or directory\n")
+
+
+def test_bare_pyzk_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: pyzk [OPTIONS] VERB")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["gte", "/a"], "pyzk: there is no verb 'gte'; did you mean get? (see pyzk --help)\n"),
+        (["xyzzy"], "pyzk: there is no verb 'xyzzy' (see pyzk --help)\n"),
+        (["--auth", "digest:ann:secret", "ls"], "write SCHEME:CREDENTIAL into a file for --auth-file"),
+        (["ls", "--auth=digest:ann:secret"], "write SCHEME:CREDENTIAL into a file for --auth-file"),
+    ],
+)
+def test_a_mistake_gets_an_answer_that_fits(pyzk: Run, arguments: list[str], expected: str) -> None:
+    done = pyzk(*arguments)
+    assert done.status == Status.USAGE
+    assert expected in done.err
+    assert "secret" not in done.err
+
+
+def test_the_server_may_be_named_behind_the_verb(
+    server: EmbeddedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.load({"a": b"1"})
+    nobody = ["--hosts", "127.0.0.1:1", "--connect-timeout", "0.1"]
+    assert main([*nobody, "get", "/a"]) == Status.UNAVAILABLE
+    capsys.readouterr()
+    assert main([*nobody, "get", "--hosts", server.hosts, "/a", "--connect-timeout=30"]) == 0
+    assert capsys.readouterr().out == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["--", "sh", "-c", "exit 7"], 7),
+        (["sh", "-c", 'test "$*" = "-- -x" && exit 8', "sh", "--", "-x"], 8),
+    ],
+)
+def test_exec_needs_no_dashes(words: list[str], expected: int) -> None:
+    assert main(["exec", *words]) == expected
+
+
+def test_a_server_that_refuses_is_told_after_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--hosts", "127.0.0.1:1", "--connect-timeout", "4", "ls"]  # long for a busy machine
+    assert main(arguments) == Status.UNAVAILABLE
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "pyzk: no server yet (127.0.0.1:1: Connection refused); trying for 4 s in all"
+    assert last.startswith("pyzk: no session with 127.0.0.1:1 within 4")
 
 
 def test_pyzk_loads_no_recipe_to_list_children(server: EmbeddedServer) -> None:
