@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....protocol.text import session_text
+from ....protocol.text import printable, session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
 from ..origin import mark
@@ -144,4 +144,4 @@ def leak_text(session: SessionInfo) -> str:
         line += f"; ephemerals left: {', '.join(session.ephemerals)}"
     if session.watches:
         line += f"; watches not fired: {', '.join(session.watches)}"
-    return line
+    return printable(line)
