@@ -45,7 +45,8 @@ _LAYOUTS: dict[ElectionLayout, tuple[Purpose, LockLayout]] = {
 class Term(Grant):
     """Leadership, for as long as it lasts.
 
-    :ivar number: how many terms this election object has won, this one included.
+    :ivar number: how many terms this election object has won, this one included. It counts for this object
+        alone: the first term of each process is its number 1. ``token`` grows from leader to leader.
     """
 
     number: int = 0

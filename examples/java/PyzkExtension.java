@@ -1,12 +1,12 @@
 package pyzk;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.Map;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
 import org.junit.jupiter.api.extension.ExtensionContext.Store.CloseableResource;
 import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolutionException;
 import org.junit.jupiter.api.extension.ParameterResolver;
 import org.junit.jupiter.api.extension.TestExecutionExceptionHandler;
 import org.opentest4j.TestAbortedException;
@@ -24,8 +24,9 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
         static Started fresh() {
             try {
                 return new Started(new PyzkServer(Map.of()));
-            } catch (IOException error) {
-                throw new UncheckedIOException(error);
+            } catch (IOException error) { // without a cause: one sentence, and one stack trace
+                throw new ParameterResolutionException(error.getMessage()
+                    + "; pyzk-server must be on the PATH, or PYZK_URL must name one that runs");
             }
         }
 
@@ -54,8 +55,19 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
         throw started == null || isSkipped ? failure : explained(failure, started.server());
     }
 
-    /** Returns a failure whose message ends with what the server has seen. */
-    public static AssertionError explained(Throwable failure, PyzkServer server) {
-        return new AssertionError(failure + "\n\n" + server.timeline(), failure);
+    /**
+     * Returns the same failure; its stack trace ends with what the server has seen. Its type and its message
+     * stay, so an IDE shows the difference between what was expected and what was found.
+     */
+    public static Throwable explained(Throwable failure, PyzkServer server) {
+        failure.addSuppressed(new Seen(server.timeline()));
+        return failure;
+    }
+
+    /** What a server has seen, in the stack trace of a failure. */
+    private static final class Seen extends Exception {
+        Seen(String timeline) {
+            super("this is no failure, but what the server has seen:\n\n" + timeline, null, false, false);
+        }
     }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -199,10 +200,11 @@ class PyzkServerTest {
             AssertionError failure =
                 assertThrows(AssertionError.class, () -> assertEquals("ready", read(client, "/state")));
 
-            String message = PyzkExtension.explained(failure, server).getMessage(); // as the extension does
+            Throwable explained = PyzkExtension.explained(failure, server); // as the extension does
 
-            assertTrue(message.contains("expected: <ready>"), message);
-            assertTrue(message.contains("create /state 'starting'"), message);
+            assertSame(failure, explained); // so that an IDE shows the difference
+            String seen = explained.getSuppressed()[0].getMessage();
+            assertTrue(seen.contains("create /state 'starting'"), seen);
         }
     }
 

@@ -309,6 +309,8 @@ class Connection:
 
         :param ahead: how many of the requests that wait come before it.
         """
+        if self.unfinished is not None:
+            ahead += 1
         self.frames = [*self.frames[:ahead], request, *self.frames[ahead:]]
         self.proceed(now)
         self.wake()
@@ -324,12 +326,14 @@ class Connection:
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Whether other clients are served before a long request or answer goes on.
 
-        Never while there is a gate, which wants whole replies.
+        Never while a gate wants whole replies.
 
         :param ahead: seconds that the next step will take.
         """
         service = self.service
-        return service.gate is None and service.stopwatch() + ahead > service.turn_end
+        if service.gate is not None and service.gate.wants_whole:
+            return False
+        return service.stopwatch() + ahead > service.turn_end
 
     # --- the handshake -----------------------------------------------------------------------------------
 

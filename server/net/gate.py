@@ -9,8 +9,10 @@ so does a request that arrives alone. With a gate, each message passes it on its
 
 A gate that keeps a message back gives it back later: requests by :meth:`.connection.Connection.put_back`,
 replies and events as frames by ``send``. It can also stop a connection as a whole, by ``freeze`` and
-``thaw``: then the connection hears and says nothing, as if the network were cut. While a gate is in place
-each request is handled in one piece, never in several turns, so that the gate sees whole replies.
+``thaw``: then the connection hears and says nothing, as if the network were cut.
+
+A request that takes several turns (:mod:`.operations.long`) begins in ``handle``, and ends in ``finished``. A
+gate that cannot have that says so: while ``wants_whole`` is true each request is handled in one piece.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ class Withheld(Exception):
 
 class Gate:
     """Lets everything pass; subclasses override what they need."""
+
+    @property
+    def wants_whole(self) -> bool:
+        """Whether each request is handled in one piece now."""
+        return False
 
     def opened(self, connection: Connection) -> None:
         """Note that a client has connected."""
@@ -64,8 +71,17 @@ class Gate:
         """Handle a request as :meth:`.engine.Engine.handle` does.
 
         :raises Withheld: if nothing is to be answered now.
+        :raises Unfinished: if the turn of the client is over before the request is done.
         """
         return connection.engine.handle(connection, op, frame, connection.service.at(now))
+
+    def finished(
+        self, connection: Connection, op: int, frame: bytes, result: tuple[int, int, bytes], now: float
+    ) -> None:
+        """A request that has taken several turns is done, and its reply is about to be queued.
+
+        :raises Withheld: if nothing is to be answered now.
+        """
 
     def answered(
         self, connection: Connection, op: int, frame: bytes, result: tuple[int, int, bytes], now: float

@@ -143,13 +143,17 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     at = service.at(now)
     handle: Callable[..., tuple[int, int, bytes]] = engine.handle
     when: float = at
+    if service.gate is not None:  # its time is in seconds
+        handle, when = service.gate.handle, now
+        begun = int(connection.unfinished is not None)
+        frames = [*frames[:begun], *service.gate.requests(connection, frames[begun:])]
+        if connection.close_expected:
+            return
+        connection.frames = frames
+        if not frames:
+            return
     if connection.unfinished is not None:
         handle, when = _resume, now
-    elif service.gate is not None:  # its time is in seconds
-        handle, when = service.gate.handle, now
-        connection.frames = frames = service.gate.requests(connection, frames)
-        if not frames or connection.close_expected:
-            return
     if at >= session.fresh_until:
         _keep_alive(connection, session, frames, at)
     if connection.waiting > HIGH_WATER:
@@ -237,7 +241,10 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
         if connection.service.gate is not None:
             return connection.service.gate.handle(connection, op, payload, now)
         return connection.engine.handle(connection, op, payload, connection.service.at(now))
-    return connection.engine.resume(connection, op, steps)
+    result = connection.engine.resume(connection, op, steps)
+    if connection.service.gate is not None:
+        connection.service.gate.finished(connection, op, payload, result, now)
+    return result
 
 
 def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:

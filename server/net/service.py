@@ -276,9 +276,12 @@ class Service:
         This may be in the past: the last call has left something over.
         """
         handshake = next(iter(self._no_session_yet.values()), math.inf)
-        timer = self._timers[0][0] if self._timers else math.inf
         due = self.engine.next_deadline()
-        return min(handshake, timer, due / 1000 if due < NEVER else math.inf)
+        return min(handshake, self.next_timer(), due / 1000 if due < NEVER else math.inf)
+
+    def next_timer(self) -> float:
+        """Return the time of the first call that :meth:`call_at` has planned; infinity if there is none."""
+        return self._timers[0][0] if self._timers else math.inf
 
     def call_at(self, when: float, callback: Callable[[], object]) -> None:
         """Have :meth:`advance` call a function once ``when`` has come (seconds, monotonic)."""

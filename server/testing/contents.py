@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -159,14 +160,14 @@ def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
     for path, node in sorted([*items, *tree.items_below(base)], key=lambda item: item[0].replace("/", "\0")):
         if path == RESERVED or path.startswith(RESERVED + "/"):
             continue
-        found[path] = Node(
-            data=node.data,
-            acl=node.acl,
-            kind=kind_of(node),
-            owner=node.ephemeral_owner,
-            ttl=node.ttl or 0,
-        )
+        found[path] = node_of(node)
     return found
+
+
+def node_of(node: Znode) -> Node:
+    """Return what a test is shown of a znode."""
+    owner, ttl = node.ephemeral_owner, node.ttl or 0
+    return Node(data=node.data, acl=node.acl, kind=kind_of(node), owner=owner, ttl=ttl)
 
 
 def kind_of(node: Znode) -> NodeKind:
@@ -201,7 +202,7 @@ def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
 def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:
     """Show the tree as indented text."""
     lines = []
-    for path, node in nodes.items():
+    for path, node in islice(nodes.items(), limit):
         depth = path.count("/") - 1
         words = [f"{'  ' * depth}/{path[path.rindex('/') + 1 :]}"]
         if node.data != b"":
@@ -211,8 +212,8 @@ def format_tree(nodes: Mapping[str, Node], limit: int = 200) -> str:
         if node.acl != OPEN_ACL:
             words.append(f"[{_acl_text(node.acl)}]")
         lines.append("  ".join(words))
-    if len(lines) > limit:
-        lines[limit:] = [f".. and {len(lines) - limit} more"]
+    if len(nodes) > limit:
+        lines.append(f".. and {len(nodes) - limit} more")
     return "\n".join(lines) or "(no znodes)"
 
 
@@ -229,18 +230,21 @@ def _acl_text(acl: Iterable[ACL]) -> str:
 # --- comparing ---------------------------------------------------------------------------------------------
 
 
-def differences(expected: Flat, actual: Mapping[str, Node]) -> list[str]:
-    """Describe the differences, a line for each znode. Where a :class:`Node` is expected, its kind and ACL
-    matter too."""
+def differences(expected: Flat, actual: Iterable[tuple[str, Node]]) -> Generator[None, None, list[str]]:
+    """Describe the differences, a line for each znode. It yields after each znode that is there, so
+    that others may run meanwhile. Where a :class:`Node` is expected, its kind and ACL matter too."""
     lines: list[tuple[str, str]] = []
-    for path, node in actual.items():
+    seen = set()
+    for path, node in actual:
+        yield
+        seen.add(path)
         if path not in expected:
             kind = "" if node.kind == "persistent" else f" ({_kind_text(node)})"
             lines.append((path, f"+ {path}  is there, not expected: {data_text(node.data)}{kind}"))
         elif wrong := _wrong(expected[path], node):
             lines.append((path, f"! {path}  {'; '.join(wrong)}"))
     for path, wanted in expected.items():
-        if path not in actual and path != "/":
+        if path not in seen and path != "/":
             data = wanted.data if isinstance(wanted, Node) else wanted
             what = "" if data is ... else f", expected {data_text(data)}"
             lines.append((path, f"- {path}  is missing{what}"))

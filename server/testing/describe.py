@@ -1,8 +1,16 @@
-"""Requests, replies and events in words, for the flight recorder."""
+"""Requests, replies and events in words, for the flight recorder.
+
+A client decides how large its messages are, and others wait while they are described. So of a message of more
+than 4 KiB only the first 4 KiB are read, and the few fields that stand at its end: what such a message costs
+does not grow with it, neither in time nor in memory. Its words end in how many bytes it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,10 +18,10 @@ import attrs
 
 from ...protocol import records
 from ...protocol.constants import AddWatchMode, CreateMode, EventType
-from ...protocol.errors import RuntimeInconsistencyError, error_for
+from ...protocol.errors import error_for
 from ...protocol.jute import JuteError
-from ...protocol.multi import decode_multi, decode_results
-from ...protocol.operations import OpCode
+from ...protocol.multi import READ_OPS, TRANSACTION_OPS, decode_multi
+from ...protocol.operations import CLIENTS, OpCode
 from .operations import decode, name_of, paths_in
 
 _TEXT = 32  # characters of data that are shown
@@ -21,6 +29,16 @@ _NAMES = 6  # names of children, or operations of a multi, that are shown
 
 _HEADER = 16  # bytes: xid, zxid and error code of a reply
 _REFUSED = b"\xff\xff\xff\xff"  # the first result of a multi that was refused is an error, as all of them are
+_RESULT = struct.Struct(">i?ii")
+"""One result of such a multi: the type -1, not done, and the error code twice."""
+LARGE = 4096
+"""Bytes of a message that are read."""
+_SAMPLE = 64 * 1024
+"""Bytes at each end of a large reply that tell it from another one."""
+_INT = struct.Struct(">i")
+_BEGINS_MULTI = struct.Struct(">i?i")  # records.MultiHeader
+_WATCHING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
+_SETS_WATCHES = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 _KINDS = {
@@ -98,17 +116,23 @@ class Described:
     facts: Facts = NO_FACTS
 
 
-def data_text(data: bytes | None) -> str:
-    """Show a znode's data, short enough for a line."""
+def data_text(data: bytes | None, size: int | None = None) -> str:
+    """Show a znode's data, short enough for a line. Of much data only the beginning is looked at.
+
+    :param size: of the data in bytes, if these are its beginning.
+    """
     if data is None:
         return "null"
+    size = len(data) if size is None else size
     try:
-        text = data.decode()
+        # Of a part the last character may be cut
+        text = data.decode() if size <= min(len(data), LARGE) else _decoder().decode(data[:LARGE])
     except UnicodeDecodeError:
-        return f"<{len(data):,} bytes>"
+        return f"<{size:,} bytes>"
     if not text.isprintable():
-        return f"<{len(data):,} bytes>"
-    return repr(text) if len(text) <= _TEXT else f"{text[:_TEXT]!r}.. ({len(data):,} bytes)"
+        return f"<{size:,} bytes>"
+    whole = len(text) <= _TEXT and size <= len(data)
+    return repr(text) if whole else f"{text[:_TEXT]!r}.. ({size:,} bytes)"
 
 
 def error_name(err: int) -> str:
@@ -118,6 +142,8 @@ def error_name(err: int) -> str:
 
 def describe_request(op: int, frame: bytes) -> Described:
     """Describe a request; ``frame`` begins with its header."""
+    if len(frame) > LARGE:
+        return _describe_large(op, frame)
     if op in (OpCode.MULTI, OpCode.MULTI_READ):
         return _describe_multi(op, frame)
     request = decode(op, frame)
@@ -184,8 +210,14 @@ def _describe_multi(op: int, frame: bytes) -> Described:
 
 def some(words: Sequence[str]) -> str:
     """Show the first few of some names."""
-    shown = ", ".join(words[:_NAMES])
-    return f"[{shown}]" if len(words) <= _NAMES else f"[{shown}, and {len(words) - _NAMES} more]"
+    return _some(words, len(words))
+
+
+def _some(first: Sequence[str], count: int) -> str:
+    """Show the first few of ``count`` names."""
+    shown = first[:_NAMES]
+    more = f", and {count - len(shown)} more" if count > len(shown) else ""
+    return f"[{', '.join(shown)}{more}]"
 
 
 def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> str:
@@ -194,45 +226,125 @@ def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> 
         return error_name(err)
     try:
         return _result(op, request_path, body) or "ok"
-    except JuteError:
+    except (JuteError, struct.error):
         return "ok"
 
 
 def reply_facts(op: int, err: int, body: bytes) -> Facts:
     """Return what programs need to know of a reply."""
     created, refused = None, None
-    with suppress(JuteError):
-        if not err and op in _CREATES:
-            created = records.CreateResponse.read(body)[0].path
-        elif op == OpCode.MULTI and body.startswith(_REFUSED):
-            refused = _refusal(body)
-    return Facts(size=len(body) + _HEADER, answer=hash((err, body)), created=created, refused=refused)
+    if not err and op in _CREATES:
+        created = next(_strings(body[:LARGE], 0), None)
+    elif op == OpCode.MULTI and body.startswith(_REFUSED):
+        refused = _refusal(body)
+    told = body if len(body) <= 2 * _SAMPLE else (len(body), body[:_SAMPLE], body[-_SAMPLE:])
+    return Facts(size=len(body) + _HEADER, answer=hash((err, told)), created=created, refused=refused)
 
 
 def _refusal(body: bytes) -> tuple[int, int] | None:
-    """Return which operation of a multi was refused, from 0, and its error code; None if none was."""
-    for number, result in enumerate(decode_results(body)):
-        if result.err and result.err != RuntimeInconsistencyError.code:  # the code of those beside it
-            return number, result.err
-    return None
+    """Return which operation of a multi was refused, from 0, and its error code; None if none was.
+
+    All results have the same size then: 0 up to the one that was refused, and an error from there on.
+    """
+
+    def error(number: int) -> int:
+        err: int = _RESULT.unpack_from(body, number * _RESULT.size)[2]
+        return err
+
+    count = len(body) // _RESULT.size
+    number = bisect_left(range(count), True, key=lambda n: error(n) != 0)
+    return (number, error(number)) if number < count else None
 
 
 def _result(op: int, request_path: str | None, body: bytes) -> str:
+    head = body[:LARGE]
     if op in _CREATES:
-        path = records.CreateResponse.read(body)[0].path
+        path = next(_strings(head, 0), "")
         # of a sequential znode only the end is news
         return "ok" if path == request_path else f"..{path[len(request_path or '') :]}"
     if op == OpCode.GET_DATA:
-        response = records.GetDataResponse.read(body)[0]
-        return f"{data_text(response.data)} version {response.stat.version}"
+        (size,) = _INT.unpack_from(body)
+        stat = records.Stat.read(body, 4 + max(size, 0))[0]
+        return f"{data_text(None if size < 0 else head[4 : 4 + size], size)} version {stat.version}"
     if op in (OpCode.EXISTS, OpCode.SET_DATA):
         return f"version {records.ExistsResponse.read(body)[0].stat.version}"
     if op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
-        return some(sorted(records.GetChildrenResponse.read(body)[0].children or ()))
+        (count,) = _INT.unpack_from(body)
+        names = [name for _, name in zip(range(count), _strings(head, 4), strict=False)]
+        # of very many not the first in their order, but the first that were sent
+        return _some(sorted(names) if len(names) == count else names, max(count, 0))
     if op == OpCode.MULTI:
-        refused = _refusal(body)
+        refused = _refusal(body) if body.startswith(_REFUSED) else None
         return f"{error_name(refused[1])} at operation {refused[0]}" if refused else "ok"
     return "ok"
+
+
+# --- what is large -----------------------------------------------------------------------------------------
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")()
+
+
+def _strings(head: bytes, pos: int) -> Iterator[str]:
+    """Yield the strings that stand one behind the other in the beginning of a message; the last one is cut
+    with it."""
+    while pos + 4 <= len(head):
+        (size,) = _INT.unpack_from(head, pos)
+        pos += 4
+        if size >= 0:
+            yield head[pos : pos + size].decode("utf-8", "replace")
+            pos += size
+
+
+def _describe_large(op: int, frame: bytes) -> Described:
+    """Describe a request by its beginning, and the fields at its end."""
+    name, head = name_of(op), frame[:LARGE]
+    facts, total = Facts(size=len(frame)), f"({len(frame):,} bytes)"
+    if op in (OpCode.MULTI, OpCode.MULTI_READ):
+        asked = list(_first_operations(head))
+        paths = [each.path for each in asked]
+        shown = ", ".join(f"{each.op} {each.path}" for each in asked[:_NAMES])
+        return Described(f"{name} [{shown}, ..] {total}", None, paths, attrs.evolve(facts, asked=asked))
+    if op in _SETS_WATCHES:
+        paths = list(_strings(head, 20))[:-1]  # behind the zxid and the count; the last one may be cut
+        return Described(f"{name} [{', '.join(paths[:_NAMES])}, ..] {total}", None, paths, facts)
+    if "path" not in getattr(OpCode(op).request if op in CLIENTS else None, "__annotations__", ()):
+        return Described(f"{name} {total}", facts=facts)
+    path = next(_strings(head, 8), "")
+    words, kind, version, empty = [name, path], "", -1, True
+    if op in _CREATES:
+        (flags,) = _INT.unpack_from(frame, len(frame) - (12 if op == OpCode.CREATE_TTL else 4))
+        kind = "container" if op == OpCode.CREATE_CONTAINER else _kind(flags)
+    elif op in (OpCode.SET_DATA, OpCode.SET_ACL, OpCode.DELETE, OpCode.CHECK):
+        (version,) = _INT.unpack_from(frame, len(frame) - 4)
+    if op in _CREATES or op == OpCode.SET_DATA:
+        at = 12 + max(_INT.unpack_from(frame, 8)[0], 0)
+        size = _INT.unpack_from(frame, at)[0] if at + 4 <= len(frame) else 0
+        empty = size <= 0
+        if not empty:
+            words.append(data_text(head[at + 4 : at + 4 + size], size))
+    watch = op in _WATCHING and frame.endswith(b"\1")
+    words += [f"({kind})"] if kind else []
+    words += ["+watch"] if watch else []
+    words += [f"if version {version}"] if version != -1 else []
+    if total[1:] not in words[-1]:
+        words.append(total)
+    asked = [Asked(name, path, kind, watch, version, empty)]
+    return Described(" ".join(words), path, [path], attrs.evolve(facts, asked=asked))
+
+
+def _first_operations(head: bytes) -> Iterator[Asked]:
+    """Yield the operations that stand whole in the beginning of a multi."""
+    pos = 8
+    with suppress(JuteError, struct.error):
+        while True:
+            op, done, _ = _BEGINS_MULTI.unpack_from(head, pos)
+            cls = (TRANSACTION_OPS | READ_OPS).get(op)
+            if done or cls is None:
+                return
+            request, pos = cls.read(head, pos + _BEGINS_MULTI.size)
+            yield _asked(op, str(getattr(request, "path", "")), request)
 
 
 def describe_event(event: EventType) -> str:

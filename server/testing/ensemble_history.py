@@ -46,14 +46,14 @@ class EnsembleHistory(History):
         finally:
             self._is_at_all = False
 
-    def take(self, recorder: _MemberRecorder, entry: tuple[Any, ...]) -> None:
+    def take(self, recorder: _MemberRecorder, entry: tuple[Any, ...], size: int) -> None:
         """Keep, and tell, what a server has recorded, unless that is done already."""
         if self._is_at_all:
             if not self._is_done:
                 self._is_done = True
-                self.append((recorder, 0, entry))
+                self.append((recorder, 0, entry), size)
         elif entry[0] not in _AT_ALL or not self._is_told(entry):
-            self.append((recorder, recorder.number, entry))
+            self.append((recorder, recorder.number, entry), size)
 
     def _is_told(self, entry: tuple[Any, ...]) -> bool:
         kind, now, _, _, fields = entry
@@ -81,6 +81,6 @@ class _MemberRecorder(Recorder):
     def is_heard(self) -> bool:
         return super().is_heard or bool(self._history.listeners)
 
-    def append(self, entry: tuple[Any, ...]) -> None:
-        self._history.take(self, entry)
-        super().append(entry)
+    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
+        self._history.take(self, entry, size)
+        super().append(entry, size)

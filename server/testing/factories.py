@@ -35,6 +35,7 @@ Scope: TypeAlias = Literal["session", "package", "module", "class", "function"]
 SERVERS = pytest.StashKey[dict[str, "EmbeddedServer | EmbeddedEnsemble"]]()
 """On a collection node: the servers that its fixtures have started, by fixture name."""
 _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
+LINES = 200  # of the timeline of a test that has failed
 
 
 class RunningServer(NamedTuple):
@@ -107,7 +108,7 @@ def _check_leaks(server: EmbeddedServer) -> None:
         time.sleep(0.005)  # a client that was closed without waiting may still be on its way
     if leaks := server.leaks():
         lines = "\n".join(f"  {leak}" for leak in leaks)
-        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline()}"
+        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline(limit=LINES)}"
         pytest.fail(text, pytrace=False)
 
 

@@ -19,7 +19,7 @@ from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
 from ..net.service import Service
-from .describe import describe_event, describe_reply
+from .describe import describe_event, describe_reply, some
 from .faults import Harm, Spoiler
 from .history import Kept, Result
 from .holding import HEADER, HoldingGate
@@ -50,11 +50,17 @@ class MessageGate(HoldingGate):
         super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
         self._spoilers: list[Spoiler] = []
+        self._unsent: dict[Connection, list[Notification]] = {}  # events of connections that are frozen
         self.update()
 
     @property
     def needed(self) -> object:
         return self.recorder or self._spoilers or self.observers or super().needed
+
+    @property
+    def wants_whole(self) -> bool:
+        """While a fault may strike: it does so before or after a request, and not in the midst of one."""
+        return bool(self._spoilers)
 
     # --- what passes -------------------------------------------------------------------------------------
 
@@ -124,6 +130,10 @@ class MessageGate(HoldingGate):
         self._may_reply(connection, op, frame, kept, now, result)
         return result
 
+    def finished(self, connection: Connection, op: int, frame: bytes, result: Result, now: float) -> None:
+        kept = self.recorder.kept(op, frame) if self.recorder is not None else b""
+        self._may_reply(connection, op, frame, kept, now, result)
+
     def answered(self, connection: Connection, op: int, frame: bytes, result: Result, now: float) -> None:
         kept = self.recorder.kept(op, frame) if self.recorder is not None else b""
         with suppress(Withheld):
@@ -152,12 +162,26 @@ class MessageGate(HoldingGate):
                     self._record(harm, connection, f"the event comes in {harm.seconds:g} s: {what}")
                     self._wait(harm, connection, self._now(), lambda until: None)
         if self.recorder is not None:
-            for event in events:
-                self.recorder.event(connection, event)
+            if connection.frozen:
+                self._unsent.setdefault(connection, []).extend(events)
+            else:
+                for event in events:
+                    self.recorder.event(connection, event)
         return events
 
+    def thaw(self, connection: Connection, why: object, now: float) -> None:
+        if self._frozen.get(connection) == [why]:
+            for event in self._unsent.pop(connection, ()):
+                if self.recorder is not None:
+                    self.recorder.event(connection, event)
+        super().thaw(connection, why, now)
+
     def closed(self, connection: Connection, reason: str) -> None:
+        unsent = self._unsent.pop(connection, ())
         if self.recorder is not None:
+            if unsent:
+                names = some([f"{describe_event(event.type)} {event.path}" for event in unsent])
+                self.recorder.held(connection, f"NEVER SENT, as the connection was stopped: {names}")
             self.recorder.closed(connection, reason)
         super().closed(connection, reason)
 

@@ -1,8 +1,8 @@
 """The flight recorder: what the server was asked, what it said, and what became of its sessions.
 
 Recording must be cheap enough to be always on: a request costs two tuples, kept as they came, and is put
-into words only when a test asks. Memory is bounded: the oldest entries go, and what is large is put into
-words at once.
+into words only when a test asks. Memory is bounded, in entries and in bytes: the oldest entries go. What is
+large is put into words at once, and those are cut (:mod:`.describe`), so no entry is large.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..core.watches import Notification
 from ..net.connection import Connection
 from ..net.service import Service
 from .describe import (
+    LARGE,
     NO_FACTS,
     Described,
     Facts,
@@ -57,8 +58,13 @@ _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
 _NOBODY: _Client = (0, "")
 _LONGEST = 500
-"""Characters of a reason: an ACL may be long."""
+"""Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
+_LONGEST_TEXT = 10_000  # characters of what is entered as words
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
+MOST_BYTES = 64 * 2**20
+"""Bytes that the entries of one server take together, roughly, if no more than 48,000 are kept."""
+_SMALL = 1024  # bytes of an entry whose message is kept as it came, at most: these are not counted one by one
+_IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
 
 
@@ -108,7 +114,9 @@ class Entry:
 class History(ABC):
     """Keeps entries as they came, and puts them into words when asked.
 
-    :param limit: how many entries are kept; the oldest go first. With 0 there are listeners only.
+    :param limit: how many entries are kept; the oldest go first, and earlier if all together may take more
+        than :data:`MOST_BYTES`. With 0 there are listeners only.
+    :ivar size: bytes that those of them take which are not small, roughly.
     :ivar dropped: how many had to go.
     :ivar zxid_base: where it began: the numbers after it are easier to read.
     :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
@@ -118,6 +126,8 @@ class History(ABC):
 
     def __init__(self, limit: int) -> None:
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=limit)
+        self._large: deque[tuple[int, int]] = deque()  # how many entries there were with it, and its size
+        self.size = 0
         self.dropped = 0
         self.listeners: list[Listener] = []
 
@@ -130,18 +140,45 @@ class History(ABC):
         self._entries = deque(self._entries, maxlen=limit)
         self.dropped = 0
 
-    def append(self, entry: tuple[Any, ...]) -> None:
+    def forget(self) -> None:
+        """Keep nothing of what has been until now."""
+        self._entries.clear()
+        self._large.clear()
+        self.size = self.dropped = 0
+
+    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
+        """Keep an entry.
+
+        :param size: in bytes, if it is not small.
+        """
         entries = self._entries
         if len(entries) == entries.maxlen:
             self.dropped += 1
         entries.append(entry)
+        if size:
+            self._make_room(size)
         if self.listeners:
-            try:
-                words = self.in_words(entry)
-                for listener in self.listeners:
-                    listener(words)
-            except Exception:  # the request goes on
-                report("an entry of the history was not passed on")
+            self._tell(entry)
+
+    def _make_room(self, size: int) -> None:
+        large, entries = self._large, self._entries
+        large.append((self.count, size))
+        self.size += size
+        room = max(MOST_BYTES - self.limit * _SMALL, MOST_BYTES // 4)
+        while large and (large[0][0] <= self.dropped or self.size > room):
+            number, gone = large.popleft()
+            self.size -= gone
+            while self.dropped < number:
+                entries.popleft()
+                self.dropped += 1
+
+    def _tell(self, entry: tuple[Any, ...]) -> None:
+        try:
+            words = self.in_words(entry)
+            for listener in self.listeners:
+                listener(words)
+        except Exception:  # the request goes on
+            report("an entry of the history was not passed on")
 
     @property
     def limit(self) -> int:
@@ -154,17 +191,21 @@ class History(ABC):
         return self.dropped + len(self._entries)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield what is kept, the oldest first.
+        """Yield what is kept now, the oldest first, whatever comes meanwhile.
 
         :param after: leave out so many of all that there have been: an earlier :attr:`count`.
         """
-        for entry in islice(self._entries, max(0, after - self.dropped), None):
+        for entry in list(islice(self._entries, max(0, after - self.dropped), None)):
             yield self.in_words(entry)
 
     def last_entries(self, most: int) -> Iterator[Entry]:
         """Yield the last entries, the oldest first."""
         for entry in reversed(list(islice(reversed(self._entries), most))):
             yield self.in_words(entry)
+
+    def latest(self) -> Iterator[Entry]:
+        """Yield what is kept now, the latest first, whatever comes meanwhile."""
+        return map(self.in_words, reversed(list(self._entries)))
 
 
 class Recorder(History):
@@ -190,8 +231,7 @@ class Recorder(History):
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
         self._started = started
         self.zxid_base = engine.zxid
-        self._entries.clear()
-        self.dropped = 0
+        self.forget()
         self.sessions.clear()
         self._clients.clear()
         self._silent.clear()
@@ -210,28 +250,38 @@ class Recorder(History):
         return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        kept = self.kept(op, frame)
         self._reason = ""
-        self.append(("request", now, connection.session_id, self._client(connection), op, kept))
+        size = 0
+        kept: Kept = frame
+        if len(frame) > _KEPT:
+            size, kept = _described(frame), self.kept(op, frame)
+        client = self._clients.get(connection, _NOBODY)
+        self.append(("request", now, connection.session_id, client, op, kept), size)
         return kept
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
         """:param kept: what :meth:`request` returned."""
         zxid, err, body = result
         said: bytes | tuple[str, Facts] = body
+        size = 0
         if len(body) > _KEPT:
             what = kept[1] if isinstance(kept, tuple) else describe_request(op, kept)
             said = describe_reply(op, what.path, err, body), reply_facts(op, err, body)
-        client = self._client(connection)
-        reason, self._reason = self._reason if err or op == OpCode.MULTI else "", ""
-        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason))
+            size = _described(body)
+        reason = self._reason
+        if reason:
+            self._reason = ""
+            if not err and op != OpCode.MULTI:
+                reason = ""
+        client = self._clients.get(connection, _NOBODY)
+        self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason), size)
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
         client = self._client(connection)
         what = describe_request(op, frame)
         entry = {"op": name_of(op), "path": what.path, "xid": _XID.unpack_from(frame)[0]}
         entry |= {"zxid": zxid, "text": text}
-        self.append(("fault", self._now(), connection.session_id, client, entry))
+        self.append(("fault", self._now(), connection.session_id, client, entry), _described(frame))
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
         """Record what has become of a message that is not there to be described."""
@@ -274,6 +324,8 @@ class Recorder(History):
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)
+        if len(notification.path) > _KEPT:
+            notification = Notification(notification.zxid, notification.type, _cut(notification.path))
         self.append(("event", self._now(), connection.session_id, client, notification))
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -301,9 +353,10 @@ class Recorder(History):
             facts = Facts(step="expired" if effect.expired else "closed")
             text = "SESSION EXPIRED" if effect.expired else "session closed"
             if effect.paths:
-                text += f", its ephemerals deleted: {', '.join(effect.paths)}"
+                text += f", its ephemerals deleted: {_some_paths(effect.paths)}"
         elif isinstance(effect, Delete) and not txn.session:
-            entry = {"zxid": txn.zxid, "path": effect.path, "text": f"reaped {effect.path}"}
+            path = _cut(effect.path)
+            entry = {"zxid": txn.zxid, "path": path, "text": f"reaped {path}"}
             self.append(("reaper", self._now(), 0, _NOBODY, entry))
             return
         else:
@@ -312,8 +365,9 @@ class Recorder(History):
         self.append(("session", self._now(), txn.session, _NOBODY, entry))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str, step: str = "") -> None:
+        text = _cut(text, _LONGEST_TEXT)
         entry = {"text": text, "facts": Facts(step=step)} if step else {"text": text}
-        self.append((kind, self._now(), session, client, entry))
+        self.append((kind, self._now(), session, client, entry), _described(text) if len(text) > _KEPT else 0)
 
     def _client(self, connection: Connection) -> _Client:
         return self._clients.get(connection, _NOBODY)
@@ -352,16 +406,41 @@ class Recorder(History):
         return Entry(zxid=max(zxid, 0), err=err, text=text, facts=facts, reason=reason, **common)
 
 
-def select(
-    entries: Iterable[Entry],
+def _described(message: bytes | str) -> int:
+    """Return how many bytes the words for a message take at most."""
+    return _SMALL + _IN_WORDS * min(len(message), LARGE)
+
+
+def _cut(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[:most]}.. ({len(text):,} characters)"
+
+
+def _some_paths(paths: Sequence[str]) -> str:
+    """Show the first of some paths, as many as there is room for."""
+    room, shown = _LONGEST, 0
+    for path in paths:
+        if shown and len(path) > room:
+            break
+        shown, room = shown + 1, room - len(path)
+    text = ", ".join(_cut(path) for path in paths[:shown])
+    return text if shown == len(paths) else f"{text}, and {len(paths) - shown:,} more"
+
+
+def select(entries: Iterable[Entry], **conditions: Any) -> list[Entry]:
+    """List the entries that meet all conditions, which are those of :func:`selector`."""
+    wanted = selector(**conditions)
+    return [entry for entry in entries if wanted(entry)]
+
+
+def selector(
     *,
     session: SessionRef | None = None,
     kind: EntryKind | Iterable[EntryKind] | None = None,
     op: str | None = None,
     path: str | None = None,
     since: float = 0.0,
-) -> list[Entry]:
-    """List the entries that meet all conditions; see :meth:`.Controls.history`.
+) -> Callable[[Entry], bool]:
+    """Return what tells whether an entry meets all conditions; see :meth:`.Controls.history`.
 
     :raises ValueError: for an unknown kind or operation.
     """
@@ -371,12 +450,14 @@ def select(
     wanted_op = None if op is None else operation_name(op)
     wanted_session = None if session is None else session_id_of(session)
     pattern = None if path is None else Glob(path)
-    return [
-        entry
-        for entry in entries
-        if entry.kind in kinds
-        and wanted_op in (None, entry.op)
-        and wanted_session in (None, entry.session)
-        and (pattern is None or (entry.path is not None and pattern.matches(entry.path)))
-        and entry.time >= since
-    ]
+
+    def wanted(entry: Entry) -> bool:
+        return (
+            entry.kind in kinds
+            and wanted_op in (None, entry.op)
+            and wanted_session in (None, entry.session)
+            and (pattern is None or (entry.path is not None and pattern.matches(entry.path)))
+            and entry.time >= since
+        )
+
+    return wanted

@@ -1,5 +1,8 @@
 """The history as text: one column per session, time downwards. A failing test shows it. The rules:
 
+* It is cut before it is drawn: only the last lines that are wanted are kept, at most 1 MiB of them, and only
+  the sessions in these lines have columns. If these are more than 12, or more than fit into a width that was
+  given, there are no columns: each line names its session.
 * One line per entry. A reply stands in the line of its request (``get_data /x -> ..``) if nothing of that
   connection came between them; a new session stands in the line of its connection.
 * The time is in seconds since the start of the server, and is left out where it is that of the line above.
@@ -17,8 +20,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -30,6 +33,15 @@ from .operations import name_of
 
 _LEFT = 19  # characters: the time and the zxid
 _LEAST, _MOST = 32, 60  # characters of a column
+_COLUMNS = 12  # at most
+_WIDTH = 120  # characters, if it is not given
+_NARROWEST, _WIDEST = 60, 400  # characters of a line without columns
+_LARGEST = 2**20
+"""Characters of the whole."""
+_LONGEST = 2000
+"""Characters of a line before it is drawn."""
+_STEP = 20
+"""Entries, or lines, between two steps: 1 ms."""
 _LONG = 40  # characters: names in paths that are longer lose their middle
 _NAME = re.compile(rf"[^/\s,\[\]]{{{_LONG + 1},}}")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
@@ -40,46 +52,65 @@ _SESSION = re.compile(r"\b0x[0-9a-f]+\b")
 class _Line:
     """One line before it is drawn.
 
-    :ivar session: whose column the line is in; None for the whole width.
+    :ivar session: whose column the line is in; 0 for the whole width.
     """
 
     time: float
     zxid: int
-    session: int | None
+    session: int
+    server: int
+    mark: str
     text: str
 
 
-def format_timeline(
-    entries: Sequence[Entry],
+def drawing(
+    entries: Iterable[Entry],
     *,
     title: str = "Timeline",
     zxid_base: int = 0,
     named: Mapping[int, str] = MappingProxyType({}),
     sessions: Iterable[int] | None = None,
     pings: bool = False,
-    width: int = 120,
+    width: int | None = None,
     limit: int | None = None,
     by_epoch: bool = False,
-) -> str:
-    """Draw entries of a history.
+) -> Generator[None, None, str]:
+    """Draw entries of a history, in steps of 1 ms or so; the value is the drawing.
 
     :param by_epoch: whether zxids are shown as epoch and counter.
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
     :param named: names of sessions; those without get letters.
-    :param sessions: the ids of the sessions that get a column; all by default.
+    :param sessions: the ids of the sessions whose lines are shown; all by default.
     :param pings: whether pings are shown.
-    :param width: the width in characters. A column has at least 32 of them, so many sessions take
-        more.
+    :param width: the width in characters, at least 60. By default it is 120, or as much as the columns need,
+        of which each has at least 32.
     :param limit: show no more than this many lines, the last ones.
     """
-    shown = [entry for entry in entries if pings or entry.op != "ping"]
-    left_out = len(entries) - len(shown)
-    columns = list(dict.fromkeys(entry.session for entry in shown if entry.session))
-    if sessions is not None:
-        wanted = set(sessions)
-        columns = [session for session in columns if session in wanted]
-        shown = [entry for entry in shown if entry.session in wanted or not entry.session]
-    names = _names(columns, named)
+    lines = _Lines(limit)
+    wanted = None if sessions is None else set(sessions)
+    seen: dict[int, None] = {}  # the sessions, in order
+    left_out = 0
+    for n, entry in enumerate(entries):
+        if n % _STEP == 0:
+            yield
+        if entry.op == "ping" and not pings:
+            left_out += 1
+        elif wanted is None or not entry.session or entry.session in wanted:
+            if entry.session:
+                seen[entry.session] = None
+            lines.add(entry)
+    names = _names(seen, named)
+    kept = list(lines.kept.values())
+    shown = {line.session for line in kept}
+    columns = [session for session in seen if session in shown]
+    room = _WIDEST * _COLUMNS if width is None else width
+    by_column = len(columns) <= min(_COLUMNS, max(1, (room - _LEFT) // (_LEAST + 3)))
+    sheet: _Columns | _List
+    if by_column:
+        sheet = _Columns(columns, names, width or _WIDTH)
+    else:
+        names = {session: name for session in seen if (name := named.get(session))}
+        sheet = _List([names.get(session) or session_text(session) for session in columns], width or _WIDTH)
 
     head = [title]
     if by_epoch:
@@ -89,31 +120,40 @@ def format_timeline(
     if left_out:
         head.append(f"{left_out} pings and pongs are left out")
     text = ["; ".join(head)]
-    text += [f"  {names[session]}  session {session_text(session)}" for session in columns]
-    if not shown:
-        return "\n".join([*text, "  nothing has happened"])
-
-    column = min(max((width - _LEFT) // max(len(columns), 1) - 3, _LEAST), _MOST)
-    heading = "   seconds    zxid"
-    text.append((heading + "".join(f" | {names[s]:<{column}}" for s in columns)).rstrip())
-    text.append("-" * (_LEFT - 1) + "".join("-+-" + "-" * column for _ in columns))
-    lines = list(_lines(shown, names))
-    if limit is not None and len(lines) > limit:
-        text.append(f"  .. {len(lines) - limit} earlier lines")
-        lines = lines[-limit:]
-    last = ""
+    if by_column:
+        text += [f"  {names[session]}  session {session_text(session)}" for session in columns]
+    if not kept:
+        return "\n".join([*text, "  nothing has happened" if not lines.count else _earlier(lines.count)])
+    text += sheet.head
 
     def zxid(number: int) -> str:
         if by_epoch:
             return f"{(number >> 32) - (zxid_base >> 32)}:{number & 0xFFFFFFFF}" if number else ""
         return str(number - zxid_base) if number > zxid_base else ""
 
-    for line in lines:
+    drawn: list[str] = []  # the last line first
+    size = 0
+    for n in reversed(range(len(kept))):
+        if n % _STEP == 0:
+            yield
+        line = kept[n]
         stamp = f"{line.time:10.3f}"
-        for row in _draw(line, stamp if stamp != last else "", columns, column, zxid(line.zxid)):
-            text.append(row.rstrip())
-        last = stamp
-    return "\n".join(text)
+        before = f"{kept[n - 1].time:10.3f}" if n and size < _LARGEST else ""
+        left = f"{stamp if stamp != before else '':>10} {zxid(line.zxid):>7} "
+        said = f"{f'[{line.server}] ' if line.server else ''}{line.mark}{_shorten(line.text, names)}"
+        who = names.get(line.session) or session_text(line.session)
+        rows = "\n".join(row.rstrip() for row in sheet.draw(left, line.session, who, said))
+        size += len(rows)
+        if size > _LARGEST:
+            break
+        drawn.append(rows)
+    if lines.count > len(drawn):
+        text.append(_earlier(lines.count - len(drawn)))
+    return "\n".join([*text, *reversed(drawn)])
+
+
+def _earlier(count: int) -> str:
+    return f"  .. {count} earlier lines"
 
 
 def _names(columns: Iterable[int], named: Mapping[int, str]) -> dict[int, str]:
@@ -131,43 +171,71 @@ def _letter(n: int) -> str:
     return chr(ord("A") + n) if n < 26 else f"S{n + 1}"
 
 
-def _lines(entries: Sequence[Entry], names: dict[int, str]) -> Iterator[_Line]:
-    """Yield one line for each entry, but a reply goes with its request where nothing of that connection came
-    between them but events, and a new session with its connection."""
-    answers = _answers(entries)
-    merged = {id(reply) for reply in answers.values()}
-    for n, entry in enumerate(entries):
-        if id(entry) in merged or _is_implied(entry, answers):
-            continue
-        text = entry.text
-        zxid = entry.zxid
-        if entry.kind == "request":
-            reply = answers.get(id(entry))
-            if reply is not None:
-                text += f" -> {reply.text}"
-                # a read tells the last zxid there was: only that of a change is worth its room
-                zxid = reply.zxid if entry.op in _WRITES else 0
+class _Lines:
+    """The last lines of a history: one for each entry, but a reply goes with its request where nothing of
+    that connection came between them but events, and a new session with its connection.
+
+    :param limit: how many are kept; None for as many as can be drawn.
+    :ivar kept: by number.
+    :ivar count: how many there are in all.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.kept: OrderedDict[int, _Line] = OrderedDict()
+        self.count = 0
+        self._limit, self._number, self._size = limit, 0, 0
+        self._waiting: dict[
+            tuple[int, int], tuple[Entry, int]
+        ] = {}  # requests without a reply, by connection
+        self._begun = 0, 0  # a session that has just begun, and the number of its line
+
+    def add(self, entry: Entry) -> None:
+        begun, self._begun = self._begun, (0, 0)
+        connection = entry.server, entry.connection
+        if entry.kind == "connection":
+            if entry.session and entry.session == begun[0]:
+                if begun[1] in self.kept:
+                    self.kept[begun[1]].text = entry.text[:_LONGEST]
+                return
+            if entry.text.startswith(_IMPLIED):
+                return
+        elif entry.kind == "fault":
+            self._waiting.pop(connection, None)
         elif entry.kind == "reply":
+            request, number = self._waiting.pop(connection, (None, 0))
+            if request is not None and request.xid == entry.xid and request.time == entry.time:
+                self._answer(number, entry)
+                return
+        number = self._append(entry)
+        if entry.kind == "request":
+            self._waiting[connection] = entry, number
+        elif entry.kind == "session" and "begins" in entry.text:
+            self._begun = entry.session, number
+
+    def _answer(self, number: int, reply: Entry) -> None:
+        if reply.op == "close_session" and not reply.err:  # the line of the session says the same
+            self.count -= 1
+            self.kept.pop(number, None)
+        elif (line := self.kept.get(number)) is not None:
+            line.text = f"{line.text} -> {reply.text}"[:_LONGEST]
+            # a read tells the last zxid there was: only that of a change is worth its room
+            line.zxid = reply.zxid if reply.op in _WRITES else 0
+
+    def _append(self, entry: Entry) -> int:
+        text = entry.text
+        if entry.kind == "reply":
             text = f"{entry.op} {entry.path or ''}".rstrip() + f" -> {text}"
-        elif entry.kind == "session":
-            after = entries[n + 1] if n + 1 < len(entries) else entry
-            if after.kind == "connection" and after.session == entry.session and "begins" in text:
-                text = after.text
-                merged.add(id(after))
-        text = _MARKS.get(entry.kind, "") + _shorten(text, names)
-        if entry.server:
-            text = f"[{entry.server}] {text}"
-        column = entry.session if entry.session in names else None
-        if entry.kind in ("control", "reaper", "note", "role"):
-            column = None
-        yield _Line(entry.time, zxid, column, text)
-
-
-def _is_implied(entry: Entry, answers: dict[int, Entry]) -> bool:
-    """Return whether the line before or after the entry says the same."""
-    if entry.kind == "connection":
-        return entry.text.startswith(_IMPLIED)
-    return entry.op == "close_session" and id(entry) in answers and not answers[id(entry)].err
+        session = 0 if entry.kind in ("control", "reaper", "note", "role") else entry.session
+        mark = _MARKS.get(entry.kind, "")
+        line = _Line(entry.time, entry.zxid, session, entry.server, mark, text[:_LONGEST])
+        self._number += 1
+        self.count += 1
+        self._size += len(line.text)
+        kept = self.kept
+        kept[self._number] = line
+        while kept and (self._size > _LARGEST or (self._limit is not None and len(kept) > self._limit)):
+            self._size -= len(kept.popitem(last=False)[1].text)
+        return self._number
 
 
 _IMPLIED = ("opened from", "disconnected: its session", f"disconnected: {FAULT}")
@@ -183,36 +251,52 @@ _MARKS = {
 _WRITES = frozenset(map(name_of, WRITES))
 
 
-def _answers(entries: Sequence[Entry]) -> dict[int, Entry]:
-    """Find the replies that can be shown beside their requests, by the id() of the request."""
-    answers: dict[int, Entry] = {}
-    waiting: dict[tuple[int, int], Entry] = {}
-    for entry in entries:
-        connection = entry.server, entry.connection
-        if entry.kind == "request":
-            waiting[connection] = entry
-        elif entry.kind == "fault":
-            waiting.pop(connection, None)
-        elif entry.kind == "reply":
-            request = waiting.pop(connection, None)
-            if request is not None and request.xid == entry.xid and request.time == entry.time:
-                answers[id(request)] = entry
-    return answers
+class _Columns:
+    """A column for each session."""
+
+    def __init__(self, columns: list[int], names: Mapping[int, str], width: int) -> None:
+        self._columns = columns
+        self._column = column = min(max((width - _LEFT) // max(len(columns), 1) - 3, _LEAST), _MOST)
+        heading = "   seconds    zxid" + "".join(f" | {names[each]:<{column}}" for each in columns)
+        self.head = [heading.rstrip(), "-" * (_LEFT - 1) + "".join("-+-" + "-" * column for _ in columns)]
+
+    def draw(self, left: str, session: int, who: str, text: str) -> Iterator[str]:
+        columns, column = self._columns, self._column
+        if not session:
+            yield from _whole(left, text, max(len(columns), 1) * (column + 3))
+            return
+        before, after = columns.index(session), len(columns) - columns.index(session) - 1
+        for row in _wrap(text, column):
+            cells = [*[""] * before, row, *[""] * after]
+            yield left.rstrip().ljust(_LEFT - 1) + "".join(f" | {cell:<{column}}" for cell in cells)
+            left = ""
 
 
-def _draw(line: _Line, stamp: str, columns: list[int], column: int, zxid: str) -> Iterator[str]:
-    left = f"{stamp:>10} {zxid:>7} "
-    if line.session is None:
-        room = max(len(columns), 1) * (column + 3)
-        for row in _wrap(line.text, room):
-            yield f"{left}  {row}"
-            left = " " * _LEFT
-        return
-    at = columns.index(line.session)
-    for row in _wrap(line.text, column):
-        cells = [row if n == at else "" for n in range(len(columns))]
-        yield left.rstrip().ljust(_LEFT - 1) + "".join(f" | {cell:<{column}}" for cell in cells)
-        left = ""
+class _List:
+    """Each line names its session."""
+
+    def __init__(self, names: Iterable[str], width: int) -> None:
+        self._who = max(map(len, names))
+        self._room = min(max(width, _NARROWEST), _WIDEST) - _LEFT
+        what = max(self._room - self._who - 5, 1)
+        self.head = [
+            f"   seconds    zxid | {'session':<{self._who}} |",
+            "-" * (_LEFT - 1) + "-+-" + "-" * self._who + "-+-" + "-" * what,
+        ]
+
+    def draw(self, left: str, session: int, who: str, text: str) -> Iterator[str]:
+        if not session:
+            yield from _whole(left, text, self._room - 2)
+            return
+        for row in _wrap(text, self._room - self._who - 5):
+            yield f"{left.rstrip():<{_LEFT - 1}} | {who:<{self._who}} | {row}"
+            left = who = ""
+
+
+def _whole(left: str, text: str, room: int) -> Iterator[str]:
+    for row in _wrap(text, room):
+        yield f"{left}  {row}"
+        left = " " * _LEFT
 
 
 class _Wrapper(textwrap.TextWrapper):

@@ -53,6 +53,15 @@ async def test_a_term(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> Non
         await zk.multi([term.fence(), SetData("/state", b"late")])
 
 
+async def test_terms_are_counted_by_each_candidate_and_tokens_grow_over_all(lab: Lab) -> None:
+    terms = []
+    for _ in range(2):
+        async with LeaderElection(await lab.client(), "/leader").lead() as term:
+            terms.append(term)
+    assert [term.number for term in terms] == [1, 1]
+    assert terms[0].token < terms[1].token
+
+
 async def test_candidates_of_every_layout_wait_for_each_other(autojump_clock: MockClock, lab: Lab) -> None:
     clients = [await lab.client() for _ in range(9)]
     log: list[int] = []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
+from ...net.http import Response
 from ...net.importing import load
+from ...testing.controls.history import timeline_of
+from ...testing.history import selector
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
 from ..views.turns import Turns
@@ -14,28 +18,43 @@ if TYPE_CHECKING:
 
 
 _MOST_NOTED: Final = 10_000  # characters
+_MOST_ENTRIES: Final = 2**63
+_LARGEST: Final = 16 * 2**20
+"""Bytes of entries in one answer: the last ones."""
 
 
-def _history(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    given = dict(ask.values)
+async def _history(control: Control, ask: Ask, *, whole: bool = False) -> Response:
+    """Put the last entries into words, in turns and from the last one back, until there are enough."""
+    given, running, turns = dict(ask.values), control.scope(whole).running, Turns()
     if "session" in given:
         given["session"] = control.find_any(given["session"], whole)
     if "kind" in given:
         given["kind"] = given["kind"].split(",")
-    limit = given.pop("limit", None)
-    entries = control.scope(whole).history(**given)
-    if limit is not None:
-        entries = entries[-limit:] if limit > 0 else []
-    names = control.controls.running.names
-    return {"entries": [forms.entry_form(entry, names[entry.session]) for entry in entries]}
+    limit = max(0, given.pop("limit", _MOST_ENTRIES))
+    wanted = selector(**given)
+    running.receive()
+    found: list[bytes] = []  # the last one first
+    size = 0
+    for entry in () if running.told is None else running.told.latest():
+        if len(found) >= limit or size > _LARGEST:
+            break
+        if wanted(entry):
+            form = forms.entry_form(entry, control.controls.running.names[entry.session])
+            found.append(json.dumps(form, ensure_ascii=False).encode())
+            size += len(found[-1])
+        await turns.pause()
+    headers = {"content-type": "application/json"}
+    return Response(200, b'{"entries": [' + b", ".join(reversed(found)) + b"]}\n", headers)
 
 
-def _timeline(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+async def _timeline(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     given = dict(ask.values)
     kind = given.pop("format", "text")
     if "sessions" in given:
         given["sessions"] = [control.find_any(each, whole) for each in given["sessions"].split(",")]
-    timeline = control.scope(whole).format_timeline(**given)
+    scope = control.scope(whole)
+    scope.running.receive()
+    timeline = await Turns().finish(timeline_of(scope, **given))
     return answer_text(timeline) if kind == "text" else {"timeline": timeline}
 
 
@@ -67,7 +86,7 @@ ROUTES: Final = (
         "GET",
         "/history",
         _history,
-        "What has happened, the oldest first.",
+        "What has happened, the oldest first; at most 16 MiB, the last entries.",
         {
             "session": Field("string", "an id or a name; the session may be over"),
             "kind": Field("string", "such as request, reply, event, session, fault; several with commas"),
@@ -82,12 +101,12 @@ ROUTES: Final = (
         "GET",
         "/timeline",
         _timeline,
-        "The history as text, a column for each session.",
+        "The history as text, a column for each session; at most 1 MiB, the last lines.",
         {
             "format": Field("string", "text if it is not given", choices=("text", "json")),
-            "sessions": Field("string", "ids or names with commas between, which get a column; all"),
+            "sessions": Field("string", "ids or names with commas between, whose lines are shown; all"),
             "pings": Field("boolean", "whether pings are shown"),
-            "width": Field("integer", "in characters"),
+            "width": Field("integer", "in characters, at least 60; 120, or as much as up to 12 columns need"),
             "limit": Field("integer", "at most so many lines, the last ones"),
             "since": _SINCE,
         },

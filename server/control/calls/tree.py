@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ...net.http import Response
 from ...testing import contents
+from ...testing.controls.tree import differs, expected_at
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
+from ..views.turns import Turns, read
 
 if TYPE_CHECKING:
     from ..api import Control
 
 
 _MAX_SNAPSHOTS: Final = 64
+_MAX_DIFFERENCES: Final = 1000
+"""Lines of a comparison."""
 
 
-def _dump(control: Control, ask: Ask) -> Any:
-    path = ask.values.get("path", "/")
-    nodes = control.controls.dump(path, form="nodes")
+async def _dump(control: Control, ask: Ask) -> Any:
+    path, turns, running = ask.values.get("path", "/"), Turns(), control.controls.running
+    running.receive()
+    nodes = await read(running.engine.tree, path, turns)
     if ask.values.get("format") == "text":
         return answer_text(contents.format_tree(nodes))
-    return {"znodes": {path: forms.node_form(node) for path, node in nodes.items()}}
+    pieces = []
+    for at, node in nodes.items():
+        pieces.append(json.dumps({at: forms.node_form(node)}, ensure_ascii=False)[1:-1].encode())
+        await turns.pause()
+    return Response(200, b'{"znodes": {' + b", ".join(pieces) + b"}}\n", {"content-type": "application/json"})
 
 
 def _load(control: Control, ask: Ask) -> Any:
@@ -30,14 +41,17 @@ def _load(control: Control, ask: Ask) -> Any:
     return {"loaded": len(znodes)}
 
 
-def _diff(control: Control, ask: Ask) -> Any:
-    expected = _read_znodes(ask.values["znodes"])
-    try:
-        control.controls.assert_tree(expected, ask.values.get("path", "/"))
-    except AssertionError as error:
-        _, *lines = str(error).splitlines()
-        return {"equal": False, "message": str(error), "differences": [line.strip() for line in lines]}
-    return {"equal": True, "message": "", "differences": []}
+async def _diff(control: Control, ask: Ask) -> Any:
+    path, turns, running = ask.values.get("path", "/"), Turns(), control.controls.running
+    expected = expected_at(path, _read_znodes(ask.values["znodes"]))
+    running.receive()
+    actual = await read(running.engine.tree, path, turns)
+    lines = await turns.finish(contents.differences(expected, actual.items()))
+    if not lines:
+        return {"equal": True, "message": "", "differences": []}
+    if (more := len(lines) - _MAX_DIFFERENCES) > 0:
+        lines[_MAX_DIFFERENCES:] = [f".. and {more:,} more"]
+    return {"equal": False, "message": differs(path, lines), "differences": lines}
 
 
 def _read_znodes(given: Mapping[str, Any]) -> dict[str, Any]:

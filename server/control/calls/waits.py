@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...testing.controls.history import timeline_of
 from ...testing.observers import RequestWait, Wait
 from ...testing.operations import Selection
 from .. import forms
 from ..finding import live_sessions
 from ..routes import ApiError, Ask, Field, Route
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..api import Control
@@ -44,7 +46,7 @@ async def _wait(control: Control, ask: Ask) -> Any:
     if control.waiting >= _MOST:
         raise ApiError(409, f"{_MOST} requests wait already; let some of them end first")
     controls = control.controls
-    controls.sessions()  # lets the server handle what has arrived
+    controls.running.receive()
     wait, answer = begin(control, values)
     control.waiting += 1
     observed = list(control.scope(whole=until == "outstanding").running.each())
@@ -58,7 +60,7 @@ async def _wait(control: Control, ask: Ask) -> Any:
             running.unobserve(wait)
         control.waiting -= 1
     if not met:
-        timeline = controls.format_timeline(limit=_LINES)
+        timeline = await Turns().finish(timeline_of(controls, limit=_LINES))
         raise ApiError(408, f"it was not so within {timeout:g} s; see the timeline", timeline=timeline)
     return answer() | {"seconds": controls.clock.now()}
 

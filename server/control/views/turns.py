@@ -8,14 +8,20 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import trio
 
 from ...core.tree import DataTree
 from ...core.znode import Znode
 from ...net.service import SLICE
+from ...testing import contents
+from ...testing.contents import Node
+
+T = TypeVar("T")
 
 _CHUNK = 2000
 """Names that are looked at between two pauses: 1 ms at most."""
@@ -32,6 +38,16 @@ class Turns:
         if time.perf_counter() >= self._end:
             await trio.lowlevel.checkpoint()
             self._end = time.perf_counter() + SLICE
+
+    async def finish(self, steps: Generator[None, None, T]) -> T:
+        """Return the value of a generator that yields between its steps."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            await self.pause()
 
 
 async def first_names(
@@ -85,3 +101,23 @@ def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
                 waiting.append((below, child))
             else:
                 yield below, child
+
+
+async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:
+    """Return what :func:`.contents.read` does, read and brought into order in turns."""
+    chunks: list[list[tuple[str, str, Znode]]] = [[]]
+    for at, node in walk(tree, path):
+        reserved = f"{at}/".startswith(f"{contents.RESERVED}/")
+        if not reserved and (at != "/" or node.data):
+            # a / counts less than any other character: a znode's children follow it at once
+            chunks[-1].append((at.replace("/", "\0"), at, node))
+        if len(chunks[-1]) >= _CHUNK:
+            chunks[-1].sort()
+            chunks.append([])
+        await turns.pause()
+    chunks[-1].sort()
+    found = {}
+    for _, at, node in heapq.merge(*chunks):
+        found[at] = contents.node_of(node)
+        await turns.pause()
+    return found

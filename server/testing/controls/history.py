@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING, Any
 
 from ..history import Entry, EntryKind, select
 from ..sessions import SessionRef, session_id_of
-from ..timeline import format_timeline
+from ..steps import finish
+from ..timeline import drawing
 from .base import Base, control
 
 if TYPE_CHECKING:
@@ -75,33 +76,45 @@ class HistoryControls(Base):
         *,
         sessions: Iterable[SessionRef] | None = None,
         pings: bool = False,
-        width: int = 120,
+        width: int | None = None,
         limit: int | None = None,
         since: float = 0.0,
     ) -> str:
         """Show the history as text, one column for each session; of an ensemble each line has the number of
-        its server.
+        its server. At most 1 MiB, the last lines.
 
-        :param sessions: those that get a column; all by default.
+        :param sessions: those whose lines are shown; all by default.
         :param pings: whether pings are shown.
-        :param width: in characters.
+        :param width: in characters, at least 60; where not all sessions have room for a column, each line
+            names its session. By default 120, or as much as up to 12 columns need.
         :param limit: at most so many lines, the last ones.
         :param since: seconds on the server's clock since its start.
         """
-        told = self.running.told
-        if told is None:
-            return "Nothing was recorded: record=False."
-        title = f"Timeline of {self.hosts}"
-        if told.dropped:
-            title += f"; the oldest {told.dropped:,} entries are gone"
-        return format_timeline(
-            self.history(since=since),
+        ids = None if sessions is None else [session_id_of(session) for session in sessions]
+        return finish(timeline_of(self, sessions=ids, pings=pings, width=width, limit=limit, since=since))
+
+
+def timeline_of(
+    controls: HistoryControls, *, since: float = 0.0, **options: Any
+) -> Generator[None, None, str]:
+    """Draw what :meth:`HistoryControls.format_timeline` shows, in steps, for callers in the server's thread
+    who let others run between them.
+
+    :param options: those of :func:`.timeline.drawing`.
+    """
+    told, running = controls.running.told, controls.running
+    if told is None:
+        return "Nothing was recorded: record=False."
+    title = f"Timeline of {controls.hosts}"
+    if told.dropped:
+        title += f"; the oldest {told.dropped:,} entries are gone"
+    return (
+        yield from drawing(
+            (entry for entry in told.entries() if entry.time >= since),
             title=title,
             zxid_base=told.zxid_base,
-            named=self.running.names.all,
-            sessions=None if sessions is None else [session_id_of(session) for session in sessions],
-            pings=pings,
-            width=width,
-            limit=limit,
-            by_epoch=self.running.is_ensemble,
+            named=running.names.all,
+            by_epoch=running.is_ensemble,
+            **options,
         )
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.sessions import Session
 from ...net.clock import Clock
 from ...net.connection import Connection
 from ..origin import mark
@@ -65,20 +66,36 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Hi
         return self.running.clock, self.running.started
 
     def _jump(self, until: float, keep_alive: bool) -> None:
+        """With ``keep_alive`` time stops where a timer or the end of another session may change who
+        is connected. The pings between need no steps: of all that a client is thought to have sent only the
+        last one counts."""
         running = self.running
-        server, engine, clock = running.server, running.engine, running.clock
-        while keep_alive:
-            due = min(max(running.service.next_deadline(), clock.now()), until)
-            for session in engine.sessions:
-                client = engine.client_of(session)
-                if isinstance(client, Connection) and not running.gate.is_paused(client):
-                    engine.sessions.touch(session, running.service.at(due))
+        server, sessions, clock, service = (
+            running.server,
+            running.engine.sessions,
+            running.clock,
+            running.service,
+        )
+        due = clock.now()
+        while keep_alive and due < until:
+            due = min(max(service.next_timer(), due), until)
+            kept = [session for session in sessions if self._is_heard(session)]
+            for session in kept:
+                sessions.touch(session, service.at(due))
+            if (ends := sessions.next_deadline() / 1000) < due:
+                due = max(ends, clock.now())
             clock.jump(max(0.0, due - clock.now()))
             server.advance(clock.now())
-            if due >= until:
-                break
+            for session in kept:  # who is gone by now has sent nothing after that
+                if not session.closed and not self._is_heard(session):
+                    sessions.touch(session, service.at(due))
         clock.jump(max(0.0, until - clock.now()))
         server.advance(clock.now())
+
+    def _is_heard(self, session: Session) -> bool:
+        """Whether a session has a client, which is not paused."""
+        client = self.running.engine.client_of(session)
+        return isinstance(client, Connection) and not self.running.gate.is_paused(client)
 
     # --- restart -----------------------------------------------------------------------------------------
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....protocol.text import printable, session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
 from ..origin import mark
 from ..sessions import SessionInfo, SessionRef, session_id_of
 from .base import ServerBase, control
+
+_SHOWN = 20
+"""Paths of a session that has leaked, of each kind."""
 
 
 class SessionControls(ServerBase):
@@ -141,7 +146,12 @@ def leak_text(session: SessionInfo) -> str:
     state = "is still connected" if session.connected else "was never closed"
     line = f"session {session_text(session.id)} {state}"
     if session.ephemerals:
-        line += f"; ephemerals left: {', '.join(session.ephemerals)}"
+        line += f"; ephemerals left: {_first(session.ephemerals)}"
     if session.watches:
-        line += f"; watches not fired: {', '.join(session.watches)}"
+        line += f"; watches not fired: {_first(session.watches)}"
     return printable(line)
+
+
+def _first(paths: Sequence[str]) -> str:
+    more = len(paths) - _SHOWN
+    return ", ".join(paths[:_SHOWN]) + (f", and {more:,} more" if more > 0 else "")

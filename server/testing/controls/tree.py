@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -11,6 +11,7 @@ from .. import contents
 from ..contents import Node
 from ..describe import some
 from ..snapshots import Snapshot
+from ..steps import finish
 from .base import ServerBase, control
 
 
@@ -65,14 +66,10 @@ class TreeControls(ServerBase):
             :class:`.contents.Node` the kind and ACL too.
         :raises AssertionError: with a line for each znode that differs.
         """
-        flat = contents.flatten(expected, path)
         actual = contents.read(self.running.engine.tree, path)
-        if path != "/":
-            flat.setdefault(path, ...)
-        lines = contents.differences(flat, actual)
+        lines = finish(contents.differences(expected_at(path, expected), actual.items()))
         if lines:
-            head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
-            raise AssertionError("\n".join([head, *(f"  {line}" for line in lines)]))
+            raise AssertionError(differs(path, lines))
 
     def format_tree(self) -> str:
         """Show the tree as indented text."""
@@ -104,3 +101,17 @@ class TreeControls(ServerBase):
         """
         self._enter(f"restore {snapshot!r}")
         snapshot.restore(self.writer())
+
+
+def expected_at(path: str, expected: Mapping[str, Any]) -> contents.Flat:
+    """Return what is expected at and below a path, by path."""
+    flat = contents.flatten(expected, path)
+    if path != "/":
+        flat.setdefault(path, ...)
+    return flat
+
+
+def differs(path: str, lines: Iterable[str]) -> str:
+    """Say that the tree at and below a path differs from what was expected."""
+    head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
+    return "\n".join([head, *(f"  {line}" for line in lines)])

@@ -157,6 +157,50 @@ def test_java(classes: Path) -> None:
     }
 
 
+FAILING = """
+package pyzk;
+
+@org.junit.jupiter.api.extension.ExtendWith(PyzkExtension.class)
+class Failing {
+    @org.junit.jupiter.api.Test
+    void fails(PyzkServer server) {
+        server.post("/notes", java.util.Map.of("text", "hi"));
+        org.junit.jupiter.api.Assertions.assertEquals("ready", "starting");
+    }
+
+    @org.junit.jupiter.api.Test
+    void failsToo(PyzkServer server) {
+        throw new IllegalStateException("mine");
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("is_on_the_path", [True, False])
+def test_a_failure_in_java_keeps_its_type(classes: Path, tmp_path: Path, is_on_the_path: bool) -> None:
+    (tmp_path / "Failing.java").write_text(FAILING)
+    run(
+        "javac", "-d", tmp_path, "-cp", jvm.class_path(JARS, classes), tmp_path / "Failing.java", cwd=tmp_path
+    )
+    launcher = ("org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--disable-ansi-colors")
+    chosen = ("--select-class=pyzk.Failing", "--details=tree", "--details-theme=ascii")
+    command = jvm.java(*launcher, *chosen, jars=JARS, folders=(classes, tmp_path), log_level="off")
+    folders = [str(Path(sys.executable).parent)] if is_on_the_path else []
+    java = Path(shutil.which("java") or "").parent
+    environment = {"PATH": os.pathsep.join([*folders, str(java)])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    output = done.stdout + done.stderr
+    if is_on_the_path:
+        assert "org.opentest4j.AssertionFailedError: expected: <ready>" in output
+        assert "java.lang.IllegalStateException: mine" in output
+        assert output.count("what the server has seen:") >= 2
+        assert "## hi" in output
+    else:
+        assert "pyzk-server must be on the PATH, or PYZK_URL must name one" in output
+        assert "Caused by" not in output
+
+
 def test_the_testing_server_has_the_methods_of_curators(classes: Path) -> None:
     names = ["pyzk.TestingServer", "org.apache.curator.test.TestingServer"]
     output = run("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names, cwd=classes)

@@ -205,13 +205,17 @@ async def test_a_timeline_of_some_sessions() -> None:
         assert "/lock-0f8f..-xxxxxxxx" in server.format_timeline(width=200)
 
 
-async def test_many_sessions_make_it_wider_not_unreadable() -> None:
+async def test_of_many_sessions_each_line_names_its_own() -> None:
     async with world() as (server, _, _):
         for _ in range(30):
             await StreamClient(server.open_stream()).connect()
-        lines = server.format_timeline().splitlines()
-        assert lines[27].startswith("  S27  session 0x") or "S27" in lines[27]
-        assert max(map(len, lines)) < 35 * 32 + 20
+        for width, limit in ((None, None), (80, None), (100, 5)):
+            lines = server.format_timeline(width=width, limit=limit).splitlines()
+            assert max(map(len, lines)) <= (width or 120)
+            assert sum("| new session" in line for line in lines) == (limit or 32)
+        lines = server.format_timeline(limit=12).splitlines()
+        assert lines[1].startswith("  U  session 0x"), "the sessions before have no line left"
+        assert len(lines[13].split("|")) == 1 + 12
 
 
 async def test_the_timeline_of_a_fresh_server_says_that_nothing_has_happened() -> None:

@@ -1,0 +1,21 @@
+"""Work in steps: a generator yields between them, and its value is the result.
+
+Who serves others meanwhile lets them run between two steps; who need not does them all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    """Do all steps at once, and return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value

@@ -1,0 +1,284 @@
+"""What is large is recorded, drawn and answered at a cost that does not grow with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+import trio
+
+from pyzk.protocol import records as r
+from pyzk.protocol.multi import MultiOp, encode_multi
+from pyzk.protocol.operations import OpCode
+from pyzk.server import open_server
+from pyzk.server.control.views import turns
+from pyzk.server.testing import history
+from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
+
+from ...support.wire import StreamClient
+from ..control.client import Api
+
+MEGABYTE = 2**20
+
+
+def frame(op: int, body: bytes) -> bytes:
+    return r.RequestHeader(1, op).encode() + body
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Count the calls that a function makes, those of C included."""
+    calls = 0
+
+    def note(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def multi(op: OpCode, item: r.Record, size: int) -> bytes:
+    return frame(
+        op, encode_multi([MultiOp(OpCode.CHECK if op == OpCode.MULTI else OpCode.GET_DATA, item)] * size)
+    )
+
+
+REQUESTS: dict[str, Callable[[int], tuple[int, bytes]]] = {
+    "multi": lambda n: (14, multi(OpCode.MULTI, r.CheckVersionRequest("/check", -1), n)),
+    "multi_read": lambda n: (22, multi(OpCode.MULTI_READ, r.GetDataRequest("/read", False), n)),
+    "set_watches": lambda n: (105, frame(105, r.SetWatches2(0, ["/path"] * n, [], [], [], []).encode())),
+    "acl": lambda n: (1, frame(1, r.CreateRequest("/acl", b"data", r.OPEN_ACL * n, 1).encode())),
+    "data": lambda n: (5, frame(5, r.SetDataRequest("/set", b"words " * n, 7).encode())),
+    "path": lambda n: (3, frame(3, r.ExistsRequest("/" + "x" * n, True).encode())),
+    "unknown": lambda n: (999, frame(999, bytes(n))),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_described_by_its_beginning(name: str) -> None:
+    op, small = REQUESTS[name](5_000)
+    _, large = REQUESTS[name](50_000)
+    describe_request(op, small)
+    assert calls_of(lambda: describe_request(op, large)) <= calls_of(lambda: describe_request(op, small)) + 20
+    said = describe_request(op, large)
+    assert len(said.text) < 6000
+    assert len(said.paths) < 1000
+    assert said.facts.size == len(large)
+    assert f"{len(large):,} bytes" in said.text or name == "data"
+
+
+def test_what_is_said_of_a_large_request_is_right() -> None:
+    said = {name: describe_request(*make(50_000)) for name, make in REQUESTS.items()}
+    assert said["multi"].text.startswith("multi [check /check, check /check, ")
+    assert said["multi_read"].text.startswith("multi_read [get_data /read, ")
+    assert said["set_watches"].text.startswith("set_watches [/path, /path, ")
+    assert said["acl"].text.startswith("create /acl 'data' (ephemeral) (")
+    assert said["data"].text == (
+        "set_data /set 'words words words words words wo'.. (300,000 bytes) if version 7 (300,024 bytes)"
+    )
+    assert said["path"].text.startswith("exists /xxx")
+    assert " +watch (" in said["path"].text
+    assert said["data"].facts.asked[0].version == 7
+    assert said["acl"].facts.asked[0].kind == "ephemeral"
+
+
+def test_a_reply_is_described_by_its_beginning() -> None:
+    names = [f"child-{n}" for n in range(100_000)]
+    stat = r.Stat(*range(11))
+    replies = {
+        OpCode.GET_CHILDREN: (r.GetChildrenResponse(names).encode(), "[child-0, child-1, "),
+        OpCode.GET_DATA: (
+            r.GetDataResponse(b"x" * MEGABYTE, stat).encode(),
+            f"'{'x' * 32}'.. (1,048,576 bytes)",
+        ),
+        OpCode.MULTI_READ: (bytes(MEGABYTE), "ok"),
+    }
+    for op, (body, words) in replies.items():
+        assert calls_of(partial(describe_reply, op, "/x", 0, body)) < 2000, op
+        assert calls_of(partial(reply_facts, op, 0, body)) < 500, op
+        assert describe_reply(op, "/x", 0, body).startswith(words)
+    assert describe_reply(OpCode.GET_CHILDREN, "/x", 0, replies[OpCode.GET_CHILDREN][0]).endswith(
+        "99994 more]"
+    )
+    assert describe_reply(OpCode.GET_DATA, "/x", 0, replies[OpCode.GET_DATA][0]).endswith(" version 4")
+    body = replies[OpCode.GET_DATA][0]
+    assert reply_facts(4, 0, body).answer != reply_facts(4, 0, body[:-1] + b"!").answer
+
+
+async def test_entries_of_large_requests_are_small() -> None:
+    async with open_server(clock="frozen") as server:
+        a = await StreamClient(server.open_stream()).connect()
+        path = "/" + "x" * (MEGABYTE // 2)
+        for _ in range(20):
+            await a.exists(path)
+        kept = server.running.recorder
+        assert kept is not None
+        assert kept.size < MEGABYTE * 4
+        for entry in server.history():
+            assert len(entry.text) + sum(map(len, entry.paths)) < 20_000
+
+
+async def test_the_history_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_BYTES", 300_000)
+    async with open_server(clock="frozen", history_limit=200) as server:
+        a = await StreamClient(server.open_stream()).connect()
+        for n in range(400):
+            await a.create(f"/{n}", b"x" * 2000)
+        kept = server.running.recorder
+        assert kept is not None
+        assert 0 < kept.size <= 300_000
+        entries = server.history()
+        assert entries[-1].path == "/399", "the oldest go"
+        assert len(entries) < 50
+        assert kept.count == kept.dropped + len(entries)
+
+
+async def test_a_long_request_takes_turns_while_it_is_recorded() -> None:
+    async with open_server(clock="frozen") as server:
+        a = await StreamClient(server.open_stream()).connect()
+        b = await StreamClient(server.open_stream()).connect()
+        await a.create("/read", b"data")
+        ticks = count()
+        server.running.service.stopwatch = lambda: float(next(ticks))  # each look at the time ends a turn
+        server.running.service.slice = 0.5
+        connection = next(iter(server.running.service.connections))
+        body = encode_multi([MultiOp(OpCode.GET_DATA, r.GetDataRequest("/read", False))] * 2000)
+        connection.receive_data(wire(frame(OpCode.MULTI_READ, body)), server.running.clock.now())
+        turns_taken = 0
+        while connection.unfinished is not None:
+            turns_taken += 1
+            await b.exists("/read")
+            connection.proceed(server.running.clock.now())
+        assert turns_taken > 5
+        kinds = [entry.kind for entry in server.history(op="multi_read")]
+        assert kinds == ["request", "reply"]
+        between = server.history(op="exists", session=b.session_id)
+        assert len(between) == 2 * turns_taken, "others are served meanwhile"
+
+
+def wire(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4) + payload
+
+
+async def test_a_hold_catches_the_reply_of_a_request_that_has_begun() -> None:
+    async with open_server(clock="frozen") as server:
+        a = await StreamClient(server.open_stream()).connect()
+        await a.create("/read", b"data")
+        ticks = count()
+        server.running.service.stopwatch = lambda: float(next(ticks))
+        server.running.service.slice = 0.5
+        connection = next(iter(server.running.service.connections))
+        body = encode_multi([MultiOp(OpCode.GET_DATA, r.GetDataRequest("/read", False))] * 1000)
+        exists = frame(OpCode.EXISTS, r.ExistsRequest("/read", False).encode())
+        connection.receive_data(
+            wire(frame(OpCode.MULTI_READ, body)) + wire(exists), server.running.clock.now()
+        )
+        assert connection.unfinished is not None
+        server.hold("reply", op="multi_read")
+        server.hold("request", op="exists")
+        connection.proceed(server.running.clock.now())
+        assert connection.unfinished is not None
+        server.release(*[held.number for held in server.held() if held.kind == "request"])
+        while connection.has_work:
+            connection.proceed(server.running.clock.now())
+        assert [held.op for held in server.held()] == ["multi_read", "exists"]
+        server.release()
+        assert [entry.op for entry in server.history(kind="reply")][-2:] == ["multi_read", "exists"]
+
+
+async def test_a_timeline_is_cut_before_it_is_drawn() -> None:
+    async with open_server(clock="frozen") as server:
+        for n in range(40):
+            client = await StreamClient(server.open_stream()).connect()
+            for _ in range(20):
+                await client.exists(f"/{n}/" + "x/" * 1500)
+        whole = server.format_timeline()
+        assert len(whole) < MEGABYTE + 10_000
+        assert " earlier lines" in whole
+        last = server.format_timeline(limit=3)
+        assert last.count("  session 0x") == 1, "a session without a line has no column"
+
+
+async def test_an_event_stands_where_the_client_gets_it() -> None:
+    async with open_server(clock="frozen") as server:
+        a = await StreamClient(server.open_stream()).connect()
+        b = await StreamClient(server.open_stream()).connect()
+        await a.exists("/x", watch=True)
+        await a.exists("/y", watch=True)
+        server.pause(a.session_id)
+        await b.create("/x")
+        assert not server.history(kind="event")
+        assert "<<" not in server.format_timeline()
+        server.clock.advance(1)
+        server.resume(a.session_id)
+        [event] = server.history(kind="event")
+        assert (event.time, event.text) == (1.0, "created /x")
+        server.pause(a.session_id)
+        await b.create("/y")
+        server.expire(a.session_id)
+        assert [entry.text for entry in server.history(kind="event")] == ["created /x"]
+        text = " ".join(server.format_timeline(width=300).split())
+        assert "|| NEVER SENT, as the connection was stopped: [created /y]" in text
+
+
+async def test_time_jumps_over_pings(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_server(clock="frozen") as server:
+        await StreamClient(server.open_stream()).connect()
+        gone = await StreamClient(server.open_stream()).connect()
+        server.disconnect(gone.session_id)
+        looks = count()
+        advance = server.running.server.advance
+        monkeypatch.setattr(server.running.server, "advance", lambda *a: (next(looks), advance(*a)))
+        server.clock.advance(9e8, keep_alive=True)
+        assert next(looks) < 10
+        [left] = server.sessions()
+        assert left.connected
+        [ended] = [entry for entry in server.history(kind="session") if "EXPIRED" in entry.text]
+        assert 9 < ended.time < 13, "the other one has ended in time"
+
+
+ROUTES: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "/tree", {}),
+    ("GET", "/tree?format=text", {}),
+    ("POST", "/tree/diff", {"znodes": {"/n": "other"}}),
+    ("GET", "/history", {}),
+    ("GET", "/timeline", {}),
+    ("POST", "/wait", {"until": "exists", "path": "/nowhere", "timeout": 0}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+async def test_routes_let_others_run(
+    method: str, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
+    async with open_server(clock="frozen") as server:
+        api = Api(server)
+        server.load({f"/n{n}": "data" for n in range(1000)})
+        client = await StreamClient(server.open_stream()).connect()
+        for n in range(1000):
+            await client.exists(f"/{n}")
+        rounds = 0
+
+        async def others() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            await trio.lowlevel.checkpoint()
+            before = rounds
+            status, _ = await api.ask(method, path, **body)
+            assert status == (408 if path == "/wait" else 200)
+            assert rounds - before > 50
+            nursery.cancel_scope.cancel()
