@@ -283,6 +283,10 @@ class Tasks:
             except Interrupted:
                 self._note_cancelled(task, question)
                 raise (caught or question.cancelled_error()) from None
+            except BaseException:
+                if question.cancelled:
+                    question.cancel_later()
+                raise
             finally:
                 caller.leaving = False
                 cancelled = cancelled or question.cancelled
@@ -359,7 +363,7 @@ class Block:
         caller, self._count = Caller.of(task), task.cancelling()
         loop = self._loop
         if loop is None:
-            loop = self._loop = Loop.attach()
+            loop = self._loop = Loop.attach(self)
             self._home = Home.of(task.get_loop())
             self._home.attach()
         question = Question(task, loop)
@@ -430,7 +434,7 @@ class Block:
     def _detach(self) -> None:
         if self._home is not None:
             assert self._loop is not None
-            self._loop.detach()
+            self._loop.detach(self)
             self._home.detach()
 
     def _ended(self, caller: Caller, leave: Leave) -> bool:

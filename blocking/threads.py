@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,9 +24,12 @@ import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.borrowing import Waiting
+from ..bridge.exits import Exit, guard
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop
+from ..bridge.objects import Face
 from ..bridge.wakeups import Waiter
+from ..client import Watch
 from ..recipes import Grant, Grants, LockLost
 
 HEAD = """A ZooKeeper client and recipes for threads::
@@ -106,14 +109,20 @@ class Threads:
     ) -> Any:
         thread = threading.current_thread()
         call = Call(thread, function, args, kwargs, waits_for_requests=waits_for_requests)
-        return self.faces.wrap(self.converse(loop, call, borrows), loop)
+        return self.converse(loop, call, self.faces.wrap, borrows)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         call = Call(threading.current_thread(), function, args, kwargs)
-        value = self.converse(loop, call)
-        while type(value) is Body:
-            value = self._run(loop, value)
-        return self.faces.wrap(value, loop)
+        value = None
+        try:
+            value = self.converse(loop, call, self._unless_body)
+            while value.__class__ is Body:
+                value = self._run(loop, value)
+            return value
+        except BaseException:
+            if value.__class__ is Body:
+                self.abandon(loop, value)
+            raise
 
     def block(self, loop: Loop | None, block: AnyBlock) -> Block:
         return Block(self, loop, block)
@@ -136,9 +145,11 @@ class Threads:
 
         return notice
 
-    def converse(self, loop: Loop, ask: Ask, borrows: bool = False) -> Any:
-        """Ask, and wait for the answer.
+    def converse(self, loop: Loop, ask: Ask, take: Callable[[Any, Loop], Any], borrows: bool = False) -> Any:
+        """Ask, wait for the answer, and return what ``take`` makes of it. Whoever calls this returns that at
+        once: where Python looks for signals in between, an exception would lose it.
 
+        :param take: called with the answer, and the loop.
         :param borrows: whether this thread may do it itself, over a connection on loan.
         """
         if trio.lowlevel.in_trio_run():
@@ -149,35 +160,52 @@ class Threads:
             if not borrows or not _bodies.borrower(loop).carry_out(ask):  # type: ignore[arg-type]
                 loop.ask(ask)
             waiter.pause()
-        except BaseException as interruption:
+            return take(waiter.result(), loop)
+        except BaseException as error:
             try:
-                loop.post(_cancel, ask)
-            except Exception:  # so it was not asked: the client is closed
-                raise interruption from None
-            waiter.pause()
-            self._undo(loop, waiter, interruption)
-            raise
-        try:
-            return waiter.result()
-        except Interrupted:
-            for body in reversed(_bodies.open):
-                loop.look(_check, body.value)
+                if loop.exiting and threading.current_thread().daemon:
+                    waiter.pause_for_ever()  # nobody waits for this thread, and it would only report the end
+                if not waiter.is_answer(error):
+                    self._stop(loop, ask, waiter, error)
+                elif isinstance(error, Interrupted):
+                    for body in reversed(_bodies.open):
+                        loop.look(_check, body.value)
+            finally:
+                waiter.forget()
             raise
 
-    def _undo(self, loop: Loop, waiter: Waiter[Any], interruption: BaseException) -> None:
-        """Give back what an interrupted call has got all the same."""
+    def _stop(self, loop: Loop, ask: Ask, waiter: Waiter[Any], interruption: BaseException) -> None:
+        """End a call that was interrupted, and give back what it has got all the same."""
+        try:
+            loop.post(_cancel, loop, ask)
+        except Exception:  # so it was not asked: the client is closed
+            return
+        waiter.pause()
         try:
             value = waiter.result()
             if isinstance(value, Body):
-                self.converse(loop, Leave(value, None, Interrupted()))
+                self.abandon(loop, value)
             elif isinstance(value, Grant | Grants):
                 self.call(loop, value.end, (), {})
-            elif value is not None:
+            elif isinstance(value, Watch):
+                loop.look(value.cancel)
+            elif isinstance(value, tuple) and value and isinstance(value[-1], Watch):
+                loop.look(value[-1].cancel)
+            elif value is not None and isinstance(ask, Call):
                 interruption.add_note(f"the call that this has interrupted had returned {value!r:.500}")
         except Interrupted:
             pass
         except Exception as error:
             interruption.add_note(f"meanwhile: {error!r}")
+
+    def abandon(self, loop: Loop, body: Body) -> None:
+        """Leave a body that was interrupted, if it was not left."""
+        if not body.over:
+            with suppress(Exception, Interrupted):
+                self.converse(loop, Leave(body, None, Interrupted()), _as_it_is)
+
+    def _unless_body(self, value: Any, loop: Loop) -> Any:
+        return value if value.__class__ is Body else self.faces.wrap(value, loop)
 
     def _run(self, loop: Loop, body: Body) -> Any:
         """Run a callback. Returns the next answer."""
@@ -191,15 +219,21 @@ class Threads:
         finally:
             _bodies.open.remove(body)
         try:
-            return self.converse(loop, Leave(body, value, failure))
+            return self.converse(loop, Leave(body, value, failure), self._unless_body)
         finally:
             del failure
 
 
-def _cancel(ask: Ask) -> None:
+def _cancel(loop: Loop, ask: Ask) -> None:
+    if isinstance(ask, Leave) and not ask.taken:
+        loop.take(ask)  # the interruption came before it was posted, and who leaves a block leaves it
     ask.cancel()
-    if not ask.taken:  # the interruption came before it was posted, or while this thread did it itself
+    if not ask.taken:  # it came before it was posted, or while this thread did it itself
         ask.reply(None, Interrupted())
+
+
+def _as_it_is(value: Any, loop: Loop) -> Any:
+    return value
 
 
 def _check(value: Any) -> None:
@@ -218,7 +252,11 @@ class Block:
     """A ``with`` block.
 
     :param loop: None for the block of a client, which attaches itself to the loop.
+    :ivar face: the object of which it is a block, if it has a face.
     """
+
+    face: Face | None = None
+    __exit__ = Exit(lambda block, *exc: block.leave(*exc))
 
     def __init__(self, side: Threads, loop: Loop | None, block: AnyBlock) -> None:
         self._side = side
@@ -228,43 +266,77 @@ class Block:
         self._body: Body | None = None
 
     def __enter__(self) -> Any:
-        loop = self._loop = self._loop or Loop.attach()
-        call = Call(threading.current_thread(), enter, (self._block,), {})
         try:
-            body = self._body = self._side.converse(loop, call)
-        except BaseException:
-            if self._attaches:
-                loop.detach()
+            return self._enter()
+        except BaseException:  # once more: an interruption may have come in the midst of abandon()
+            self.abandon()
             raise
-        _bodies.open.append(body)
-        return self._side.faces.wrap(body.value, loop)
 
-    def __exit__(
+    def _enter(self) -> Any:
+        try:
+            if self._attaches:
+                self._loop = Loop.attach(self)
+            assert self._loop is not None
+            call = Call(threading.current_thread(), enter, (self._block,), {})
+            return self._side.converse(self._loop, call, self._begin)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _begin(self, body: Body, loop: Loop) -> Any:
+        self._body = body
+        _bodies.open.append(body)
+        if self.face is not None:
+            self.face._opened(self)
+        guard(self.face or self, self.leave, self.abandon)
+        return self._value(self._side.faces.wrap(body.value, loop))
+
+    def _value(self, value: Any) -> Any:
+        return value
+
+    def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool:
+        """Leave the block, as ``__exit__`` does."""
+        try:
+            return self._leave(error, tb)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _leave(self, error: BaseException | None, tb: TracebackType | None) -> bool:
         body, loop = self._body, self._loop
         assert body is not None
         assert loop is not None
+        if loop.forked and error is not None:
+            return False  # it is for the parent to leave: sys.exit() in a fork is the end of the fork
         sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         try:
-            swallowed: bool = self._side.converse(loop, Leave(body, None, sent))
+            swallowed: bool = self._side.converse(loop, Leave(body, None, sent), _as_it_is)
         except BaseException as failure:
-            self._ended()
+            self.abandon()
             if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):
                 if error is not None:
                     error.__traceback__ = tb
                 return False
             raise
-        self._ended()
+        self.abandon()
         return swallowed
 
-    def _ended(self) -> None:
-        if self._body in _bodies.open:
-            _bodies.open.remove(self._body)
-        if self._attaches:
-            assert self._loop is not None
-            _bodies.forget()
-            self._loop.detach()
+    def abandon(self) -> None:
+        """End the block as if it was interrupted, if it was not left. To call it again does nothing."""
+        body, loop = self._body, self._loop
+        try:
+            if body is not None and loop is not None and not loop.forked:
+                self._side.abandon(loop, body)
+        finally:
+            if body in _bodies.open:
+                _bodies.open.remove(body)
+            if self.face is not None:
+                self.face._closed(self)
+            if self._attaches:
+                _bodies.forget()
+                Loop.leave_all(self)
 
 
 class timeout(Block):
@@ -282,8 +354,7 @@ class timeout(Block):
     def __init__(self, seconds: float | None) -> None:
         super().__init__(THREADS, None, _limit(seconds))
 
-    def __enter__(self) -> Self:
-        super().__enter__()
+    def _value(self, value: Any) -> Self:
         return self
 
     def reschedule(self, seconds: float | None) -> None:
@@ -302,7 +373,7 @@ def _limit(seconds: float | None) -> Iterator[trio.CancelScope]:
         _set_deadline(scope, seconds)
         yield scope
     if scope.cancelled_caught:
-        raise TimeoutError(f"the calls took more than {seconds} s")
+        raise TimeoutError(f"the calls took more than {seconds} s") from None
 
 
 def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:

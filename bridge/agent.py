@@ -15,6 +15,8 @@ The rules:
   while it still works.
 * A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
   finds the reason, and raises its error.
+* A caller that asks while it waits for an answer is the handler of a signal, or was interrupted: another
+  agent does that.
 * A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
   between the entering of a block and its body, and then nobody leaves it.
 
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -45,6 +47,8 @@ from ..client.pending import Taskless
 from ..client.request import Request
 from ..client.runner import Runner
 from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
+from ..recipes.locks.acquiring import Grants
+from ..recipes.locks.grant import Grant
 
 Reply = Callable[[Any, BaseException | None], None]
 """Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
@@ -55,6 +59,9 @@ _IDLE_AGENTS = 100
 """Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
 costs some 20 us."""
 
+
+_BEGUN = {Grant.release, Grants.release}
+"""What is begun even if it was cancelled before, as trio begins it: it gives up for certain what is held."""
 
 _LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
 
@@ -175,10 +182,11 @@ class Body:
 
     :ivar value: what the block gives to its body; the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
+    :ivar over: whether it was left.
     :ivar relied_on: what the caller relies on in the body, and in the blocks around it.
     """
 
-    __slots__ = ("agent", "call", "function", "relied_on", "value")
+    __slots__ = ("agent", "call", "function", "over", "relied_on", "value")
 
     def __init__(
         self,
@@ -192,6 +200,7 @@ class Body:
         self.call = call
         self.value = value
         self.function = function
+        self.over = False
         self.relied_on = relied_on
 
 
@@ -251,9 +260,19 @@ class Agent:
         self._call: Call | None = None
         self._direct: Call | None = None  # what is done without this task, in its innermost block
         self._asked: Ask | None = None  # what the agent owes an answer to
+        self._ended = False
+        self.below: Agent | None = None  # that of the same caller, in a call that was interrupted
+
+    @property
+    def owes(self) -> bool:
+        """True while its caller waits for an answer."""
+        return self._asked is not None
 
     def give(self, ask: Ask) -> None:
         """Take an ask; called in the loop."""
+        if self._ended:
+            ask.reply(None, _closed() if self._agents.closed else RuntimeError(_LEFT))
+            return
         self._asks.append(ask)
         if self._sleeping:
             self._sleeping = False
@@ -297,6 +316,7 @@ class Agent:
                 if not self._agents.rest(self):
                     return
         finally:
+            self._ended = True
             self._answer(None, _closed())
             for ask in self._asks:
                 ask.reply(None, _closed())
@@ -326,6 +346,7 @@ class Agent:
             return await ask.carry_out()
         finally:
             self._bodies.pop()
+            body.over = True
             self._call = call
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
@@ -345,7 +366,8 @@ class Agent:
             with trio.CancelScope() as call.scope:
                 if call.cancelled:
                     call.scope.cancel()
-                await trio.lowlevel.checkpoint_if_cancelled()
+                if getattr(call.function, "__func__", None) not in _BEGUN:
+                    await trio.lowlevel.checkpoint_if_cancelled()
                 value = await call.function(*call.args, **call.kwargs)
             if call.scope.cancelled_caught:
                 failure = Interrupted()
@@ -438,7 +460,7 @@ class Agents:
     def finish(self) -> bool:
         """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
         self.finishing = True
-        for agent in self._busy.values():
+        for agent in self._working():
             agent.finish()
         if not self._busy:
             self.finished.set()
@@ -448,9 +470,16 @@ class Agents:
         """Leave all blocks, and end."""
         assert self._nursery is not None
         self.closed = True
-        for agent in self._busy.values():
+        for agent in self._working():
             agent.retire()
         self._nursery.cancel_scope.cancel()
+
+    def _working(self) -> Iterator[Agent]:
+        for agent in self._busy.values():
+            each: Agent | None = agent
+            while each is not None:
+                yield each
+                each = each.below
 
     def dispatch(self, ask: Ask) -> None:
         """Give an ask to the agent of its caller."""
@@ -459,17 +488,18 @@ class Agents:
             ask.body.agent.give(ask)
             return
         agent = self._busy.get(ask.holder)
-        if ask.waits_for_requests and (agent is None or agent.do_directly(ask)):
+        interrupted = agent is not None and agent.owes
+        if ask.waits_for_requests and (agent is None or interrupted or agent.do_directly(ask)):
             ask.do_directly()
             return
-        if isinstance(ask, Call):
-            ask.forget()
-        if agent is None:
+        ask.forget()
+        if agent is None or interrupted:
             if self.finishing or self.closed:
                 ask.reply(None, _closed())
                 return
-            agent = self._busy[ask.holder] = self._idle.pop() if self._idle else self._hire()
-            agent.holder = ask.holder
+            below, agent = agent, self._idle.pop() if self._idle else self._hire()
+            self._busy[ask.holder] = agent
+            agent.holder, agent.below = ask.holder, below
         agent.give(ask)
 
     def allow(self, call: Call) -> bool:
@@ -486,8 +516,17 @@ class Agents:
 
     def rest(self, agent: Agent) -> bool:
         """Note that an agent has done what its caller asked. Returns whether it is still needed."""
-        del self._busy[agent.holder]
-        agent.holder = None
+        top = self._busy[agent.holder]
+        if top is not agent:  # its caller was interrupted, and is in another call
+            while top.below is not agent:
+                assert top.below is not None
+                top = top.below
+            top.below = agent.below
+        elif agent.below is not None:
+            self._busy[agent.holder] = agent.below
+        else:
+            del self._busy[agent.holder]
+        agent.holder = agent.below = None
         if self.finishing and not self._busy:
             self.finished.set()
         if self.closed or len(self._idle) >= _IDLE_AGENTS:

@@ -27,12 +27,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial, update_wrapper
 from types import FunctionType, GenericAlias
 from typing import Any, Generic
 
 from ..client import ClosingError
 from .agent import calls_back
+from .exits import Exit, guard
 from .faced import (
     BORROW,
     CALLS_BACK,
@@ -100,7 +102,7 @@ class Faces(Objects):
         if name in _BLOCKS:
             made = getattr(self, name)()
         elif name == "__exit__":
-            made = _cancelling
+            return Exit(self.signed(_cancelling, member))
         elif inspect.iscoroutinefunction(member):
             made = self._waiting(name, where)
         elif opens_block(member):
@@ -150,20 +152,23 @@ class Faces(Objects):
 
     def _waiting(self, name: str, where: str) -> Callable[..., Any]:
         calls_back = where in CALLS_BACK
-        call: Callable[..., Any] = self.side.call_back if calls_back else self.side.call
-        if where.partition(".")[0] in WAIT_FOR_REQUESTS:
-            call = partial(call, waits_for_requests=True, borrows=where in BORROW)
+        call_back, call = self.side.call_back, self.side.call
+        simple, borrows = where.partition(".")[0] in WAIT_FOR_REQUESTS, where in BORROW
+
+        def calling(face: Face, *args: Any, **kwargs: Any) -> Any:
+            return call_back(face._loop, getattr(face._trio, name), tuple(map(_calling_back, args)), kwargs)
 
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            if calls_back:
-                args = tuple(map(_calling_back, args))
-            return call(face._loop, getattr(face._trio, name), args, kwargs)
+            return call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
+
+        async def async_calling(face: Face, *args: Any, **kwargs: Any) -> Any:
+            return await calling(face, *args, **kwargs)
 
         async def async_method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            if calls_back:
-                args = tuple(map(_calling_back, args))
-            return await call(face._loop, getattr(face._trio, name), args, kwargs)
+            return await call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
 
+        if calls_back:
+            return async_calling if self.side.waits else calling
         return async_method if self.side.waits else method
 
     def _function(self, function: FunctionType) -> Callable[..., Any]:
@@ -190,9 +195,8 @@ class Faces(Objects):
 
         def enter(face: Face) -> Any:
             entered = block(face._loop, face._trio)
-            value = entered.__enter__()
-            face._opened(entered)
-            return value
+            entered.face = face
+            return entered.__enter__()
 
         async def async_enter(face: Face) -> Any:
             entered = block(face._loop, face._trio)
@@ -202,14 +206,14 @@ class Faces(Objects):
 
         return async_enter if self.side.waits else enter
 
-    def __aexit__(self) -> Callable[..., Any]:
+    def __aexit__(self) -> Any:
         def leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            return face._left().__exit__(kind, error, tb)
+            return face._innermost().leave(kind, error, tb)
 
         async def async_leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
             return await face._left().__aexit__(kind, error, tb)
 
-        return async_leave if self.side.waits else leave
+        return async_leave if self.side.waits else Exit(leave)
 
     def __aiter__(self) -> Callable[..., Any]:
         return lambda face: face
@@ -229,7 +233,11 @@ class Faces(Objects):
         return async_following if self.side.waits else following
 
     def __enter__(self) -> Callable[..., Any]:
-        return lambda face: face
+        def enter(face: Any) -> Any:
+            guard(face, partial(_cancelling, face), partial(_abandoning, face))
+            return face
+
+        return enter
 
 
 _BLOCKS = {"__aenter__", "__aexit__", "__aiter__", "__anext__", "__enter__"}
@@ -264,6 +272,11 @@ def _renamed(name: str, waits: bool) -> str:
 
 def _cancelling(face: Any, kind: Any, error: Any, tb: Any) -> None:
     face.cancel()  # of a watch
+
+
+def _abandoning(face: Any) -> None:
+    with suppress(Exception):  # the client is closed
+        face.cancel()
 
 
 def _calling_back(argument: Any) -> Any:

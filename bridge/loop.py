@@ -5,13 +5,17 @@ The rules:
 * The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
 * Whoever wants something from the loop posts it into its :class:`Mailbox`. A post costs a wake-up only if no
   other post is waiting.
-* The interpreter closes what is left open when it exits: sessions are closed as if their blocks had ended.
+* The interpreter closes what is left open when it exits: sessions are closed as if their blocks had ended. So
+  does a child of multiprocessing.
+* A handler of a signal may use all this while its thread does. An exception that it raises leaves nothing
+  half done: what :meth:`Loop.attach` has begun, :meth:`Loop.leave_all` ends.
 * A process that was forked has the objects of its parent, but not the thread. Each use of them raises an
   error there; new clients get a loop of their own.
 """
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import sys
@@ -93,27 +97,31 @@ class Loop:
     """A trio loop in a daemon thread.
 
     :ivar parent: the id of the process that has started it.
+    :ivar forked: whether this process is a fork of that one.
+    :ivar started: whether its thread runs, or has run.
+    :ivar exiting: whether the interpreter exits.
     :ivar lenders: who lends connections while the loop waits.
     """
 
     def __init__(self) -> None:
         self.parent = os.getpid()
-        self.forked = False
-        self._users = 0
+        self.forked = self.started = self.exiting = False
+        self._users: set[object] = set()
         self._agents = Agents()
         self._bell = Bell()
         self._mailbox = Mailbox(self._bell.ring)
         self.lenders = Lenders(self._bell.ring_own)
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
-        self._thread.start()
         _loops.add(self)
 
     # --- who uses it -------------------------------------------------------------------------------------
 
     @staticmethod
-    def attach() -> Loop:
-        """Return the loop of this process, for one client more.
+    def attach(user: object) -> Loop:
+        """Return the loop of this process, for one client more. If this is interrupted, call
+        :meth:`leave_all`.
 
+        :param user: stands for the client.
         :raises RuntimeError: gevent has patched this process.
         """
         global _shared
@@ -121,19 +129,34 @@ class Loop:
         if monkey is not None and monkey.is_module_patched("threading"):
             raise RuntimeError(_GEVENT)
         with _lock:
-            if _shared is None:
-                _shared = Loop()
-            _shared._users += 1
-            return _shared
+            while True:
+                loop = _shared
+                if loop is None:
+                    loop = _shared = Loop()
+                    loop.started = True
+                    # In a thread of its own, which no signal interrupts: Thread.start() does not stand that.
+                    _thread.start_new_thread(loop._thread.start, ())
+                    _close_with_child()
+                loop._users.add(user)
+                if loop is _shared:  # else the handler of a signal has closed its last client just now
+                    return loop
+                loop._users.discard(user)
 
-    def detach(self) -> None:
+    @staticmethod
+    def leave_all(user: object) -> None:
+        """Note that a client has closed, whichever loop it has used. To call it again does nothing."""
+        for loop in list(_loops):
+            if loop.started:
+                loop.detach(user)
+
+    def detach(self, user: object) -> None:
         """Note that a client has closed. With the last one the loop ends, after the callers that are still in
-        blocks have left them."""
+        blocks have left them. To call it again does nothing but to see to that."""
         global _shared
         if self.forked:
             return
         with _lock:
-            self._users -= 1
+            self._users.discard(user)
             if self._users:
                 return
             if _shared is self:
@@ -147,9 +170,10 @@ class Loop:
 
         :param patience: seconds to wait at most.
         """
+        self.exiting = True
         with suppress(ClosingError):
             self._mailbox.post(self._agents.finished.set)
-        self._thread.join(patience)
+            self._thread.join(patience)
 
     # --- what it does ------------------------------------------------------------------------------------
 
@@ -168,6 +192,10 @@ class Loop:
         if self.forked:
             raise RuntimeError(_FORKED.format(parent=self.parent))
         self._mailbox.post(self._agents.dispatch, ask)
+
+    def take(self, ask: Ask) -> None:
+        """Do what :meth:`ask` does; called in the loop."""
+        self._agents.dispatch(ask)
 
     def allows(self, call: Call) -> bool:
         """Return whether a caller may do a call over a connection on loan, while the loop waits. It may not
@@ -208,8 +236,8 @@ class Loop:
                 await self._agents.finished.wait()
                 self._agents.close()
         finally:
+            self._mailbox.close()
             self._bell.close()
-            self._mailbox.open()  # what was posted meanwhile
 
     async def _answer_bell(self) -> None:
         while True:
@@ -218,14 +246,14 @@ class Loop:
             self._mailbox.open()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # for the handlers of signals
 _loops: WeakSet[Loop] = WeakSet()
 _shared: Loop | None = None
 
 
 def _after_fork() -> None:
     global _lock, _shared
-    _lock = threading.Lock()  # a thread of the parent may hold the other one
+    _lock = threading.RLock()  # a thread of the parent may hold the other one
     _shared = None
     for loop in list(_loops):
         loop.forked = True
@@ -233,8 +261,23 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     for loop in list(_loops):
-        if not loop.forked:
+        if loop.started and not loop.forked:
             loop.stop(_EXIT_PATIENCE)
+
+
+_told: dict[str, int] = {}
+
+
+def _close_with_child() -> None:
+    """Have clients closed where this process is a child that ends by ``os._exit``: then the interpreter calls
+    nothing. multiprocessing and billiard call functions of their own before."""
+    for name in ("multiprocessing", "billiard"):
+        package, util = sys.modules.get(name), sys.modules.get(f"{name}.util")
+        if package is None or util is None or _told.get(name) == os.getpid():
+            continue
+        _told[name] = os.getpid()
+        if package.current_process().name != "MainProcess":
+            util.Finalize(None, _at_exit, exitpriority=0)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks

@@ -45,18 +45,31 @@ class Face:
         """Note that the caller has entered a block of this object."""
         self._open.setdefault(self._faces.side.holder(), []).append(block)
 
-    def _left(self) -> Any:
+    def _innermost(self) -> Any:
         """Return the innermost block of the caller; if it has none, of the only one who has."""
+        return self._open[self._user()][-1]
+
+    def _user(self) -> object:
         holder = self._faces.side.holder()
         if holder not in self._open and len(self._open) == 1:
             (holder,) = self._open  # entered by one thread or task, left by another, as fixtures do
         if holder not in self._open:
             raise RuntimeError(f"{self!r} was not entered here")
-        blocks = self._open[holder]
-        block = blocks.pop()
-        if not blocks:
-            del self._open[holder]
+        return holder
+
+    def _left(self) -> Any:
+        """Return the innermost block, and forget it."""
+        block = self._innermost()
+        self._closed(block)
         return block
+
+    def _closed(self, block: Any) -> None:
+        """Forget a block. To call it again does nothing."""
+        for holder, blocks in list(self._open.items()):
+            if block in blocks:
+                blocks.remove(block)
+                if not blocks:
+                    del self._open[holder]
 
 
 class Objects:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import chain, starmap
 from typing import Any, Generic, TypeVar
 
 from ..client import ClosingError
@@ -27,8 +28,21 @@ if os.name == "nt":  # event loops can wait for sockets alone
     _write, _read, _close = socket.socket.send, socket.socket.recv, socket.socket.close
 
 
+class _Waking(threading.local):
+    """:ivar now: whether this thread is about to wake another one."""
+
+    now = False
+
+
+_waking = _Waking()
+
+
 class Mailbox:
     """Functions that another thread is to call, in order.
+
+    The handler of a signal may post while its thread is within :meth:`post`: behind the note that somebody
+    wakes the other thread, and before that is done. The thread cannot do it until the handler returns, so the
+    handler wakes the other thread itself.
 
     :param wake: has that thread call :meth:`open` soon; called once for all posts that wait.
     """
@@ -36,18 +50,26 @@ class Mailbox:
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
         self._posts: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._woken = False
+        self._woken = self._closed = False
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have ``function(*args)`` called. It raises what the wake-up raises."""
+        """Have ``function(*args)`` called. It raises what the wake-up raises.
+
+        :raises ClosingError: the other thread has called :meth:`close`.
+        """
         self._posts.append((function, args))
-        if not self._woken:  # two threads at a time may both see this: one wake-up too many does no harm
+        if self._closed:
+            raise _closed()
+        before = _waking.now
+        if before or not self._woken:  # two threads may both see this: one wake-up too many does no harm
             try:
-                self._woken = True
+                _waking.now = self._woken = True
                 self._wake()
             except BaseException:
                 self._woken = False
                 raise
+            finally:
+                _waking.now = before
 
     @property
     def is_woken(self) -> bool:
@@ -66,6 +88,15 @@ class Mailbox:
             if posts:
                 self._wake()
 
+    def close(self) -> None:
+        """Call the functions, the last ones: no more are taken."""
+        self._closed = True  # before: what is posted behind the last look is refused
+        self.open()
+
+
+def _closed() -> ClosingError:
+    return ClosingError(message="the client was closed")
+
 
 class Bell:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
@@ -77,8 +108,15 @@ class Bell:
     _closed = True  # until there is a pipe
 
     def __init__(self) -> None:
-        self._reader, self._writer = _pipe()  # never full: see Mailbox.post
         self._lock = threading.RLock()  # so that nothing is written to another file with the same number
+        files: list[tuple[int, int]] = []
+        try:
+            files.extend(starmap(_pipe, [()]))  # one call of C: no signal comes between the pipe and its note
+            ((self._reader, self._writer),) = files  # never full: see Mailbox.post
+        except BaseException:
+            for file in chain(*files):
+                _close(file)
+            raise
         self._closed = False
 
     def fileno(self) -> int:
@@ -92,7 +130,7 @@ class Bell:
         """
         with self._lock:
             if self._closed:
-                raise ClosingError(message="the client was closed")
+                raise _closed()
             _write(self._writer, b"\0")
 
     def ring_own(self) -> None:
@@ -141,6 +179,15 @@ class Waiter(Generic[T]):
         if not self._answered:  # an exception may have come just after the lock
             self._lock.acquire()
 
+    def pause_for_ever(self) -> None:
+        """Wait until the process ends."""
+        while True:
+            self._lock.acquire()
+
+    def is_answer(self, error: BaseException) -> bool:
+        """Return whether an exception is the answer, and not one that came meanwhile."""
+        return self._answered and self._error is error
+
     def result(self) -> T:
         """Return the answer, after :meth:`pause`."""
         error = self._error
@@ -148,10 +195,17 @@ class Waiter(Generic[T]):
             try:
                 raise error
             finally:
-                del self._error, error  # they refer to themselves by the traceback
+                del error  # it refers to itself by the traceback
         return self._value
+
+    def forget(self) -> None:
+        """Forget an error: it refers to itself by the traceback."""
+        self._error = None
 
     def wait(self) -> T:
         """Wait for the answer, and return it."""
         self.pause()
-        return self.result()
+        try:
+            return self.result()
+        finally:
+            self.forget()

@@ -27,8 +27,9 @@ The rules:
   and other bytes, or none        waits for the loop           handles the bytes: an event, a part, the end
   an OSError                      waits for the loop           ends the connection
   ==============================  ===========================  ==============================================
-* A step ends within microseconds. If one does not, the loop ends the connection: the exchange is that of the
-  first who takes its claim.
+* A step ends within microseconds, if its thread gets a processor. The loop waits for that as long as the
+  lease of the session lasts, and then ends the connection: the exchange is that of the first who takes its
+  claim. Meanwhile the loop stands, for all clients of the process.
 * A loan is short (``LOAN_TIME``), because in its pauses nobody reads: an event waits for so long at most.
 """
 
@@ -49,11 +50,12 @@ LOAN_TIME = 0.01
 """Seconds. Long enough to make the price of a loan, two wake-ups of the loop, small for each of its calls."""
 _LARGEST = 64 * 1024
 """Bytes of a request on loan, and of one read: what a kernel takes and gives at once."""
-_STEP_PATIENCE = 0.2
-"""Seconds in which such a system call has ended: 0.14 was the most on a busy machine. Meanwhile
-the loop stands, and no lease is looked at."""
+_LEAST_LOOKS = 2000
+"""Looks at whether a step has ended, also if the lease is over: a process that was stopped goes on with a
+lease that is over, and the step of its thread has had no time."""
 _STEP_PAUSE = 0.0001
-"""Seconds between two looks at whether a step has ended."""
+"""Seconds between two looks at whether a step has ended, at first; ``_LONGEST_PAUSE``: at last."""
+_LONGEST_PAUSE = 0.01
 
 _HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY = struct.Struct(">iiqi")  # the length of the frame, xid, zxid, error
@@ -252,10 +254,13 @@ class Loan:
 
     # --- the loop ----------------------------------------------------------------------------------------
 
-    def take(self) -> tuple[list[Exchange], Exchange | None]:
+    def take(self, lease: float) -> tuple[list[Exchange], Exchange | None]:
         """Take the connection back. Returns the exchanges that are over, with a reply, and the one that is to
-        be gone on with, if there is one."""
-        patience = time.monotonic() + _STEP_PATIENCE
+        be gone on with, if there is one.
+
+        :param lease: when the lease of the session ends, in seconds of ``time.monotonic()``.
+        """
+        looks = 0
         while True:
             try:
                 exchange: Exchange | None = self._cell.pop()[0]
@@ -263,8 +268,9 @@ class Loan:
                 exchange = self._open
                 assert exchange is not None
                 if not exchange.failed:
-                    if time.monotonic() < patience or not exchange.take_claim():
-                        time.sleep(_STEP_PAUSE)
+                    looks += 1
+                    if looks < _LEAST_LOOKS or time.monotonic() < lease or not exchange.take_claim():
+                        time.sleep(min(_STEP_PAUSE * (1 + looks // 100), _LONGEST_PAUSE))
                         continue
                     exchange.outcomes = [OSError("a system call did not end")]
             break

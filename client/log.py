@@ -83,7 +83,7 @@ class Log(Observer):
     def lease_short(self, seconds: float) -> None:
         """Log that the lease is nearly over."""
         logger.warning(
-            "The lease ends in %.1f s, and with it what is held: the leader of the servers has not answered. "
+            "The lease %s %.1f s%s, and with it what is held: the leader of the servers has not answered. "
             "Check the connection and the load of the servers.",
-            seconds,
+            *(("ends in", seconds, "") if seconds > 0 else ("ended", -seconds, " ago")),
         )

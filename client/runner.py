@@ -182,7 +182,7 @@ class Runner:
 
     def _go_on(self, loan: Loan) -> None:
         now = trio.current_time()
-        done, open = loan.take()
+        done, open = loan.take(self.machine.data.lease.deadline)
         if not done and open is None and now >= self._regular[2] + LOAN_TIME:
             self._regular = None, 0, now  # its borrower has something else to do
         if open is not None:

@@ -3,6 +3,7 @@
     python -m benchmarks.stalls                       # ten minutes at most
     python -m benchmarks.stalls --quick               # a tenth of each size: a minute and a half at most
     python -m benchmarks.stalls --only multi --repeat 3
+    python -m benchmarks.stalls --history             # while the server records its history
     python -m benchmarks.stalls --compare ../other/.venv    # A: this one; B: that one, in turns
 
 A server is started, brought into some state, and then attacked, while a bystander asks it for one small
@@ -28,6 +29,7 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -82,10 +84,11 @@ class Found:
 class Stage:
     """A server in the state that cases begin with, for as long as they can share it."""
 
-    def __init__(self, command: Sequence[str], quick: bool, patience: float) -> None:
+    def __init__(self, command: Sequence[str], quick: bool, patience: float, history: bool = False) -> None:
         self._command = command
         self._quick = quick
         self._patience = patience
+        self._history = history
         self._set_for: tuple[object, ...] = ()
         self._scene: Scene | None = None
         self._opened = contextlib.ExitStack()
@@ -102,6 +105,10 @@ class Stage:
             resource.prlimit(server.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
             self._scene = Scene(server, log, self._patience, self._quick)
             self._opened.callback(self._scene.drop)
+            if self._history:
+                host, port = server.address
+                with urllib.request.urlopen(f"http://{host}:{port}/api/v1/server") as answer:
+                    answer.read()
             self._set_for = case.stage
             if case.state is not None:
                 case.state(self._scene)
@@ -258,6 +265,7 @@ def main() -> int:
     add(
         "--minutes", type=float, help="cases left after that are not measured (default: 10; with --quick 1.5)"
     )
+    add("--history", action="store_true", help="the server records its history")
     add("--compare", metavar="VENV_OR_COMMAND", help="another server, measured in turns with this one")
     add("--command", metavar="VENV_OR_COMMAND", help="another server instead of this one")
     add("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -280,7 +288,10 @@ def main() -> int:
     figures: list[dict[str, object]] = []
     bad = 0
     lines = Lines(HEAD)
-    stages = {name: Stage(command, arguments.quick, patience) for name, command in commands.items()}
+    stages = {
+        name: Stage(command, arguments.quick, patience, arguments.history)
+        for name, command in commands.items()
+    }
     for case in cases:
         if time.monotonic() > deadline:
             lines.say([case.name, "", "", "", "", "", f"not measured: {minutes:g} minutes are over"])

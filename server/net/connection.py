@@ -228,10 +228,11 @@ class Connection:
         self.figures.sent_events(len(events))
         gate = self.service.gate
         if gate is not None:
-            events = gate.events(self, events)
-            frames = b"".join([event.frame for event in events])
-            if not events or self.close_expected:
+            passed = gate.events(self, events)
+            if not passed or self.close_expected:
                 return
+            if passed is not events:
+                frames = b"".join([event.frame for event in passed])
         if not self.output:
             self.wake()
         self.send(frames)

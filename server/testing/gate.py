@@ -165,15 +165,14 @@ class MessageGate(HoldingGate):
             if connection.frozen:
                 self._unsent.setdefault(connection, []).extend(events)
             else:
-                for event in events:
-                    self.recorder.event(connection, event)
+                self.recorder.events(connection, events)
         return events
 
     def thaw(self, connection: Connection, why: object, now: float) -> None:
         if self._frozen.get(connection) == [why]:
-            for event in self._unsent.pop(connection, ()):
-                if self.recorder is not None:
-                    self.recorder.event(connection, event)
+            unsent = self._unsent.pop(connection, ())
+            if self.recorder is not None:
+                self.recorder.events(connection, unsent)
         super().thaw(connection, why, now)
 
     def closed(self, connection: Connection, reason: str) -> None:

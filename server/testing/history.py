@@ -60,6 +60,7 @@ _NOBODY: _Client = (0, "")
 _LONGEST = 500
 """Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
+_MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
 """Bytes that the entries of one server take together, roughly, if no more than 48,000 are kept."""
@@ -321,6 +322,14 @@ class Recorder(History):
         text = "closed without a word: it has seen more than this server"
         entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
         self.append(("connection", self._now(), session_id, client, entry))
+
+    def events(self, connection: Connection, events: Sequence[Notification]) -> None:
+        """Record events that are sent together: of very many, as one transaction may cause, the first."""
+        for event in events[:_MOST_EVENTS]:
+            self.event(connection, event)
+        if (more := len(events) - _MOST_EVENTS) > 0:
+            text = f"and {more:,} more events"
+            self._add("connection", connection.session_id, self._client(connection), text)
 
     def event(self, connection: Connection, notification: Notification) -> None:
         client = self._client(connection)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ...protocol.text import printable
+
 if TYPE_CHECKING:
     from .ensemble import LocalEnsemble
     from .host import LocalServer
@@ -81,4 +83,9 @@ def _sections(server: LocalServer | LocalEnsemble) -> list[tuple[str, str]]:
 def sections(name: str, server: Any) -> list[tuple[str, str]]:
     """Return title and text of what is to be shown of a server or an ensemble."""
     timeline, tree = server.format_timeline(limit=_LINES), server.format_tree()
-    return [(f"{name}: timeline", timeline), (f"{name}: tree", tree)]
+    return [(f"{name}: timeline", _safe(timeline)), (f"{name}: tree", _safe(tree))]
+
+
+def _safe(text: str) -> str:
+    """Escape what a terminal would obey: clients choose paths and data."""
+    return "\n".join(map(printable, text.split("\n")))

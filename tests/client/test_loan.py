@@ -3,13 +3,16 @@ exchange is."""
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import struct
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,7 +92,7 @@ def test_exchanges_follow_one_another(loan: Loan, theirs: socket.socket) -> None
         assert loan.receive(exchange) == reply(xid, 90 + xid, -xid, b"result")[4:]
         assert (exchange.code, exchange.zxid) == (-xid, 90 + xid)
         assert exchange.sent_at <= exchange.received_at
-    done, open = loan.take()
+    done, open = loan.take(math.inf)
     assert [each.xid for each in done] == [7, 8]
     assert open is None
     with pytest.raises(TakenError):
@@ -120,7 +123,7 @@ def test_one_exchange_at_a_time(loan: Loan, theirs: socket.socket) -> None:
 
 def test_taken_before_the_request_is_sent(loan: Loan, theirs: socket.socket) -> None:
     assert loan.is_here
-    assert loan.take() == ([], None)
+    assert loan.take(math.inf) == ([], None)
     assert not loan.is_here
     wanted = request()
     with pytest.raises(TakenError):
@@ -131,7 +134,7 @@ def test_taken_before_the_request_is_sent(loan: Loan, theirs: socket.socket) -> 
 
 def test_taken_before_the_reply_is_read(loan: Loan, theirs: socket.socket) -> None:
     exchange = send(loan)
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     theirs.send(reply())
     assert loan.receive(exchange) is None
     assert (exchange.received, exchange.unsent, exchange.failed) == (b"", b"", False)
@@ -146,7 +149,7 @@ def test_what_is_not_the_reply_alone_is_for_the_loop(loan: Loan, theirs: socket.
     exchange = send(loan)
     theirs.send(data) if data else theirs.shutdown(socket.SHUT_WR)
     assert loan.receive(exchange) is None
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     assert exchange.received == data
 
 
@@ -159,7 +162,7 @@ def test_taken_when_the_reply_was_read_and_the_thread_has_not_noted_it(
     claim = Exchange.take_claim
 
     def take_claim(exchange: Exchange) -> bool:
-        taken.append(loan.take())
+        taken.append(loan.take(math.inf))
         return claim(exchange)
 
     monkeypatch.setattr(Exchange, "take_claim", take_claim)
@@ -174,7 +177,7 @@ def test_a_kernel_that_takes_a_part(pair: tuple[socket.socket, socket.socket]) -
     exchange = loan.send(large, lambda: None)
     assert not exchange.is_sent
     assert loan.receive(exchange) is None
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     assert 0 < len(exchange.unsent) < 60_000
 
 
@@ -185,7 +188,7 @@ def test_a_kernel_that_takes_nothing(pair: tuple[socket.socket, socket.socket]) 
     loan = Loan(pair[0], 0, LIMIT, LIMIT, Borrower())
     exchange = send(loan)
     assert loan.receive(exchange) is None
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     assert not exchange.failed
     assert exchange.unsent == exchange.frame
 
@@ -193,7 +196,7 @@ def test_a_kernel_that_takes_nothing(pair: tuple[socket.socket, socket.socket]) 
 def test_nothing_has_come(loan: Loan) -> None:
     exchange = send(loan)
     assert loan.receive(exchange) is None
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     assert not exchange.failed
     assert (exchange.received, exchange.unsent) == (b"", b"")
 
@@ -202,7 +205,7 @@ def test_a_lost_connection(loan: Loan, pair: tuple[socket.socket, socket.socket]
     pair[1].close()
     exchange = send(loan)
     assert loan.receive(exchange) is None
-    assert loan.take() == ([], exchange)
+    assert loan.take(math.inf) == ([], exchange)
     assert exchange.failed
     assert (exchange.received, exchange.unsent) == (b"", b"")
 
@@ -237,7 +240,7 @@ def test_stopped_before_any_instruction(pair: tuple[socket.socket, socket.socket
             loan.receive(exchange)
 
         stopped = stopped_at(number, [module.__file__], call)
-        done, open = loan.take()
+        done, open = loan.take(math.inf)
         sent = on_the_wire(theirs)
         left = select.select([ours], [], [], 0)[0]
         assert bool(sent) == bool(done or open)
@@ -285,10 +288,20 @@ def test_the_loop_waits_for_a_step_but_not_for_ever(monkeypatch: pytest.MonkeyPa
     assert sock.reads.wait(10)
     if ends:
         monkeypatch.setattr(module.time, "sleep", lambda seconds: sock.may_end.set() or thread.join())
-        assert loan.take() == ([exchange], None)
+        assert loan.take(time.monotonic()) == ([exchange], None)
     else:
-        monkeypatch.setattr(module, "_STEP_PATIENCE", 0.01)
-        assert loan.take() == ([], exchange)
+        slept: list[float] = []
+        now, lease = 0.0, 30.0
+
+        def sleep(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            slept.append(seconds)
+
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+        assert loan.take(lease) == ([], exchange)
+        assert now >= lease, "it has waited for as long as the lease lasts"
+        assert len(slept) >= 2000
         assert exchange.failed
         sock.may_end.set()
     thread.join()

@@ -491,8 +491,45 @@ except RuntimeError as error:
     assert run_script(text, server.hosts).split() == ["True", "held"]
 
 
+def test_a_child_of_multiprocessing_closes_its_client(server: EmbeddedServer) -> None:
+    text = """
+import multiprocessing, sys
+from pyzk.blocking import connect
+
+def work():
+    connect(sys.argv[1]).__enter__().create("/here", ephemeral=True)
+
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join()
+print(child.exitcode)
+"""
+    assert run_script(text, server.hosts) == "0\n"
+    assert server.sessions() == [], "the session was closed, not left to expire"
+
+
+def test_a_fork_may_exit_in_a_block_of_its_parent(server: EmbeddedServer) -> None:
+    text = """
+import os, sys
+from pyzk.blocking import Lock, connect
+
+with connect(sys.argv[1]) as zk, Lock(zk, "/lock") as grant:
+    child = os.fork()
+    if not child:
+        sys.exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    grant.verify()
+"""
+    assert run_script(text, server.hosts) == "3\n"
+
+
 @pytest.mark.parametrize(
-    "ending", ["", "sys.exit(0)", "import threading; threading.Thread(target=zk.session.wait_change).start()"]
+    "ending",
+    [
+        "",
+        "sys.exit(0)",
+        "import threading; threading.Thread(target=zk.session.wait_change, daemon=True).start()",
+    ],
 )
 def test_an_open_client_is_closed_at_exit(server: EmbeddedServer, ending: str) -> None:
     text = f"""
@@ -504,8 +541,6 @@ zk.create("/here", ephemeral=True)
 print("open")
 {ending}
 """
-    if "thread" in ending:
-        text = text.replace(".start()", ".daemon = True")
     assert run_script(text, server.hosts) == "open\n"
     assert server.sessions() == [], "the session was closed, not left to expire"
 

@@ -24,7 +24,7 @@ from pyzk.protocol.records import GetDataResponse
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.stopping import cannot_stop, stopped_at
-from ..support.waiting import PATIENCE, wait_until
+from ..support.waiting import wait_until
 
 NAMES = ("aio", "blocking")
 TIMEOUT = 40.0
@@ -33,10 +33,8 @@ TIMEOUT = 40.0
 
 @pytest.fixture(autouse=True)
 def long_loans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loan ends when the loop has something to do, and a step when its system call does, also on a slow
-    machine."""
+    """A loan ends when the loop has something to do, also on a slow machine."""
     monkeypatch.setattr(runner, "LOAN_TIME", 30)
-    monkeypatch.setattr(loans, "_STEP_PATIENCE", PATIENCE)
 
 
 @attrs.define

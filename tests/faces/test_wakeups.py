@@ -84,6 +84,31 @@ def test_a_wake_up_that_fails_is_made_with_the_next_post() -> None:
     assert done == [1, 2]
 
 
+def test_a_post_of_a_handler_that_comes_before_its_thread_has_woken_the_other_wakes_it() -> None:
+    done: list[int] = []
+
+    def wake() -> None:
+        if not done:  # the handler of a signal comes here, and waits for what it has posted
+            done.append(0)
+            mailbox.post(done.append, 2)
+            assert done == [0, 1, 2]
+        mailbox.open()
+
+    mailbox = Mailbox(wake)
+    mailbox.post(done.append, 1)
+    assert done == [0, 1, 2]
+
+
+def test_a_mailbox_that_is_closed_takes_no_more() -> None:
+    done: list[int] = []
+    mailbox = Mailbox(lambda: None)
+    mailbox.post(done.append, 1)
+    mailbox.close()
+    with pytest.raises(ClosingError):
+        mailbox.post(done.append, 2)
+    assert done == [1]
+
+
 def test_a_closed_bell_says_so_and_rings_nowhere_else() -> None:
     bell = Bell()
     number = bell.fileno()

@@ -148,6 +148,9 @@ class Tries:
         except NotReplacedError:
             self._tell(f"! {_ELSEWHERE}")
             os._exit(1)
+        except BaseException:  # a child that ends without a word would count as one that has noticed
+            self._tell(f"! {_ABSENT}")
+            os._exit(1)
         chosen = [items[test] for test in trial.tests if test in items]
         for item, following in zip(chosen, [*chosen[1:], None], strict=True):
             self._tell(f"{item.nodeid}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....protocol.text import session_text
+from ....protocol.text import printable, session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
 from ..origin import mark
@@ -149,7 +149,7 @@ def leak_text(session: SessionInfo) -> str:
         line += f"; ephemerals left: {_first(session.ephemerals)}"
     if session.watches:
         line += f"; watches not fired: {_first(session.watches)}"
-    return line
+    return printable(line)
 
 
 def _first(paths: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from pyzk.server.core.txn import Refused, Txn
 from pyzk.server.ensemble import log as module
 from pyzk.server.ensemble.links import Links
 from pyzk.server.ensemble.log import Log, Proposal
+from pyzk.server.ensemble.serving import most_outstanding
 from pyzk.server.ensemble.sessions import place_of_ephemeral
 
 
@@ -142,3 +143,9 @@ def test_the_first_ephemeral_of_a_multi() -> None:
     assert place_of_ephemeral(OpCode.MULTI, bytes(8) + b"\xff") is None, "the leader says so"
     assert place_of_ephemeral(OpCode.CREATE, bytes(8) + b"\xff") is None
     assert place_of_ephemeral(OpCode.SET_DATA, bytes(8)) is None
+
+
+@pytest.mark.parametrize(("voters", "most"), [(1, 1000), (2, 1000), (3, 500), (5, 250), (7, 166)])
+def test_how_many_requests_may_wait_at_a_server(voters: int, most: int) -> None:
+    """1,000 by default, shared by the servers that follow."""
+    assert most_outstanding(voters) == most

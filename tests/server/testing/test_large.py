@@ -282,3 +282,16 @@ async def test_routes_let_others_run(
             assert status == (408 if path == "/wait" else 200)
             assert rounds - before > 50
             nursery.cancel_scope.cancel()
+
+
+async def test_of_very_many_events_at_once_the_first_are_recorded() -> None:
+    async with open_server(clock="frozen") as server:
+        a = await StreamClient(server.open_stream()).connect()
+        b = await StreamClient(server.open_stream()).connect()
+        await b.create("/x")
+        await a.request(OpCode.ADD_WATCH, r.AddWatchRequest("/x", 0))
+        item = MultiOp(OpCode.SET_DATA, r.SetDataRequest("/x", b"", -1))
+        await b.send(OpCode.MULTI, encode_multi([item] * 5000))
+        assert await b.next()
+        assert len(server.history(kind="event")) == 32
+        assert "and 4,968 more events" in [entry.text for entry in server.history(kind="connection")]
