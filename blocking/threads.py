@@ -121,6 +121,8 @@ class Threads:
             return value
         except BaseException:
             if value.__class__ is Body:
+                if value in _bodies.open:  # an exception came just before it was taken out
+                    _bodies.open.remove(value)
                 self.abandon(loop, value)
             raise
 
@@ -211,8 +213,8 @@ class Threads:
         """Run a callback. Returns the next answer."""
         value, failure = None, None
         assert body.function is not None
-        _bodies.open.append(body)
         try:
+            _bodies.open.append(body)
             value = body.function(*self.faces.wrap(body.value, loop))
         except BaseException as error:
             failure = error
