@@ -96,6 +96,12 @@ def test_broken_stats_are_computed_afresh(client: WireClient) -> None:
     assert client.get("/zookeeper/quota/again/zookeeper_stats").record.data == b"count=2,bytes=5"
 
 
+def test_a_word_with_a_blank_behind_it_is_none(ours: Server) -> None:
+    with WireClient((ours.host, ours.port)) as stranger:
+        stranger.send_bytes(b"ruok / HTTP/1.1\r\n\r\n")
+        assert stranger.receive_rest() == b""
+
+
 def test_http_is_answered_where_the_real_server_closes(ours: Server) -> None:
     with WireClient((ours.host, ours.port)) as stranger:
         stranger.send_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

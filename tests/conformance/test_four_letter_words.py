@@ -375,8 +375,9 @@ def test_mntr_response_sizes(server: Server, connect: Connect, top: str) -> None
 # --- transport (operator-surface.md 1.1, wire.md section 3) -------------------------------------------------
 
 
-@pytest.mark.parametrize("extra", [b"\n", b"\r\n", b" and more", b"\0" * 100])
+@pytest.mark.parametrize("extra", [b"\n", b"\r\n", b"\tand more", b"\0" * 100])
 def test_what_follows_the_word_is_ignored(server: Server, extra: bytes) -> None:
+    # a blank: test_deliberate_differences.py
     assert ask(server, "ruok", extra) == "imok"
 
 

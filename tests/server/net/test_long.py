@@ -317,12 +317,13 @@ def test_a_gate_sees_whole_replies(slow: World) -> None:
     seen = []
 
     class Watching(Gate):
-        def handle(self, *arguments: Any) -> tuple[int, int, bytes]:
-            seen.append(super().handle(*arguments))
-            return seen[-1]
+        def finished(
+            self, connection: Any, op: int, frame: bytes, result: tuple[int, int, bytes], now: float
+        ) -> None:
+            seen.append(result)
 
     slow.service.gate = Watching()
-    assert ask(client, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")) == 1
+    assert ask(client, OpCode.GET_ALL_CHILDREN_NUMBER, count_request("/big")) > 1
     assert seen == [(slow.zxid, 0, MANY.to_bytes(4))]
 
 
