@@ -13,6 +13,7 @@
   transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
   note, ``**`` another role of a server.
+* Clients choose paths and data, so what a terminal would obey or hide is escaped.
 * What was asked for over HTTP ends in ``(over HTTP)``; see :mod:`.origin`.
 """
 
@@ -27,7 +28,7 @@ from types import MappingProxyType
 import attrs
 
 from ...protocol.operations import WRITES
-from ...protocol.text import session_text
+from ...protocol.text import printable, session_text
 from .history import FAULT, Entry
 from .operations import name_of
 
@@ -140,7 +141,9 @@ def drawing(
         stamp = f"{line.time:10.3f}"
         before = f"{kept[n - 1].time:10.3f}" if n and size < _LARGEST else ""
         left = f"{stamp if stamp != before else '':>10} {zxid(line.zxid):>7} "
-        said = f"{f'[{line.server}] ' if line.server else ''}{line.mark}{_shorten(line.text, names)}"
+        said = (
+            f"{f'[{line.server}] ' if line.server else ''}{line.mark}{_shorten(printable(line.text), names)}"
+        )
         who = names.get(line.session) or session_text(line.session)
         rows = "\n".join(row.rstrip() for row in sheet.draw(left, line.session, who, said))
         size += len(rows)

@@ -222,3 +222,12 @@ async def test_the_timeline_of_a_fresh_server_says_that_nothing_has_happened() -
     async with open_server() as server:
         assert server.format_timeline().endswith("\n  nothing has happened")
         assert server.format_tree() == "(no znodes)"
+
+
+async def test_no_path_steers_a_terminal_from_the_timeline() -> None:
+    async with open_server() as server:
+        client = await StreamClient(server.open_stream()).connect()
+        await client.exists("/a\N{RIGHT-TO-LEFT OVERRIDE}b")
+        text = server.format_timeline()
+        assert "\\u202eb" in text
+        assert all(line.isprintable() for line in text.splitlines())
