@@ -34,7 +34,6 @@ export function open(place) {
         down ? verb("Start", "start", { server }, { class: "primary" }) : verb("Kill", "kill", { server }, { class: "danger" }),
         either(one.cuts.length, ["Isolate", "isolate", { server }], ["Heal", "heal", { servers: [server] }]),
         either(lags, ["Lag", "lag", { server }], ["Release", "release", { servers: [server] }], down),
-        either(troubles.includes("held up"), ["Hold up", "holdup", { server }], ["Hear again", "releaseup", { servers: [server] }], leads),
         either(troubles.includes("frozen"), ["Freeze", "freeze", { server }], ["Thaw", "thaw", { server }], down),
         one.votes && !leads ? verb("Elect", "elect", { to: server }, { disabled: down }) : null));
   }

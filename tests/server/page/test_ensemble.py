@@ -106,10 +106,6 @@ def test_servers_die_and_lead(ensemble: EmbeddedEnsemble, page: Page) -> None:
     assert page.evaluate(focused) == "Thaw Server 2", "the keyboard stays where it is"
     press(page, 2, "Thaw")
     page.until(f"!{card(2)}.innerText.includes('frozen')")
-    press(page, 2, "Hold up")
-    shows(page, 2, "held up")
-    press(page, 2, "Hear again")
-    page.until(f"!{card(2)}.innerText.includes('held up')")
     page.click("Hold proposals")
     page.click("Release proposals")
     page.click("Hold acks")
