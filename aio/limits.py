@@ -14,8 +14,9 @@ The rules:
   the client's loop cancels the task.
 * A hold whose limit was found to have passed is lost, whatever the client's loop hears a moment later.
 
-A task makes one more step, up to its next wait, in two cases: it was ready to run before the stop (its future
-had a result), or it waited for a reply of ZooKeeper that has arrived.
+A task makes one more step, up to its next wait, in three cases: it was ready to run before the stop (its
+future had a result); it waited for a reply of ZooKeeper that has arrived; or a TaskGroup inside the block has
+started it: the group cancels it one iteration after the task that holds the lock.
 """
 
 from __future__ import annotations

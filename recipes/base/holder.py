@@ -52,6 +52,9 @@ def current_holder() -> object:
 
 
 def relied_on() -> list[Lapsing]:
-    """Return what the blocks of the current task rely on, to be added to. Nobody reads it in plain trio."""
+    """Return the list of what the blocks of the current task rely on; a block adds to it, and removes.
+
+    In plain trio the list is a new one each time, and nobody reads it.
+    """
     working = _working()
     return working.relied_on if working is not None else []
