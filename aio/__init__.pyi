@@ -24,6 +24,8 @@ from datetime import datetime as datetime
 from pyzk.client import (
     ACL as ACL,
     APIError as APIError,
+    AddWatch as AddWatch,
+    AddWatchMode as AddWatchMode,
     AuthFailedError as AuthFailedError,
     Backoff as Backoff,
     BadArgumentsError as BadArgumentsError,
@@ -38,16 +40,17 @@ from pyzk.client import (
     CreateOptions as CreateOptions,
     DataInconsistencyError as DataInconsistencyError,
     Delete as Delete,
-    Effect as Effect,
     EphemeralOnLocalSessionError as EphemeralOnLocalSessionError,
     Event as Event,
     EventType as EventType,
     Exists as Exists,
     Failure as Failure,
     GetACL as GetACL,
+    GetAllChildrenNumber as GetAllChildrenNumber,
     GetChildren as GetChildren,
     GetChildrenAndStat as GetChildrenAndStat,
     GetData as GetData,
+    GetEphemerals as GetEphemerals,
     Host as Host,
     Id as Id,
     InvalidACLError as InvalidACLError,
@@ -56,6 +59,7 @@ from pyzk.client import (
     Missed as Missed,
     MissedReason as MissedReason,
     Multi as Multi,
+    MultiRead as MultiRead,
     NewConfigNoQuorumError as NewConfigNoQuorumError,
     NoAuthError as NoAuthError,
     NoChildrenForEphemeralsError as NoChildrenForEphemeralsError,
@@ -68,12 +72,15 @@ from pyzk.client import (
     Observer as Observer,
     Operation as Operation,
     OperationTimeoutError as OperationTimeoutError,
+    Outcome as Outcome,
     Perms as Perms,
     Policy as Policy,
     QuotaExceededError as QuotaExceededError,
     READ_ACL as READ_ACL,
+    Reconfig as Reconfig,
     ReconfigDisabledError as ReconfigDisabledError,
     ReconfigInProgressError as ReconfigInProgressError,
+    RemoveWatches as RemoveWatches,
     RequestTimeoutError as RequestTimeoutError,
     RuntimeInconsistencyError as RuntimeInconsistencyError,
     SessionClosedRequireAuthError as SessionClosedRequireAuthError,
@@ -92,6 +99,8 @@ from pyzk.client import (
     UnknownCodeError as UnknownCodeError,
     UnknownSessionError as UnknownSessionError,
     WatchEvent as WatchEvent,
+    WatcherType as WatcherType,
+    WhoAmI as WhoAmI,
     ZooKeeperError as ZooKeeperError,
     make_digest_acl as make_digest_acl,
     maybe_applied as maybe_applied,
@@ -197,7 +206,7 @@ class ZooKeeper:
     @property
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
-    async def update_hosts(self, servers: str) -> None:
+    async def update_hosts(self, hosts: str) -> None:
         """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
@@ -219,7 +228,7 @@ class ZooKeeper:
         """Replace the data and return the new Stat."""
     async def delete(self, path: str, *, version: int = ..., recursive: bool = False) -> None:
         """Delete a znode."""
-    async def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
+    async def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
         """Replace the ACL and return the new Stat."""
     async def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
         """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction: all or nothing, under one zxid."""
@@ -250,7 +259,7 @@ class ZooKeeper:
         """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted, or the parent is deleted. If this raises, no watch is armed."""
     async def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
         """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
-    async def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
+    async def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
         """Read the ACL and the Stat."""
     async def get_ephemerals(self, prefix: str = "/") -> list[str]:
         """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
@@ -993,7 +1002,7 @@ class Latest(Generic[T]):
         """Wait for the next value. After an error the iterator can be used again."""
 
 def connect(
-    servers: str,
+    hosts: str,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float = 15.0,
@@ -1012,9 +1021,6 @@ def connect(
     rng: random.Random | None = None,
 ) -> AbstractAsyncContextManager[ZooKeeper]:
     """Open a client with a session, for as long as a block lasts."""
-
-async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a read-only server refuses waits for a full one."""
 
 async def retry(
     zk: ZooKeeper, call: Callable[[ZooKeeper], Awaitable[T]], *, policy: Policy | None = None
@@ -1057,6 +1063,8 @@ __all__ = [
     "ASCII_FLOAT",
     "ASCII_INT",
     "Acquirable",
+    "AddWatch",
+    "AddWatchMode",
     "AmbiguousResult",
     "AuthFailedError",
     "Backoff",
@@ -1091,7 +1099,6 @@ __all__ = [
     "DelayQueue",
     "Delete",
     "DoubleBarrier",
-    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
@@ -1099,9 +1106,11 @@ __all__ = [
     "Failure",
     "ForeignLayout",
     "GetACL",
+    "GetAllChildrenNumber",
     "GetChildren",
     "GetChildrenAndStat",
     "GetData",
+    "GetEphemerals",
     "Grant",
     "Grants",
     "Host",
@@ -1133,6 +1142,7 @@ __all__ = [
     "MissedReason",
     "Multi",
     "MultiLock",
+    "MultiRead",
     "MultiTimeLease",
     "NewConfigNoQuorumError",
     "NoAuthError",
@@ -1147,6 +1157,7 @@ __all__ = [
     "Observer",
     "Operation",
     "OperationTimeoutError",
+    "Outcome",
     "PARENT",
     "PREDECESSOR",
     "Parents",
@@ -1166,8 +1177,10 @@ __all__ = [
     "RWLock",
     "Rebalance",
     "RecipeError",
+    "Reconfig",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "RemoveWatches",
     "Request",
     "RequestTimeoutError",
     "Running",
@@ -1206,6 +1219,8 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchStream",
+    "WatcherType",
+    "WhoAmI",
     "WouldBlock",
     "WriteGrant",
     "WriteLock",
@@ -1217,7 +1232,6 @@ __all__ = [
     "maybe_applied",
     "paths",
     "polling",
-    "repeat",
     "retry",
     "revoke",
     "watch_children",

@@ -25,6 +25,8 @@ from pyzk.bridge.agent import Interrupted as Interrupted
 from pyzk.client import (
     ACL as ACL,
     APIError as APIError,
+    AddWatch as AddWatch,
+    AddWatchMode as AddWatchMode,
     AuthFailedError as AuthFailedError,
     Backoff as Backoff,
     BadArgumentsError as BadArgumentsError,
@@ -39,16 +41,17 @@ from pyzk.client import (
     CreateOptions as CreateOptions,
     DataInconsistencyError as DataInconsistencyError,
     Delete as Delete,
-    Effect as Effect,
     EphemeralOnLocalSessionError as EphemeralOnLocalSessionError,
     Event as Event,
     EventType as EventType,
     Exists as Exists,
     Failure as Failure,
     GetACL as GetACL,
+    GetAllChildrenNumber as GetAllChildrenNumber,
     GetChildren as GetChildren,
     GetChildrenAndStat as GetChildrenAndStat,
     GetData as GetData,
+    GetEphemerals as GetEphemerals,
     Host as Host,
     Id as Id,
     InvalidACLError as InvalidACLError,
@@ -57,6 +60,7 @@ from pyzk.client import (
     Missed as Missed,
     MissedReason as MissedReason,
     Multi as Multi,
+    MultiRead as MultiRead,
     NewConfigNoQuorumError as NewConfigNoQuorumError,
     NoAuthError as NoAuthError,
     NoChildrenForEphemeralsError as NoChildrenForEphemeralsError,
@@ -69,12 +73,15 @@ from pyzk.client import (
     Observer as Observer,
     Operation as Operation,
     OperationTimeoutError as OperationTimeoutError,
+    Outcome as Outcome,
     Perms as Perms,
     Policy as Policy,
     QuotaExceededError as QuotaExceededError,
     READ_ACL as READ_ACL,
+    Reconfig as Reconfig,
     ReconfigDisabledError as ReconfigDisabledError,
     ReconfigInProgressError as ReconfigInProgressError,
+    RemoveWatches as RemoveWatches,
     RequestTimeoutError as RequestTimeoutError,
     RuntimeInconsistencyError as RuntimeInconsistencyError,
     SessionClosedRequireAuthError as SessionClosedRequireAuthError,
@@ -93,6 +100,8 @@ from pyzk.client import (
     UnknownCodeError as UnknownCodeError,
     UnknownSessionError as UnknownSessionError,
     WatchEvent as WatchEvent,
+    WatcherType as WatcherType,
+    WhoAmI as WhoAmI,
     ZooKeeperError as ZooKeeperError,
     make_digest_acl as make_digest_acl,
     maybe_applied as maybe_applied,
@@ -198,7 +207,7 @@ class ZooKeeper:
     @property
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
-    def update_hosts(self, servers: str) -> None:
+    def update_hosts(self, hosts: str) -> None:
         """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
@@ -218,7 +227,7 @@ class ZooKeeper:
         """Replace the data and return the new Stat."""
     def delete(self, path: str, *, version: int = ..., recursive: bool = False) -> None:
         """Delete a znode."""
-    def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
+    def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
         """Replace the ACL and return the new Stat."""
     def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
         """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction: all or nothing, under one zxid."""
@@ -249,7 +258,7 @@ class ZooKeeper:
         """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted, or the parent is deleted. If this raises, no watch is armed."""
     def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
         """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
-    def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
+    def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
         """Read the ACL and the Stat."""
     def get_ephemerals(self, prefix: str = "/") -> list[str]:
         """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
@@ -992,7 +1001,7 @@ class Latest(Generic[T]):
         """Wait for the next value. After an error the iterator can be used again."""
 
 def connect(
-    servers: str,
+    hosts: str,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float = 15.0,
@@ -1011,9 +1020,6 @@ def connect(
     rng: random.Random | None = None,
 ) -> AbstractContextManager[ZooKeeper]:
     """Open a client with a session, for as long as a block lasts."""
-
-def repeat(zk: ZooKeeper, call: Callable[[], T], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a read-only server refuses waits for a full one."""
 
 def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], T], *, policy: Policy | None = None) -> T:
     """Make a call of one or several steps, and make it again from its beginning as the policy says"""
@@ -1054,6 +1060,8 @@ __all__ = [
     "ASCII_FLOAT",
     "ASCII_INT",
     "Acquirable",
+    "AddWatch",
+    "AddWatchMode",
     "AmbiguousResult",
     "AuthFailedError",
     "Backoff",
@@ -1088,7 +1096,6 @@ __all__ = [
     "DelayQueue",
     "Delete",
     "DoubleBarrier",
-    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
@@ -1096,9 +1103,11 @@ __all__ = [
     "Failure",
     "ForeignLayout",
     "GetACL",
+    "GetAllChildrenNumber",
     "GetChildren",
     "GetChildrenAndStat",
     "GetData",
+    "GetEphemerals",
     "Grant",
     "Grants",
     "Host",
@@ -1131,6 +1140,7 @@ __all__ = [
     "MissedReason",
     "Multi",
     "MultiLock",
+    "MultiRead",
     "MultiTimeLease",
     "NewConfigNoQuorumError",
     "NoAuthError",
@@ -1145,6 +1155,7 @@ __all__ = [
     "Observer",
     "Operation",
     "OperationTimeoutError",
+    "Outcome",
     "PARENT",
     "PREDECESSOR",
     "Parents",
@@ -1164,8 +1175,10 @@ __all__ = [
     "RWLock",
     "Rebalance",
     "RecipeError",
+    "Reconfig",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "RemoveWatches",
     "Request",
     "RequestTimeoutError",
     "Running",
@@ -1204,6 +1217,8 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchStream",
+    "WatcherType",
+    "WhoAmI",
     "WouldBlock",
     "WriteGrant",
     "WriteLock",
@@ -1215,7 +1230,6 @@ __all__ = [
     "maybe_applied",
     "paths",
     "polling",
-    "repeat",
     "retry",
     "revoke",
     "timeout",

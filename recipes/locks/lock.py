@@ -23,7 +23,8 @@ from weakref import WeakValueDictionary
 import attrs
 import trio
 
-from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
+from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths
+from ...client.repeating import repeat
 from ...protocol.layouts import ContenderKind, in_order
 from ..base.holder import current_holder
 from ..base.words import check_word

@@ -30,8 +30,8 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
     paths,
-    repeat,
 )
+from ...client.repeating import repeat
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.words import check_word

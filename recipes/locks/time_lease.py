@@ -30,8 +30,8 @@ from ...client import (
     Stat,
     ZooKeeper,
     paths,
-    repeat,
 )
+from ...client.repeating import repeat
 from ..base.creating import Parents, ZnodeOptions
 from ..base.running import steady
 from ..errors import ForeignLayout

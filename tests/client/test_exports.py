@@ -15,7 +15,7 @@ import pyzk.recipes
 from pyzk.protocol import errors
 
 BY_THE_CLIENT_ALONE = ("decode", "encode", "read")
-"""Methods of records and operations that users do not call."""
+"""Methods of records that users do not call."""
 
 
 def docstrings(package: ModuleType) -> Iterator[tuple[str, str]]:

@@ -76,7 +76,6 @@ async def client(zk: Any, other: Any) -> None:
 
 @act
 async def repeated(zk: Any, other: Any) -> None:
-    await aio.repeat(zk, lambda: zk.exists("/"))
     await aio.retry(zk, lambda client: client.exists("/"))
 
 

@@ -46,7 +46,7 @@ async def the_client(api: Any, zk: Any) -> None:
     assert zk.session.generation == 1
     assert not zk.session.expired.is_set()
     assert zk.server.port
-    assert await api.repeat(zk, lambda: _get(zk, path)) == b"9"
+    assert await api.retry(zk, lambda zk: _get(zk, path)) == b"9"
 
 
 async def _get(zk: Any, path: str) -> Any:

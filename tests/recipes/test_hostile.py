@@ -15,7 +15,8 @@ import trio
 from hypothesis import settings
 from trio.testing import MockClock
 
-from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper, repeat
+from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
+from pyzk.client.repeating import repeat
 from pyzk.recipes import (
     INT32,
     AmbiguousResult,

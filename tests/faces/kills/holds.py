@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..holds import HOLDS, block, one
-from .workload import Check, Inside, Scene, Worker, nothing_left, tree, workload
+from .workload import UNTIL_ANSWERED, Check, Inside, Scene, Worker, nothing_left, tree, workload
 
 ITEMS = ("a", "b", "c")
 
@@ -20,7 +20,7 @@ def exclusive(run: Scene, enter: Callable[[Any, Any], Any], held_by: Callable[[A
         while await me.step():
             async with enter(api, zk) as held:
                 with inside:
-                    await api.repeat(zk, lambda: write(api, zk, held_by(held)))
+                    await api.retry(zk, lambda zk: write(api, zk, held_by(held)), policy=UNTIL_ANSWERED)
 
     async def write(api: Any, zk: Any, grant: Any) -> None:
         try:

@@ -344,7 +344,7 @@ async def test_a_selector(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
         return not path.endswith("/private")
 
     lab.server.load({"/app/a": b"", "/app/private/b": b""})
-    await zk.set_acls("/app/private", UNREADABLE)
+    await zk.set_acl("/app/private", UNREADABLE)
     async with TreeCache(zk, "/app", selector=selector) as cache:
         await cache.synced()
         await zk.create("/app/a/private", acl=UNREADABLE)

@@ -226,7 +226,7 @@ async def test_a_znode_that_may_not_be_deleted(autojump_clock: MockClock, lab: L
     with pytest.raises(NoAuthError):
         async with PersistentNode(zk, "/a/node") as node:
             await node.ready()
-            await zk.set_acls("/a", LOCKED)
+            await zk.set_acl("/a", LOCKED)
 
 
 async def test_the_users_exception_comes_out_as_it_is(
