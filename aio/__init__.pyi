@@ -146,7 +146,7 @@ from pyzk.recipes import (
     RecipeError as RecipeError,
     SequenceExhausted as SequenceExhausted,
     Strategy as Strategy,
-    Tenancy as Tenancy,
+    TimeLeaseHolder as TimeLeaseHolder,
     UndecidedItem as UndecidedItem,
     Versioned as Versioned,
     WouldBlock as WouldBlock,
@@ -154,7 +154,7 @@ from pyzk.recipes import (
 )
 from pyzk.recipes.base.hold import Suspended as Suspended
 from pyzk.recipes.caches.cache import Selector as Selector
-from pyzk.recipes.counter import CounterCodec as CounterCodec, CounterOptions as CounterOptions
+from pyzk.recipes.counter import CounterOptions as CounterOptions
 from pyzk.recipes.election import ElectionLayout as ElectionLayout
 from pyzk.recipes.locks.grant import OnRevokeWord as OnRevokeWord
 from pyzk.recipes.locks.options import HoldingOptions as HoldingOptions
@@ -393,8 +393,8 @@ class Acquirable(Generic[G]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None: ...
-    def try_acquire(self) -> AbstractAsyncContextManager[G]:
-        """Acquire without waiting: ``async with lock.try_acquire() as grant``."""
+    def nowait(self) -> AbstractAsyncContextManager[G]:
+        """Acquire without waiting: ``async with lock.nowait() as grant``."""
 
 class Running:
     """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any number of tasks may use the object."""
@@ -496,7 +496,7 @@ class Lock(Acquirable[Grant]):
         """Acquire the lock without a block: run what relies on it in ``async with grant.scope()``, and call ``await grant.release()`` at the end."""
     async def contenders(self) -> list[Contender]:
         """List the holder and those that wait, in order. The first one holds the lock (of several readers, the first of them)."""
-    async def locked(self) -> bool:
+    async def is_locked(self) -> bool:
         """Return whether any contender, ours or another library's, holds the lock."""
     def statistics(self) -> LockStatistics:
         """Return a copy of the figures of this object."""
@@ -536,12 +536,12 @@ class Semaphore(Acquirable[Grant]):
 
     zk: ZooKeeper
     path: str
-    max_leases: int
+    limit: int
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        max_leases: int,
+        limit: int,
         *,
         layout: SemaphoreLayout = "curator",
         limit_source: SharedValue[int] | None = None,
@@ -587,7 +587,7 @@ class TimeLease:
         """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the layout has written it. Waits only while others read or write it."""
     async def release(self) -> None:
         """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
-    async def tenancy(self) -> Tenancy | None:
+    async def last_holder(self) -> TimeLeaseHolder | None:
         """Return the last holder, even if the lease is over. Returns None if there is none, or if a later version of the layout has written it."""
 
 class MultiTimeLease:
@@ -624,7 +624,7 @@ class LeaderElection:
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None: ...
@@ -632,7 +632,7 @@ class LeaderElection:
         """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates at a time. It raises the errors of :meth:`.Lock.acquire`."""
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
         """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue. It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
-    async def participants(self) -> list[Contender]:
+    async def contenders(self) -> list[Contender]:
         """List the candidates in order. The first one leads, or soon will."""
     async def leader(self) -> Contender | None:
         """Return the first candidate. Costs the same whatever the number of candidates."""
@@ -650,7 +650,7 @@ class LeaderLatch(Running):
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None: ...
@@ -707,12 +707,12 @@ class DoubleBarrier:
 
     zk: ZooKeeper
     path: str
-    n: int
+    parties: int
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        n: int,
+        parties: int,
         *,
         data: bytes = b"",
         parents: Parents = "container",
@@ -730,22 +730,16 @@ class Counter(Generic[N]):
     path: str
     @overload
     def __init__(
-        self: Counter[int],
-        zk: ZooKeeper,
-        path: str,
-        *,
-        codec: CounterCodec = ...,
-        default: int = ...,
-        **options: Unpack[CounterOptions],
+        self: Counter[int], zk: ZooKeeper, path: str, *, default: int = ..., **options: Unpack[CounterOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Counter[float],
+        self,
         zk: ZooKeeper,
         path: str,
         *,
-        codec: Literal["ascii"],
-        default: float,
+        codec: Codec[N],
+        default: N = ...,
         **options: Unpack[CounterOptions],
     ) -> None: ...
     async def get(self) -> N:
@@ -770,7 +764,7 @@ class SharedValue(Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self, zk: ZooKeeper, path: str, codec: Codec[T], **options: Unpack[ValueOptions]
+        self, zk: ZooKeeper, path: str, *, codec: Codec[T], **options: Unpack[ValueOptions]
     ) -> None: ...
     async def get(self) -> Versioned[T] | None:
         """Read the value; None if there is no znode."""
@@ -887,8 +881,8 @@ class Party(Running):
         zk: ZooKeeper,
         path: str,
         id: str = "",
-        data: bytes | None = None,
         *,
+        data: bytes | None = None,
         layout: PartyLayout = "kazoo",
         conflict: Conflict = "wait",
         parents: Parents = "container",
@@ -921,9 +915,9 @@ class PersistentNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
+        *,
         data: bytes = b"",
         mode: CreateMode = ...,
-        *,
         conflict: Conflict = "wait",
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
@@ -936,8 +930,8 @@ class TtlNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
-        data: bytes = b"",
         *,
+        data: bytes = b"",
         ttl: float,
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
@@ -954,7 +948,7 @@ class Cache(Running):
         path: str,
         depth: int | None,
         *,
-        data: bool = True,
+        with_data: bool = True,
         selector: Selector | None = None,
     ) -> None: ...
     @property
@@ -975,18 +969,18 @@ class Cache(Running):
 
 class NodeCache(Cache):
     """A copy of a single znode: a :class:`Cache` of depth 0."""
-    def __init__(self, zk: ZooKeeper, path: str, *, data: bool = True) -> None: ...
+    def __init__(self, zk: ZooKeeper, path: str, *, with_data: bool = True) -> None: ...
 
 class ChildrenCache(Cache):
     """A copy of a znode and its children: a :class:`Cache` of depth 1."""
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None: ...
 
 class TreeCache(Cache):
     """A copy of a znode and everything below: a :class:`Cache` of any depth."""
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None: ...
 
 class CacheEvents:
@@ -1202,10 +1196,10 @@ __all__ = [
     "Strategy",
     "Sync",
     "SystemZooKeeperError",
-    "Tenancy",
     "Term",
     "ThrottledOpError",
     "TimeLease",
+    "TimeLeaseHolder",
     "Transaction",
     "TreeCache",
     "TtlNode",

@@ -202,8 +202,8 @@ async def pass_writes(zk: ZooKeeper) -> None:
 
 
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered: for the recipes, whose calls belong to one session and
-    may be carried out twice. What a read-only server refuses waits for a full one.
+    """Make a call, again and again until it is answered: for the recipes, whose calls belong to one session
+    and may be carried out twice. What a read-only server refuses waits for a full one.
 
     :param generation: the session to which the call belongs, by ``session.generation``; the present one if
         None. In another session nothing is repeated.

@@ -8,7 +8,7 @@ The rules:
   tasks of one object take turns, and only one of them contends.
 * A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
   it would wait for itself.
-* :meth:`Lock.contenders` and :meth:`Lock.locked` read from the server each time; nothing is remembered.
+* :meth:`Lock.contenders` and :meth:`Lock.is_locked` read from the server each time; nothing is remembered.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Lock(Acquirable[Grant]):
         the first of them)."""
         return await contenders(self.zk, self.path, self._contest.role.recognise)
 
-    async def locked(self) -> bool:
+    async def is_locked(self) -> bool:
         """Return whether any contender, ours or another library's, holds the lock."""
         try:
             names = await repeat(self.zk, lambda: self.zk.get_children(self.path))

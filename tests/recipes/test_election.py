@@ -23,10 +23,10 @@ async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layo
     log: list[str] = []
     async with trio.open_nursery() as nursery:
         for name, zk in zip("abc", clients, strict=True):
-            election = LeaderElection(zk, "/leader", id=name.encode(), layout=layout)
+            election = LeaderElection(zk, "/leader", id=name, layout=layout)
             nursery.start_soon(lead_for, election, 1, log, name)
             await trio.sleep(0.1)
-        assert [node.data for node in await election.participants()] == [b"a", b"b", b"c"]
+        assert [node.data for node in await election.contenders()] == [b"a", b"b", b"c"]
         leader = await election.leader()
         assert leader is not None
         assert leader.data == b"a"
@@ -206,7 +206,7 @@ async def test_a_leader_asked_to_go_before_it_leads(
         async with LeaderElection(other, "/leader").lead():
             nursery.start_soon(election.run, lead)
             await trio.sleep(1)
-            _, waiting = await election.participants()
+            _, waiting = await election.contenders()
             await revoke(other, waiting)
             await revoke(other, waiting)
         await trio.sleep(1)
@@ -225,7 +225,7 @@ async def test_an_observer_creates_nothing(autojump_clock: MockClock, lab: Lab, 
     election = LeaderElection(zk, "/a/leader")
     before = lab.server.dump()
     assert await election.leader() is None
-    assert await election.participants() == []
+    assert await election.contenders() == []
     with trio.move_on_after(1):
         async for leader in election.observe():
             assert leader is None
@@ -251,7 +251,7 @@ async def test_an_observer_sees_every_leader(autojump_clock: MockClock, lab: Lab
             await trio.sleep(1)
         await other.delete("/a", recursive=True)
         await trio.sleep(1)
-        async with LeaderElection(other, "/a/leader", id=b"c", layout="kazoo").lead() as term:
+        async with LeaderElection(other, "/a/leader", id="c", layout="kazoo").lead() as term:
             await trio.sleep(1)
             await other.set(term.path, b"changed")
             await trio.sleep(1)
@@ -270,7 +270,7 @@ async def test_an_observer_is_woken_by_the_leader_alone(
     terms: list[Term] = []
     async with trio.open_nursery() as nursery:
         for number, other in enumerate(others):
-            election = LeaderElection(other, "/leader", id=b"%d" % number)
+            election = LeaderElection(other, "/leader", id=str(number))
             nursery.start_soon(lead_for_ever, election, terms)
             await trio.sleep(0.1)
         nursery.start_soon(follow, LeaderElection(zk, "/leader"), log)
@@ -306,7 +306,7 @@ async def test_an_observer_outlives_its_connections_and_sessions(
                 lab.cut_off(zk)
             else:
                 break
-            async with LeaderElection(other, "/leader", id=b"%d" % number).lead():
+            async with LeaderElection(other, "/leader", id=str(number)).lead():
                 if number == 2:
                     await trio.sleep(3 * SESSION_TIMEOUT)
                     lab.let_through(zk)

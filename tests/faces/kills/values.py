@@ -69,7 +69,7 @@ def a_counter_counts_each_addition_once(run: Scene) -> Check:
 
     async def follow(api: Any, zk: Any, me: Worker) -> None:
         newest = seen = 0
-        async with api.SharedValue(zk, "/count", api.INT64).updates() as updates:
+        async with api.SharedValue(zk, "/count", codec=api.INT64).updates() as updates:
             async for item in updates:
                 if item is not None:
                     assert item.mzxid > newest, "an old value after a newer one"
@@ -98,7 +98,7 @@ def one_replaces_a_value(run: Scene) -> Check:
     won: list[int] = []
 
     async def replace(api: Any, zk: Any, me: Worker) -> None:
-        value = api.SharedValue(zk, "/value", api.INT32, exactly_once=True)
+        value = api.SharedValue(zk, "/value", codec=api.INT32, exactly_once=True)
         while await me.step():
             present = await value.get()
             following = present.value + 1 if present else 1
@@ -107,7 +107,7 @@ def one_replaces_a_value(run: Scene) -> Check:
 
     async def check(api: Any, zk: Any) -> None:
         await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
-        final = await api.SharedValue(zk, "/value", api.INT32).get()
+        final = await api.SharedValue(zk, "/value", codec=api.INT32).get()
         assert sorted(won) == list(range(1, final.value + 1))
 
     run.add(replace, 2)

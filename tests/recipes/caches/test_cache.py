@@ -356,7 +356,7 @@ async def test_a_selector(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
 
 async def test_without_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
     lab.server.load({"/app": b"0", "/app/a": b"1"})
-    async with TreeCache(zk, "/app", data=False) as cache:
+    async with TreeCache(zk, "/app", with_data=False) as cache:
         await cache.synced()
         await zk.set("/app/a", b"2")
         await zk.create("/app/b")
