@@ -254,7 +254,7 @@ async def single_node_lock(api: Any, zk: Any) -> None:
 async def time_leases(api: Any, zk: Any) -> None:
     lease = api.TimeLease(zk, "/lease", 60, "me")
     assert await lease.obtain()
-    assert (await lease.last_holder()).holder == "me"
+    assert (await lease.last_holder()).name == "me"
     assert not await api.TimeLease(zk, "/lease", 60, "you").obtain()
     await lease.release()
     several = api.MultiTimeLease(zk, "/leases", 2, 60, "me")

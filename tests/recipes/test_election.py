@@ -245,7 +245,7 @@ async def test_an_observer_sees_every_leader(autojump_clock: MockClock, lab: Lab
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow, LeaderElection(zk, "/a/leader"), log)
         await trio.sleep(1)
-        for name in (b"a", b"b"):
+        for name in ("a", "b"):
             async with LeaderElection(other, "/a/leader", id=name).lead() as term:
                 await trio.sleep(1)
             await trio.sleep(1)
@@ -343,3 +343,9 @@ async def test_a_leader_that_was_asked_to_resign_is_told(
         async with LeaderElection(zk, "/leader", on_revoke="cancel").lead() as term:
             await revoke(zk, term.path)
             await trio.sleep_forever()
+
+
+async def test_an_id_is_text(zk: ZooKeeper) -> None:
+    for kind in (LeaderElection, LeaderLatch):
+        with pytest.raises(TypeError, match="id is a str, not b'me'"):
+            kind(zk, "/leader", id=b"me")  # type: ignore[arg-type]

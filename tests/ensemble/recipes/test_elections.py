@@ -19,7 +19,7 @@ from .scene import Clients, in_line, stay
 async def test_an_election(clients: Clients, layout: str) -> None:
     a, b, looker = (
         LeaderElection(zk, "/leader", id=name, layout=layout)  # type: ignore[arg-type]
-        for zk, name in zip(clients, [b"a", b"b", b""], strict=True)
+        for zk, name in zip(clients, ["a", "b", ""], strict=True)
     )
     async with trio.open_nursery() as nursery:
         seen = looker.observe()

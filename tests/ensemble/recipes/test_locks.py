@@ -373,7 +373,7 @@ async def test_leases_by_the_clock(clients: Clients) -> None:
     assert not await yours.obtain()
     tenancy = await yours.last_holder()
     assert tenancy is not None
-    assert (tenancy.holder, tenancy.end) == ("me", now + timedelta(seconds=60))
+    assert (tenancy.name, tenancy.end) == ("me", now + timedelta(seconds=60))
     now += timedelta(seconds=30)
     assert await mine.obtain()
     now += timedelta(seconds=59)

@@ -170,7 +170,7 @@ def leases_that_end_by_the_clock(run: Scene) -> Check:
             if await lease.obtain():
                 with only:
                     await me.linger()
-                    assert (await lease.last_holder()).holder == me.name
+                    assert (await lease.last_holder()).name == me.name
                 await lease.release()
 
     async def lease_any(api: Any, zk: Any, me: Worker) -> None:

@@ -36,7 +36,7 @@ async def test_one_at_a_time(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper)
     assert not await theirs.obtain()
     tenancy = await theirs.last_holder()
     assert tenancy is not None
-    assert tenancy.holder == "ours"
+    assert tenancy.name == "ours"
     await trio.sleep(50)
     assert await ours.obtain(), "renewed"
     await trio.sleep(50)
@@ -84,7 +84,7 @@ async def test_all_at_once(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -
             nursery.start_soon(attempt, f"holder {number}")
     tenancy = await lease_of(zk, "any").last_holder()
     assert tenancy is not None
-    assert obtained == [tenancy.holder]
+    assert obtained == [tenancy.name]
 
 
 @pytest.mark.row("F1", "F2")
