@@ -4,7 +4,6 @@
 ``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
                        what there is
 ``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
-``/command/...``       the commands of ZooKeeper's ControllerService (:mod:`.controller_service`)
 ``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
 ``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
 =====================  =====================================================================================
@@ -25,7 +24,7 @@ from ..logger import logger
 from ..monitoring import admin
 from ..net.http import Request, Response
 from ..net.importing import load
-from . import controller_service, files
+from . import files
 from .api import PREFIX, Control
 from .guard import check_control, check_page
 from .routes import ApiError, answer_text, problem
@@ -75,9 +74,6 @@ class Port:
         if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
             check_control(request, self._hosts(), settings.control_token)
             return await self._for_control().answer(request)
-        if path.startswith(controller_service.PREFIX):
-            check_control(request, self._hosts(), settings.control_token)
-            return await controller_service.answer(self._for_control(), request)
         service, now = self._server.service, self._server.clock.now()
         if path == settings.admin_url or path.startswith(f"{settings.admin_url}/"):
             response = admin.answer(request, service, now)

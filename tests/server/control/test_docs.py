@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import trio
 
 from pyzk.protocol.constants import CreateMode
-from pyzk.server.control import controller_service
 from pyzk.server.control.api import ROUTES, Control
 from pyzk.server.control.guard import check_control, check_page
 from pyzk.server.control.servers import Servers
@@ -50,13 +49,8 @@ async def test_the_examples(api: Api) -> None:
                 continue
             check_page(request, ["127.0.0.1"])
             check_control(request, ["127.0.0.1"], None)
-            is_command = request.path.startswith(controller_service.PREFIX)
             with trio.fail_after(60):
-                response = await (
-                    controller_service.answer(api.control, request)
-                    if is_command
-                    else api.control.answer(request)
-                )
+                response = await api.control.answer(request)
             assert response.status == 200, (request, response.body)
             if request.path.endswith("/names"):
                 client = await api.client()
