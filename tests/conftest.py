@@ -1,14 +1,12 @@
-"""How much hypothesis tries: HYPOTHESIS_PROFILE=nightly tries far more, and something else each time. Which of
-the long tests run. What makes the whole suite quicker. And the rules that every test with an ensemble is held against.
+"""How much hypothesis tries: HYPOTHESIS_PROFILE=nightly tries far more, and something else each time. Which
+long tests run. What makes the suite quicker. The rules that every test with an ensemble is held against.
 
-``tests/long.txt`` names the test functions that cost most: a quarter of the tests, nine tenths of the processor's
-time. ``--long`` says which of their cases run, while all other tests run in any case:
+``tests/long.txt`` names the test functions that cost most: a quarter of the tests, nine tenths of the
+processor's time. ``--long`` says which of their cases run:
 
-* ``fifth`` (the default): a fifth of them. The hash of the commit chooses, so the next commit has another fifth.
-* ``whole``: all.
-* ``rest``: the four other fifths, and no other test. ``.ci/run`` runs ``fifth``, then ``rest``.
-
-What the command line names runs whole: a folder, a file, a test.
+* ``fifth`` (the default): a fifth of them. The hash of the commit chooses: the next commit has another fifth.
+* ``whole``: all. What the command line names runs whole: a folder, a file, a test.
+* ``rest``: the other four fifths, and no other test. ``.ci/run`` runs ``fifth``, then ``rest``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each name of tests/long.txt is a test. ``pytest -p tests.support.costs`` measures anew which belong there."""
+"""Each name of tests/long.txt is a test."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What each test costs: ``pytest -n auto --dist loadfile --long whole -p tests.support.costs``, on an idle machine, writes
-tests/long.txt anew.
+"""Write tests/long.txt anew, from what each test costs. On an idle machine::
 
-A test belongs there if all cases of its function cost ``LEAST`` seconds or more of the processor's time, that of the
-processes which it has started and awaited included.
+    pytest -n auto --dist loadfile --long whole -p tests.support.costs
+
+A test belongs there if all cases of its function cost ``LEAST`` seconds or more of the processor's time, with
+the processes that it has started and awaited.
 """
 
 from __future__ import annotations
