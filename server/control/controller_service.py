@@ -28,7 +28,7 @@ from ..testing.origin import over_http
 from ..testing.sessions import UnknownSessionError
 
 if TYPE_CHECKING:
-    from .api import Control
+    from .control import Control
 
 PREFIX: Final = "/command/"
 _SHOWN: Final = 100  # characters of a command in a log line
