@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "blocking": {"client", "recipes", "bridge"},
     "aio": {"client", "recipes", "bridge"},
     "cli": {"protocol", "client", "recipes"},
-    **{module: {"protocol"} for module in BASE},
+    **{module: {"protocol"} for module in sorted(BASE)},
     "server.config": LOW,
     "server.core": {*LOW, "server.config"},
     "server.storage": {*LOW, "server.config", "server.core"},

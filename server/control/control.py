@@ -30,8 +30,6 @@ class Control:
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
     :ivar watchers: how many clients follow the figures now.
-    :ivar injected: what the commands of :mod:`.controller_service` do to requests.
-    :ivar shut_down: whether one of these commands has shut the server down.
     """
 
     def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
@@ -43,8 +41,6 @@ class Control:
         self.waiting = 0
         self.followers = 0
         self.watchers = 0
-        self.injected: dict[str, Fault] = {}
-        self.shut_down = False
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
@@ -56,9 +52,7 @@ class Control:
         self.controls.reset()
         self.faults.clear()
         self.chaos.clear()
-        self.injected.clear()
         self.snapshots.clear()
-        self.shut_down = False
 
     def find(self, given: str) -> SessionInfo:
         """Find the live session that a request names, as :mod:`.finding` says.

@@ -4,7 +4,6 @@
 ``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
                        what there is
 ``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
-``/command/...``       the commands of ZooKeeper's ControllerService (:mod:`.controller_service`)
 ``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
 ``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
 =====================  =====================================================================================
@@ -26,7 +25,7 @@ from ..monitoring import admin
 from ..net.http import HttpServer, Request, Response
 from ..net.importing import load
 from ..testing.takeover import controls_of
-from . import api, controller_service, files
+from . import api, files
 from .api import PREFIX
 from .control import Control
 from .guard import check_control, check_page
@@ -90,9 +89,6 @@ class Port:
         if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
             check_control(request, self._hosts(), settings.control_token)
             return await api.answer(self._for_control(), request)
-        if path.startswith(controller_service.PREFIX):
-            check_control(request, self._hosts(), settings.control_token)
-            return await controller_service.answer(self._for_control(), request)
         service, now = self._server.service, self._server.clock.now()
         if path == settings.admin_url or path.startswith(f"{settings.admin_url}/"):
             response = admin.answer(request, service, now)

@@ -207,6 +207,14 @@ def test_nothing_else_may_be_answered_meanwhile(xid: int) -> None:
     assert "broke the protocol" in script.machine.why
 
 
+def test_nothing_is_sent_after_the_last_token() -> None:
+    login, server = SaslLogin(SaslUser(*BOB)), Login(USERS, bytes)
+    said = login.answer(server.answer(b""))
+    assert not login.over
+    assert login.answer(server.answer(said)) == b""
+    assert login.over
+
+
 @pytest.mark.parametrize("qop", [b"", b',qop="auth"', b',qop="auth-int, auth"'])
 @pytest.mark.parametrize("realms", [b'realm="zk-sasl-md5",', b'realm="zk-sasl-md5",realm=x,', b""])
 def test_what_a_challenge_may_be(qop: bytes, realms: bytes) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import trio
 
 from pyzk.protocol.constants import CreateMode
-from pyzk.server.control import controller_service, serve_http
+from pyzk.server.control import serve_http
 from pyzk.server.control.api import ROUTES, answer
 from pyzk.server.control.control import Control
 from pyzk.server.control.guard import check_control, check_page
@@ -51,13 +51,8 @@ async def test_the_examples(api: Api) -> None:
                 continue
             check_page(request, ["127.0.0.1"])
             check_control(request, ["127.0.0.1"], None)
-            is_command = request.path.startswith(controller_service.PREFIX)
             with trio.fail_after(60):
-                response = await (
-                    controller_service.answer(api.control, request)
-                    if is_command
-                    else answer(api.control, request)
-                )
+                response = await answer(api.control, request)
             assert response.status == 200, (request, response.body)
             if request.path.endswith("/names"):
                 client = await api.client()
