@@ -15,8 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, AuthFailedError, Id, SessionState, connect
-from pyzk.client.sasl import SaslLogin, SaslUser
-from pyzk.client.session_data import Credential
+from pyzk.client.auth import Credential, SaslLogin, SaslUser
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import GetSASLRequest, SetSASLResponse

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import SessionState
-from pyzk.client.events import Missed, MissedReason, WatchEvent
-from pyzk.client.registry import WatchKind
+from pyzk.client.auth import Credential
+from pyzk.client.registry import Missed, MissedReason, WatchEvent, WatchKind
 from pyzk.client.request import Request
-from pyzk.client.session_data import Credential
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType
 from pyzk.protocol.errors import (
     AuthFailedError,
