@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from pyzk.client import NoNodeError, SetData, ZooKeeper
 from pyzk.recipes import Contender, Deadlock, Lock, LockLost, LockRevoked, revoke
 from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
+from pyzk.recipes.leader_latch import LeaderLatch
 
 from ..support.lab import SESSION_TIMEOUT, Lab
 from .candidates import NAMES, candidates, layouts, lead_for, lead_for_ever, nothing_left
