@@ -35,7 +35,7 @@ class Elections:
         if self.candidate() is None:
             self.due = None
         elif self.due is None:
-            self.due = self._ensemble.now + self._ensemble.timing.election
+            self.due = self._ensemble.now + self._ensemble.timing.election_ms
 
     def lookers(self) -> list[Member]:
         """List the servers that look for a leader."""

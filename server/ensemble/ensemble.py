@@ -405,7 +405,7 @@ class Ensemble:
     # --- what a test does to it --------------------------------------------------------------------------
 
     def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
-        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`release`.
+        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`catch_up`.
 
         :param upto: the zxid; by default the one that it has applied, unless there is a delay.
         :param delay: in ms.
@@ -414,7 +414,7 @@ class Ensemble:
         member.go_on()
         self.settle()
 
-    def release(self, members: Iterable[Member]) -> None:
+    def catch_up(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
         for member in members:
             member.lag()

@@ -56,7 +56,7 @@ class Nemesis:
         if member.frozen:
             return [(f"thaw {number}", lambda: ensemble.thaw(member))]
         if member.lags:
-            acts += [(f"release {number}", lambda: ensemble.release([member]))] * 2
+            acts += [(f"catch up {number}", lambda: ensemble.catch_up([member]))] * 2
         else:
             upto = self._random.choice((None, None, member.engine.zxid + self._random.randint(1, 9)))
             acts.append((f"lag {number}", lambda: ensemble.lag(member, upto)))
@@ -101,7 +101,7 @@ def heal_all(ensemble: Ensemble) -> None:
         if member.frozen:
             ensemble.thaw(member)
     ensemble.heal(ensemble.members.values())
-    ensemble.release(ensemble.members.values())
+    ensemble.catch_up(ensemble.members.values())
     ensemble.release_up(ensemble.members.values())
     ensemble.release_acks()
     for leader in ensemble.leaders():

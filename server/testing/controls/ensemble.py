@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import attrs
 
@@ -261,10 +261,23 @@ class EnsembleControls(HistoryControls):
         """Create znodes through the leader, as :meth:`.Controls.load` does."""
         self._leading().load(tree)
 
-    def dump(self, path: str = "/") -> dict[str, bytes | None]:
-        """Return the znodes at and below ``path`` as the leader's server has them; ``ensemble[2].dump()``
-        those of another."""
-        return self._leading().dump(path)
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
+    @overload
+    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, contents.Node]: ...
+
+    def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
+        """Return the znodes at and below ``path`` as the leader's server has them, in the forms of
+        :meth:`.Controls.dump`; ``ensemble[2].dump()`` returns those of another server.
+
+        :raises ValueError: for another form.
+        :raises EnsembleError: if nobody leads.
+        """
+        # mypy picks no overload for a union of literals
+        dump: Callable[..., dict[str, Any]] = self._leading().dump
+        return dump(path, form=form)
 
     def format_tree(self) -> str:
         """Show the tree of the server that has applied most as indented text."""
@@ -285,8 +298,8 @@ class EnsembleControls(HistoryControls):
 
     @control_verb
     def lag(self, server: ServerRef, seconds: float | None = None, *, upto: int | None = None) -> None:
-        """Let a server stand still in the log until :meth:`release`: it answers reads with old data, and what
-        needs the log not at all. Or let it go on late.
+        """Stop a server in the log until :meth:`catch_up`: it answers reads with old data, and it does not
+        answer what needs the log. Or delay what it takes from the log.
 
         :param seconds: it does not stand, but takes whatever the leader sends so much later, in whole ms.
         :param upto: the zxid at which it stands; by default the one that it has applied, unless it is late.
@@ -298,11 +311,11 @@ class EnsembleControls(HistoryControls):
         self._ensemble.lag(member, upto, delay)
 
     @control_verb
-    def release(self, *servers: ServerRef) -> None:
+    def catch_up(self, *servers: ServerRef) -> None:
         """End :meth:`lag`, of all servers if none is named: what waits is applied."""
         members = self._some(servers)
-        self._enter(f"release {_named(members if servers else ())}")
-        self._ensemble.release(members)
+        self._enter(f"catch up {_named(members if servers else ())}")
+        self._ensemble.catch_up(members)
 
     @control_verb
     def isolate(self, server: ServerRef, *, silent: bool = True) -> None:
