@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyzk.server.ensemble.ensemble import Timing
+from pyzk.server.testing import Timing
 
 from ...support.ensemble import EnsembleWorld, Later
 
