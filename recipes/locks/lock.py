@@ -26,6 +26,7 @@ import trio
 from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
 from ...protocol.layouts import ContenderKind, in_order
 from ..base.holder import current_holder
+from ..base.tracebacks import SHORT, shorten
 from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
@@ -184,6 +185,9 @@ class Lock(Acquirable[Grant]):
                 if local is not None:
                     local.leave()
                 raise
+        except SHORT as error:
+            shorten(error)
+            raise
         finally:
             statistics.waiting -= 1
         statistics.holding += 1
