@@ -27,6 +27,7 @@ from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths
 from ...client.repeating import repeat
 from ...protocol.layouts import ContenderKind, in_order
 from ..base.holder import current_holder
+from ..base.tracebacks import SHORT, shorten
 from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
@@ -185,6 +186,9 @@ class Lock(Acquirable[Grant]):
                 if local is not None:
                     local.leave()
                 raise
+        except SHORT as error:
+            shorten(error)
+            raise
         finally:
             statistics.waiting -= 1
         statistics.holding += 1

@@ -34,6 +34,7 @@ from ...client import (
 from ...client.repeating import repeat
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
+from ..base.tracebacks import SHORT, shorten
 from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
 from ..shared_value import SharedValue
@@ -42,6 +43,7 @@ from .grant import Grant, delete
 from .lock import Lock
 from .options import Holding, HoldingOptions
 from .semaphore_layouts import CuratorLeases, KazooLeases, SemaphoreLayout
+from .waits import waiting_for
 
 _LAYOUTS: dict[SemaphoreLayout, type[CuratorLeases | KazooLeases]] = {
     "curator": CuratorLeases,
@@ -140,7 +142,11 @@ class Semaphore(Acquirable[Grant]):
         :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         :raises MalformedValue: ``limit_source`` holds no number.
         """
-        (lease,) = await self._acquire(1, wait)
+        try:
+            (lease,) = await self._acquire(1, wait)
+        except SHORT as error:
+            shorten(error)
+            raise
         return lease
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
@@ -220,7 +226,9 @@ class Semaphore(Acquirable[Grant]):
                 waits: list[Callable[[], Awaitable[object]]] = [watch.wait, gate.lost.wait]
                 if self._limit_source is not None:
                     waits.append(partial(self._limit_changed, self._limit_source, limit))
-                await first_of(*waits)
+                taken = len(leases.counted(names))
+                with waiting_for(f"{self.path} (leases: {count})", f"of {limit} leases {taken} are taken"):
+                    await first_of(*waits)
             bound.check()
             if gate.lost.is_set():
                 return None
