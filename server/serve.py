@@ -22,7 +22,6 @@ from ..protocol.records import Id
 from .config.settings import Settings
 from .config.tls import subject_text
 from .core.failures import report
-from .core.memory import reserve
 from .logger import logger
 from .monitoring import words
 from .net.clock import Clock
@@ -291,10 +290,6 @@ class Server:
                 self.receive()  # what has arrived already counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
-                if reserve.look():
-                    self.service.unread.disconnect_largest()
-                    self.flush()
-                    reserve.look()
                 deadline = self.service.next_deadline()
             except Exception:
                 report("what is due was done in part; the rest follows at the next tick")
