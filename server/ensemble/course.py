@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from ...protocol.text import session_text
-from ..config.members import Configuration
-from ..config.members import Member as Address
+from ..config.members import Configuration, ServerAddress
 from ..config.settings import Settings, SettingsError
 from ..core.sessions import NEVER
 from ..core.tree import DataTree
@@ -40,32 +39,10 @@ from .log import Log, Proposal
 from .member import Member
 from .moves import Moves
 from .serving import most_outstanding
+from .timing import Timing
 
 if TYPE_CHECKING:
     from .nemesis import Nemesis
-
-
-def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], None]:
-    def check(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
-        if value < least:
-            raise ValueError(f"{attribute.name} must be at least {least}, not {value}")
-
-    return check
-
-
-@attrs.frozen(kw_only=True)
-class Timing:
-    """
-    :ivar sync_limit: ticks of silence after which a link is given up.
-    :ivar init_limit: ticks that a server has to catch up; shown only, since it takes no time here.
-    :ivar election: ms from the moment at which a quorum looks for a leader until one serves.
-    """
-
-    sync_limit: int = attrs.field(default=5, validator=_at_least(1))
-    init_limit: int = attrs.field(default=10, validator=_at_least(1))
-    election: int = attrs.field(default=200, validator=_at_least(0))
 
 
 class Course:
@@ -93,7 +70,7 @@ class Course:
     def __init__(
         self,
         settings: Settings,
-        members: Sequence[Address],
+        members: Sequence[ServerAddress],
         *,
         now: int,
         epoch: int,

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from ..config.members import Member as Address
-from ..config.members import check_numbers
-from .course import Course, Timing
+from ..config.members import ServerAddress, check_numbers
+from .course import Course
 from .errors import EnsembleError
 from .member import Member
 
-__all__ = ["Ensemble", "EnsembleError", "Pending", "Timing"]
+__all__ = ["Ensemble", "EnsembleError", "Pending"]
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
@@ -136,7 +135,7 @@ class Ensemble(Course):
         self.tell(member, "is up")
         self.settle()
 
-    def add(self, address: Address) -> Member:
+    def add(self, address: ServerAddress) -> Member:
         """Make another process, which does not run yet.
 
         :raises MemberError: its number cannot be beside those of the others.

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.records import ConnectRequest
-from ..config.members import Configuration
-from ..config.members import Member as Address
+from ..config.members import Configuration, ServerAddress
 from ..config.settings import Settings
 from ..core.sessions import NEVER, Session
 from .engine import MemberEngine
@@ -79,7 +78,7 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Course, address: Address, settings: Settings) -> None:
+    def __init__(self, ensemble: Course, address: ServerAddress, settings: Settings) -> None:
         self.ensemble = ensemble
         self.number = address.number
         self.votes = False

@@ -16,8 +16,8 @@ from . import following, past, sessions
 if TYPE_CHECKING:
     from ...ensemble.member import Member
     from ...ensemble.serving import MemberService
-    from ...testing.ensemble import EnsembleControls
-    from ..api import Control
+    from ...testing.controls.ensemble import EnsembleControls
+    from ..control import Control
 
 _SERVER: Final = "integer|string"
 _JSON: Final[Mapping[Kind, tuple[str, str]]] = {

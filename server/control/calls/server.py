@@ -8,7 +8,7 @@ from ....protocol.version import __version__
 from ..routes import Ask, Field, Route
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 def _server(control: Control, ask: Ask) -> Any:

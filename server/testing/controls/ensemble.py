@@ -42,12 +42,12 @@ class EnsembleControls(ServersControls, HistoryControls):
     @property
     def hosts(self) -> str:
         """The connect string, with all servers."""
-        return self.running.servers.hosts
+        return self.running.host.hosts
 
     @property
     def url(self) -> str | None:
         """Where a server that runs answers HTTP, for all of them; None with ``http_on_client_port=False``."""
-        return self.running.servers.url
+        return self.running.host.url
 
     @property
     def numbers(self) -> list[int]:
@@ -229,10 +229,10 @@ class EnsembleControls(ServersControls, HistoryControls):
 
     @property
     def _time(self) -> tuple[Clock, float]:
-        return self.running.servers.clock, self.running.started
+        return self.running.host.clock, self.running.started
 
     def _jump(self, until: float, keep_alive: bool) -> None:
-        servers, clock = self.running.servers, self.running.servers.clock
+        servers, clock = self.running.host, self.running.host.clock
         while True:
             due = min(max(servers.next_deadline(), clock.now()), until)
             clock.jump(max(0.0, due - clock.now()))
@@ -283,7 +283,7 @@ class MemberControls(Controls):
         return self.running.open_stream()
 
     def writer(self) -> Engine:
-        return self.ensemble.running.servers.ensemble.leader()
+        return self.ensemble.running.host.ensemble.leader()
 
     def _receive(self) -> None:
         self.ensemble._receive()

@@ -65,7 +65,7 @@ class ServersControls(Base):
 
     @property
     def _ensemble(self) -> Ensemble:
-        return self.running.servers.ensemble
+        return self.running.host.ensemble
 
     def _member(self, server: ServerRef) -> Member:
         SERVER.check("server", server)
@@ -79,7 +79,7 @@ class ServersControls(Base):
         self.running.receive()
 
     def _flush(self) -> None:
-        servers = self.running.servers
+        servers = self.running.host
         servers.clock.wake()
         servers.flush()
 

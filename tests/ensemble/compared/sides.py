@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, Timing
+from pyzk.server.testing import EmbeddedEnsemble, Timing
 
 from ...support.links import HOST, Link
 from ...support.real import Ensemble, Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyzk.protocol import errors
 from pyzk.protocol.constants import AddWatchMode, CreateMode, EventType
 from pyzk.protocol.operations import OpCode
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 from ...support.wire import Event, Reply
 from .client import Clients

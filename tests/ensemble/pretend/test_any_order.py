@@ -16,8 +16,7 @@ from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.errors import ZooKeeperError
 from pyzk.protocol.operations import OpCode
 from pyzk.server.ensemble.errors import EnsembleError
-from pyzk.server.testing import UnknownSessionError
-from pyzk.server.testing.ensemble import LocalEnsemble, open_ensemble
+from pyzk.server.testing import LocalEnsemble, UnknownSessionError, open_ensemble
 
 from ...support.wire import ClosedError, StreamClient
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyzk.server.testing import EmbeddedEnsemble, open_ensemble
-from pyzk.server.testing.ensemble import Timing
+from pyzk.server.testing import EmbeddedEnsemble, Timing, open_ensemble
 
 
 @pytest.mark.parametrize("start", [EmbeddedEnsemble, open_ensemble])

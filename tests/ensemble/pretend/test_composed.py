@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, open_ensemble
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError, open_ensemble
 
 from ...support.wire import Reply, StreamClient
 from .client import Clients

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 from ...support.wire import Event, Reply
 from .client import Clients

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pyzk.protocol.control_verbs import VERBS
-from pyzk.server.testing import EmbeddedServer
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleControls
+from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer, EnsembleControls
 from pyzk.server.testing.observers import Wait
 
 from ...support.waiting import wait_until

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from pyzk.server.testing import EnsembleError, UnknownSessionError
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError, UnknownSessionError
 
 from .client import Clients
 

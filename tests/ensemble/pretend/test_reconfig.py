@@ -10,9 +10,10 @@ import pytest
 
 from pyzk.protocol import errors
 from pyzk.protocol.digest import digest_id
-from pyzk.server.config.members import Member
+from pyzk.server.config.members import ServerAddress
 from pyzk.server.config.settings import Settings
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, EnsembleLaunch
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError
+from pyzk.server.testing.ensemble import EnsembleLaunch
 
 from ...support.wire import WireClient
 from .client import Client, Clients
@@ -128,7 +129,7 @@ def test_a_server_that_joins_before_it_runs(ensemble: EmbeddedEnsemble, at: Clie
 
 async def test_lines_of_several_machines_with_the_same_port() -> None:
     """Here they are on one machine: each has a port of its own, until a change asks for another."""
-    members = [Member.parse(str(number), f"zk{number}:2888:3888;2181") for number in (1, 2, 3)]
+    members = [ServerAddress.parse(str(number), f"zk{number}:2888:3888;2181") for number in (1, 2, 3)]
     settings = Settings(port=0, reconfig_enabled=True)
     async with EnsembleLaunch(members, "frozen", True, 100, None, settings).open() as ensemble:
         assert len({server.port for server in ensemble}) == 3

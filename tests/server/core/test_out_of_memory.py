@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from pyzk.server import cli
+from pyzk.server.app import cli
 from pyzk.server.core.failures import OutOfMemory, ran_out
 
 CAUSED = trio.TrioInternalError()

@@ -105,6 +105,7 @@ def test_without_upgrading_an_ephemeral_is_refused(server: int, code: int) -> No
     peer.create("/x", b"0")
     assert peer.create("/mine", flags=EPHEMERAL).err == errors.EphemeralOnLocalSessionError.code
     reply = peer.multi(set_op("/x", b"1"), create_op("/mine", flags=EPHEMERAL), create_op("/y"))
+    assert reply.err == 0, "the parts have the error"
     assert [result.err for result in reply.results] == [0, code, -2]
     assert world.txns[server][-1].effect == Refused(code)
     reply = peer.multi(set_op("/none", b"1"), create_op("/mine", flags=EPHEMERAL))

@@ -121,6 +121,22 @@ def test_conf_ends_with_the_membership(world: EnsembleWorld) -> None:
     assert text.endswith("server.4=127.0.0.1:2891:3891:observer\nversion=0")
 
 
+def test_the_configuration_names_where_clients_find_each_server(world: EnsembleWorld) -> None:
+    assert all(line.client is None or line.client == "" for line in world.ensemble.config.members.values())
+    version = world.ensemble.config.version
+    world.ensemble.name_clients()
+    config = world.ensemble.config
+    assert {number: line.client for number, line in config.members.items()} == {
+        number: member.client_address for number, member in world.ensemble.members.items()
+    }
+    assert config.version == version
+    for server in world.servers:
+        found = world[server].connect().get("/zookeeper/config").record
+        assert isinstance(found, GetDataResponse)
+        assert found.data == config.text.encode()
+        assert b":participant;127.0.0.1:" in found.data
+
+
 def test_the_configuration_is_a_znode(world: EnsembleWorld) -> None:
     found = world[1].connect().get("/zookeeper/config").record
     assert isinstance(found, GetDataResponse)
@@ -129,14 +145,58 @@ def test_the_configuration_is_a_znode(world: EnsembleWorld) -> None:
     assert (stat.version, stat.aversion, stat.czxid, stat.dataLength) == (-1, -1, 0, len(found.data or b""))
 
 
+def test_what_an_observer_has_not_taken_yet(world: EnsembleWorld) -> None:
+    world.lag(4)
+    world[3].connect().create("/x")
+    (observer,) = command(world, 3, "observers")["observers"]
+    assert (observer["queued_packets"], observer["packets_sent"]) == (2, 0)
+    world.release([world.ensemble.members[4]])
+    (observer,) = command(world, 3, "observers")["observers"]
+    assert (observer["queued_packets"], observer["packets_sent"]) == (0, 2)
+    assert observer["last_zxid"] == "0x200000002"
+
+
+def test_the_leader_counts_what_it_does_among_the_figures_of_its_server(world: EnsembleWorld) -> None:
+    world[1].connect(timeout=1000)
+    world.pass_time(2)
+    assert mntr(world, 3)["zk_stale_sessions_expired"] == "1"
+    assert mntr(world, 1)["zk_stale_sessions_expired"] == "0"
+
+
 def test_admin_commands_tell_who_leads(world: EnsembleWorld) -> None:
     assert command(world, 1, "leader") == {"is_leader": False, "leader_id": 3, "leader_ip": "127.0.0.1"}
     assert command(world, 3, "leader")["is_leader"] is True
+    assert command(world, 3, "zabstate")["is_leader"] is True
+    assert command(world, 1, "zabstate")["is_leader"] is False
     state = command(world, 3, "zabstate")
+    assert state["quorum_address"] == {"127.0.0.1": 2890}
+    assert state["election_address"] == {"127.0.0.1": 3890}
+    assert state["client_address"] == world.ensemble.members[3].client_address
     assert (state["myid"], state["zab_epoch"], state["zab_counter"]) == (3, 2, 0)
     assert (state["last_zxid"], state["zabstate"], state["voting"]) == ("0x200000000", "broadcast", True)
     assert command(world, 4, "zabstate")["voting"] is False
     assert list(command(world, 1, "voting_view")["current_config"]) == ["1", "2", "3"]
-    assert [each["sid"] for each in command(world, 3, "observers")["observers"]] == [4]
+    assert command(world, 1, "voting_view")["current_config"]["2"] == {
+        "server_addresses": ["127.0.0.1:2889"],
+        "election_addresses": ["127.0.0.1:3889"],
+        "client_address": world.ensemble.members[2].client_address,
+        "learner_type": "PARTICIPANT",
+    }
+    assert command(world, 3, "observers") == {
+        "synced_observers": 1,
+        "observers": [
+            {
+                "remote_socket_address": "127.0.0.1:2891",
+                "sid": 4,
+                "established": None,
+                "queued_packets": 0,
+                "queued_packets_size": 0,
+                "packets_received": 0,
+                "packets_sent": 0,
+                "requests": 0,
+                "last_zxid": "0x200000000",
+            }
+        ],
+    }
     assert command(world, 1, "observers") == {"synced_observers": 0, "observers": []}
     assert command(world, 2, "configuration")["server_id"] == 2

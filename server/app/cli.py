@@ -16,21 +16,21 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ..core.failures import ran_out, report
+from ..logger import logger
+from ..net import descriptors
 from . import flags, logs
-from .core.failures import ran_out, report
 from .flags import FLAGS, PROG, Refusal
-from .later import import_later
-from .logger import logger
-from .net import descriptors
+from .lazy_imports import import_later
 
 if TYPE_CHECKING:
-    from .config.given import Given
-    from .config.settings import Settings
-    from .core.tree import DataTree
-    from .serve import Server
-    from .storage.storage import Storage
-    from .testing.trace import Trace
-    from .together import Servers
+    from ..config.given import Given
+    from ..config.settings import Settings
+    from ..core.tree import DataTree
+    from ..ensemble.host import EnsembleHost
+    from ..monitoring.server import MonitoredServer
+    from ..storage.storage import Storage
+    from ..testing.trace import Trace
 
 
 _NO_MEMORY: Final = f"{PROG}: memory ran out; raise its limit (ulimit -v), or keep less\n".encode()
@@ -70,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from .config.given import Given, build
-    from .config.properties import ConfigError
+    from ..config.given import Given, build
+    from ..config.properties import ConfigError
 
     for flag, value in (("--data-repair", arguments.data_repair), ("--data-log", arguments.data_log_dir)):
         if arguments.data is None and value:
@@ -106,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> None:
     trees: list[Callable[[], DataTree]] = []  # what is saved at the end
     load = flags.loading(arguments)
 
-    def prepare(server: Server) -> None:
+    def prepare(server: MonitoredServer) -> None:
         trees.append(lambda: server.service.engine.tree)
         load(server.service.engine)
         if arguments.hostile is not None:
@@ -114,11 +114,11 @@ def _run(arguments: argparse.Namespace) -> None:
         if trace is not None:
             trace.attach(server)
 
-    def prepare_all(servers: Servers) -> None:
-        trees.append(servers.ensemble.newest_tree)
-        load(servers.ensemble.leader())
+    def prepare_all(host: EnsembleHost) -> None:
+        trees.append(host.ensemble.newest_tree)
+        load(host.ensemble.leader())
         if trace is not None:
-            trace.attach(servers)
+            trace.attach(host)
 
     flags.check_place(arguments.save)
     plain = trace is arguments.load is arguments.save is arguments.hostile is None
@@ -126,10 +126,10 @@ def _run(arguments: argparse.Namespace) -> None:
     if members:
         if arguments.data is not None:
             raise Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of them")
-        from .together import serve_together
+        from ..ensemble.timing import timing_of
 
-        timing = flags.timing(found, arguments.election_time)
-        start = partial(serve_together, settings, members, timing, prepare_all)
+        timing = timing_of(found, arguments.election_time)
+        start = partial(serve.serve_ensemble, settings, members, timing, prepare_all)
     else:
         storage = flags.storage(arguments, settings)
         start = partial(serve.serve, settings) if storage is None else partial(_serve_data, storage, settings)
@@ -156,8 +156,8 @@ def _run(arguments: argparse.Namespace) -> None:
         raise Refusal(_explain(refused, settings, given))
 
 
-def _make_hostile(server: Server, seed: int) -> None:
-    from .testing.host import take_over
+def _make_hostile(server: MonitoredServer, seed: int) -> None:
+    from ..testing.host import take_over
 
     logger.warning("hostile, seed %d: legal but rare behaviour all the time; for tests alone", seed)
     server.controls = take_over(server, seed)
@@ -274,8 +274,8 @@ async def _serve_data(storage: Storage, settings: Settings, **arguments: Any) ->
 
     :raises Refusal: the first snapshot cannot be written.
     """
+    from ..storage.directory import StorageError
     from .serve import serve
-    from .storage.directory import StorageError
 
     try:
         await serve(settings, storage=storage, **arguments)
@@ -289,7 +289,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _readiness(server: Server | Servers) -> str:
+def _readiness(server: MonitoredServer | EnsembleHost) -> str:
     if hasattr(server, "servers"):
         line = f"{PROG} is ready at {server.hosts} as a pretend ensemble: nothing is replicated"
         first = next(iter(server.servers.values()))
@@ -330,7 +330,7 @@ def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -
     """Say why the server cannot listen, and which flag or key to change."""
     import socket
 
-    from .config.zookeys import KEY_OF
+    from ..config.zookeys import KEY_OF
 
     tried = {
         (host, port): (getattr(settings, host) or settings.host, getattr(settings, port))

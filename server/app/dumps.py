@@ -15,13 +15,13 @@ import os
 from contextlib import suppress
 from functools import partial
 
-from ..protocol.dump import WHOLE, Choice, Node, below, chosen, fields_of, parsed
-from ..protocol.errors import UnimplementedError, ZooKeeperError
-from ..protocol.records import OPEN_ACL
-from .core.engine import Engine
-from .core.tree import DataTree
-from .logger import logger
-from .testing import contents
+from ...protocol.dump import WHOLE, Choice, Node, below, chosen, fields_of, parsed
+from ...protocol.errors import UnimplementedError, ZooKeeperError
+from ...protocol.records import OPEN_ACL
+from ..core.engine import Engine
+from ..core.tree import DataTree
+from ..logger import logger
+from ..testing import contents
 
 
 class DumpError(ValueError):
@@ -33,8 +33,8 @@ def read(path: str, choice: Choice = WHOLE) -> list[Node]:
 
     :raises DumpError: if it cannot be read, a line of it is no znode, or it has no such subtree.
     """
-    from ..protocol.files import places
-    from ..protocol.files.nodes import nodes_of
+    from ...protocol.files import places
+    from ...protocol.files.nodes import nodes_of
 
     try:
         if places.is_data(path):

@@ -5,62 +5,56 @@ Nothing is replicated: all servers are in this process, and their data ends with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import attrs
 import trio
 
-from .config.members import Member
-from .config.settings import Settings
-from .core.failures import report
-from .core.sessions import NEVER
-from .ensemble import member as ensemble
-from .ensemble.ensemble import Ensemble, Timing
-from .net.clock import Clock
-from .net.service import milliseconds
-from .serve import Server
-
-if TYPE_CHECKING:
-    from .testing.controls import Controls
-    from .testing.ensemble import EnsembleControls
+from ..config.members import ServerAddress
+from ..config.settings import Settings
+from ..core.failures import report
+from ..core.sessions import NEVER
+from ..monitoring.server import MonitoredServer
+from ..net.clock import Clock
+from ..net.server import HttpFactory
+from ..net.service import milliseconds
+from .ensemble import Ensemble
+from .member import Member
+from .timing import Timing
 
 _SHARE = 0.0005
 """Seconds of turns of one server before the others have theirs: their clients wait for it."""
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
 
 
-class _Member(Server):
+class MemberServer(MonitoredServer):
     """One server of an ensemble.
 
-    :ivar together: all of them.
+    :ivar ensemble_host: has all of them.
     """
 
-    together: Servers
+    in_ensemble: ClassVar[bool] = True
+    ensemble_host: EnsembleHost
 
     def close_port(self) -> None:
         """Have clients refused. Of servers that are controlled over HTTP the last one goes on listening, and
         answers HTTP alone: otherwise nobody could start any again."""
         self.service.refusing = True
-        if self.together.any_runs or not self.service.is_controlled:
+        if self.ensemble_host.any_runs or not self.service.is_controlled:
             super().close_port()
 
     def open_port(self) -> None:
         super().open_port()
-        self.together.close_ports()
-
-    def hand_over(self) -> Controls:
-        if self.controls is None:
-            self.together.hand_over()
-        assert self.controls is not None
-        return self.controls
+        self.ensemble_host.close_ports()
 
 
-class Servers:
+class EnsembleHost:
     """The servers of an ensemble, with their sockets.
 
     :param settings: of all servers. Where a port is named, the first server has it, the second the next ...
     :param members: their lines in the configuration. If each has another port for clients, these count.
+    :param http: as for :class:`pyzk.server.net.server.Server`.
     :ivar servers: by number, from 1.
     """
 
@@ -68,14 +62,17 @@ class Servers:
         self,
         settings: Settings,
         clock: Clock,
-        members: Sequence[Member],
+        members: Sequence[ServerAddress],
         timing: Timing | None = None,
+        *,
+        http: HttpFactory | None = None,
     ) -> None:
         self.clock = clock
+        self._http = http
         now = milliseconds(clock.now())
         epoch = now + milliseconds(clock.epoch_offset())
         self.ensemble = Ensemble(settings, members, now=now, epoch=epoch, timing=timing)
-        self.servers: dict[int, Server] = {}
+        self.servers: dict[int, MemberServer] = {}
         for member, own in zip(self.ensemble.members.values(), _each(settings, members), strict=True):
             self._make(member, own)
         self.ensemble.begin()
@@ -104,7 +101,7 @@ class Servers:
         """The connect string."""
         return ",".join(server.hosts for server in self.servers.values())
 
-    async def run(self, *, task_status: trio.TaskStatus[Servers] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[EnsembleHost] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen and serve until cancelled.
 
         :raises OSError: if an address cannot be bound.
@@ -117,7 +114,7 @@ class Servers:
             self._nursery.start_soon(self._keep_time)
             task_status.started(self)
 
-    def add(self, address: Member) -> Server:
+    def add(self, address: ServerAddress) -> MemberServer:
         """Make a further server, which listens and does not run yet.
 
         :raises OSError: its address cannot be bound.
@@ -137,23 +134,12 @@ class Servers:
         self._nursery.start_soon(server.run)
         return server
 
-    def _make(self, member: ensemble.Member, settings: Settings) -> _Member:
-        server = _Member(settings, self.clock, member.make_service)
+    def _make(self, member: Member, settings: Settings) -> MemberServer:
+        server = MemberServer(settings, self.clock, member.make_service, http=self._http)
         server.share_the_loop(_SHARE)
-        server.together = self
+        server.ensemble_host = self
         member.port = self.servers[member.number] = server
         return server
-
-    def hand_over(self) -> EnsembleControls:
-        """Put the ensemble, and each server, into a test's hands; its history is recorded once somebody asks
-        for that."""
-        first = next(iter(self.servers.values()))
-        if first.controls is None:
-            from .testing.ensemble import take_over
-
-            return take_over(self)
-        assert first.controls.ensemble is not None
-        return first.controls.ensemble
 
     def receive(self) -> None:
         """Handle what has already arrived at the sockets of all servers."""
@@ -197,7 +183,7 @@ class Servers:
                 report("what is due in the ensemble was done in part; the rest follows")
 
 
-def _each(settings: Settings, members: Sequence[Member]) -> Iterator[Settings]:
+def _each(settings: Settings, members: Sequence[ServerAddress]) -> Iterator[Settings]:
     """Yield the settings of each server: all are on one machine, so that each needs ports of its own."""
     written = {member.client_port for member in members}
     for index, member in enumerate(members):
@@ -206,21 +192,3 @@ def _each(settings: Settings, members: Sequence[Member]) -> Iterator[Settings]:
         if settings.port and len(written) == len(members) and member.client_port:
             own["port"] = member.client_port
         yield attrs.evolve(settings, **own)
-
-
-async def serve_together(
-    settings: Settings,
-    members: Sequence[Member],
-    timing: Timing,
-    prepare: Callable[[Servers], object] = lambda servers: None,
-    *,
-    task_status: trio.TaskStatus[Servers] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve until cancelled, as the command does.
-
-    :param prepare: called with the servers before they listen.
-    :raises OSError: if an address cannot be bound.
-    """
-    servers = Servers(settings, Clock(follow_wall_clock=True), members, timing)
-    prepare(servers)
-    await servers.run(task_status=task_status)

@@ -21,10 +21,10 @@ from benchmarks.wire import hello, request
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import OpCode
-from pyzk.server import cli
+from pyzk.server.app import cli
 
-from ..support.waiting import wait_until
-from ..support.wire import WireClient
+from ...support.waiting import wait_until
+from ...support.wire import WireClient
 
 
 @contextmanager

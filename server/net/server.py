@@ -1,6 +1,9 @@
 """The server on the network: listeners, their clients, and the clock that drives it all.
 
-Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
+* Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
+* What rooms above this one answer is handed in: four-letter words and further ports by
+  :class:`pyzk.server.monitoring.server.MonitoredServer`, HTTP on the port of clients by whoever makes the
+  server. ``http`` is called for the first HTTP client, so that an idle server loads nothing of it.
 """
 
 from __future__ import annotations
@@ -13,42 +16,35 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import trio
 
-from ..protocol.constants import TLS_HELLO
-from ..protocol.records import Id
-from .config.settings import Settings
-from .config.tls import subject_text
-from .core.failures import report
-from .logger import logger
-from .monitoring import words
-from .net.clock import Clock
-from .net.importing import load
-from .net.listening import Listener, serve_clients
-from .net.service import SLICE, Service, milliseconds
-from .net.streams import Begun, hang_up, serve_stream
+from ...protocol.constants import TLS_HELLO
+from ...protocol.records import Id
+from ..config.settings import Settings
+from ..config.tls import subject_text
+from ..core.failures import report
+from ..logger import logger
+from .clock import Clock
+from .listening import Listener, serve_clients
+from .service import SLICE, Service, milliseconds
+from .streams import Begun, hang_up, serve_stream
 
 if TYPE_CHECKING:
-    from .net.http import HttpServer, Request, Response
-    from .net.https import Secure
-    from .storage.storage import Storage
-    from .testing.controls import Controls
-
+    from ..storage.storage import Storage
+    from .http import HttpServer
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
 """Made before the first client is accepted, its imports included; runs as long as the server."""
+Listen: TypeAlias = Callable[[str, int], tuple[socket.socket, tuple[str, int]]]
+"""Opens a listener at a host and port; returns it with the address that it has got."""
+HttpFactory: TypeAlias = "Callable[[Server, trio.Nursery], Awaitable[HttpServer]]"
+"""Makes what answers HTTP on the port of clients, for a server and the nursery in which its tasks run."""
 
 _BACKLOG = 2048
 _LOOK_AT_LOG = 0.5
 """Seconds between two looks whether a snapshot is due."""
-_HTTP_TIMEOUT = 30.0
-"""Seconds that a client has for an HTTP request, and again for taking the answer."""
-_MAX_BODY = 4 * 2**20
-"""Bytes of an HTTP request on the port of clients, such as a tree to load."""
-_MAX_ADMIN_BODY = 64 * 1024
-"""Bytes of an HTTP request on other ports."""
 _QUIET_ROUNDS = 5
 """Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
@@ -60,14 +56,22 @@ class Server:
     """One service with its listeners.
 
     :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
+    :param http: makes what answers HTTP on the port of clients; None: HTTP is not answered there.
+    :cvar in_ensemble: whether this is one server of a pretend ensemble.
     :ivar service: the server without its sockets.
     :ivar started: the clock at the start, in seconds.
-    :ivar admin_address: host and port of the admin server, if it is on and up.
-    :ivar metrics_address: the same for the metrics in the format of Prometheus.
+    :ivar controls: for the test kit: what controls this server, once something does.
     """
 
+    in_ensemble: ClassVar[bool] = False
+
     def __init__(
-        self, settings: Settings, clock: Clock, make_service: Callable[..., Service] = Service
+        self,
+        settings: Settings,
+        clock: Clock,
+        make_service: Callable[..., Service] = Service,
+        *,
+        http: HttpFactory | None = None,
     ) -> None:
         now = clock.now()
         self.clock = clock
@@ -77,13 +81,11 @@ class Server:
             now=now,
             epoch=now + clock.epoch_offset(),
             stopwatch=time.monotonic,
-            answer_word=words.answer,
         )
         self._set_wall_clock()
-        self.admin_address: tuple[str, int] | None = None
-        self.metrics_address: tuple[str, int] | None = None
-        self.controls: Controls | None = None
-        self.service.serves_http = settings.http_on_client_port
+        self.controls: Any = None
+        self.service.serves_http = http is not None and settings.http_on_client_port
+        self.http_factory = http
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
         self._bound: socket.socket | None = None  # the port while nobody is let in
@@ -91,9 +93,9 @@ class Server:
         self._hub: Any = None
         if _HAS_HUB:
             if self.service.storage is None:
-                from .net.hub import Hub
+                from .hub import Hub
             else:
-                from .net.durable_hub import DurableHub as Hub
+                from .durable_hub import DurableHub as Hub
 
             self._hub = Hub(self.service, clock.now, self._take_foreign)
 
@@ -124,7 +126,7 @@ class Server:
         """Host and port of the TLS listener, if there is one."""
         return self.service.secure_address
 
-    async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen and serve until cancelled. A server runs once.
 
         :raises OSError: if an address cannot be bound.
@@ -150,12 +152,7 @@ class Server:
                     settings.secure_host or settings.host, settings.secure_port
                 )
                 tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
-            if settings.admin_port is not None:
-                admin, self.admin_address = listen(settings.admin_host, settings.admin_port)
-                tasks.append(self._admin_task(admin))
-            if settings.metrics_port is not None:
-                metrics, self.metrics_address = listen(settings.metrics_host, settings.metrics_port)
-                tasks.append(self._metrics_task(metrics))
+            tasks += self.further_ports(listen)
             if self._hub is not None:
                 tasks.append(self._hub.run)
             async with trio.open_nursery() as self._nursery:
@@ -164,20 +161,16 @@ class Server:
                     self._nursery.start_soon(task)
                 task_status.started(self)
 
+    def further_ports(self, listen: Listen) -> Iterable[Task]:
+        """Open further ports that the settings name, and return the tasks that serve them."""
+        return ()
+
     def _close_sockets(self) -> None:
         for listener in (*self._listeners, *([self._bound] if self._bound else [])):
             hang_up(listener)
         if self._hub is not None:
             self._hub.close()
             self._hub = None  # the history can still be read, and nothing more arrives
-
-    def hand_over(self) -> Controls:
-        """Put the server into a test's hands; its history is recorded once somebody asks for that."""
-        if self.controls is None:
-            from .testing.host import take_over
-
-            self.controls = take_over(self)
-        return self.controls
 
     def close_port(self) -> None:
         """Have plain clients refused from now on: the port stays bound, and nobody listens."""
@@ -355,7 +348,7 @@ class Server:
             if not certificate:
                 return ()
             if settings.verify_client_host:
-                from .net.hostnames import check  # for who uses it
+                from .hostnames import check  # for who uses it
 
                 await check(certificate, peer[0])
             return self.service.engine.access.certificate_identities(subject_text(certificate))
@@ -396,92 +389,22 @@ class Server:
             await http.serve(stream, peer, received)
 
     async def _load_http(self) -> HttpServer:
-        """Load what answers HTTP, for the first such client: what nobody uses is not even imported."""
-        await load(f"{__package__}.control.port")
-        from .control.port import Port
-        from .net.http import HttpServer
-
+        """Make what answers HTTP, for the first such client."""
+        assert self.http_factory is not None
+        assert self._nursery is not None
+        http = await self.http_factory(self, self._nursery)
         if self._http is None:  # nobody else came meanwhile
-            assert self._nursery is not None
-            self._http = HttpServer(
-                Port(self, self._nursery).answer, _HTTP_TIMEOUT, self.service.unread, self._body_limit
-            )
+            self._http = http
         return self._http
-
-    def _body_limit(self, request: Request) -> int:
-        from .monitoring.admin import body_limit
-
-        return body_limit(request, self.service, _MAX_BODY)
-
-    def _admin_task(self, listener: socket.socket) -> Task:
-        from .monitoring.admin import answer, body_limit
-
-        settings = self.service.settings
-        timeout = settings.admin_idle_timeout / 1000
-        secure = None
-        if settings.admin_ssl_context is not None:
-            from .net.https import Secure
-
-            def note_plain() -> None:
-                self.service.engine.stats.plain_admin += 1
-
-            secure = Secure(settings.admin_ssl_context, settings.admin_force_https, timeout, note_plain)
-        return self._http_task(
-            listener,
-            answer,
-            timeout,
-            lambda request: body_limit(request, self.service, _MAX_ADMIN_BODY),
-            secure,
-        )
-
-    def _metrics_task(self, listener: socket.socket) -> Task:
-        from .monitoring.prometheus import answer
-
-        return self._http_task(listener, answer, _HTTP_TIMEOUT, lambda request: _MAX_ADMIN_BODY)
-
-    def _http_task(
-        self,
-        listener: socket.socket,
-        answer: Callable[[Request, Service, float], Response],
-        timeout: float,
-        max_body: Callable[[Request], int],
-        secure: Secure | None = None,
-    ) -> Task:
-        from .net.http import HttpServer
-
-        def respond(request: Request) -> Response:
-            response = answer(request, self.service, self.clock.now())
-            self.flush()
-            return response
-
-        return partial(HttpServer(respond, timeout, self.service.unread, max_body).listen, listener, secure)
 
 
 def service_of(storage: Storage | None) -> Callable[..., Service]:
     """Return what makes the service of a server, whose data is in files or in memory."""
     if storage is None:
         return Service
-    from .net.durable import DurableService
+    from .durable import DurableService
 
     return partial(DurableService, storage)
-
-
-async def serve(
-    settings: Settings,
-    prepare: Callable[[Server], object] = lambda server: None,
-    storage: Storage | None = None,
-    *,
-    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve until cancelled, as the command does.
-
-    :param prepare: called with the server before it listens.
-    :param storage: keeps the data in files.
-    :raises OSError: if an address cannot be bound.
-    """
-    server = Server(settings, Clock(follow_wall_clock=True), service_of(storage))
-    prepare(server)
-    await server.run(task_status=task_status)
 
 
 def _backlog(settings: Settings) -> int:

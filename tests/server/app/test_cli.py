@@ -14,14 +14,14 @@ import trio
 import trio.testing
 
 from pyzk.protocol.version import __version__
-from pyzk.server import cli, flags
-from pyzk.server import serve as transport
+from pyzk.server.app import cli, flags
+from pyzk.server.app import serve as transport
 from pyzk.server.config import settings as settings_module
 from pyzk.server.config.given import build
 from pyzk.server.config.settings import Settings
 from pyzk.server.config.zoocfg import interpret, read
 
-SAMPLE = Path(__file__).parents[2] / "conf" / "zoo.cfg"
+SAMPLE = Path(__file__).parents[3] / "conf" / "zoo.cfg"
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ def test_the_sample_configuration_serves_until_a_signal():
 
 
 def test_help_and_version_do_not_wait_for_heavy_modules():
-    code = "import sys, pyzk.server.cli; print({'trio', 'attrs', 'ssl', 'json'} & {*sys.modules})"
+    code = "import sys, pyzk.server.app.cli; print({'trio', 'attrs', 'ssl', 'json'} & {*sys.modules})"
     env = {**os.environ, "PYTHONWARNINGS": "error"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
     assert done.stdout == "set()\n"
@@ -342,7 +342,7 @@ def test_what_nobody_asks_for_is_not_loaded():
 
 def test_what_is_imported_later_is_there_when_asked_for():
     code = """
-from pyzk.server.later import import_later
+from pyzk.server.app.lazy_imports import import_later
 import_later("ssl", "idna", "sys")
 import sys, ssl as early
 assert "_ssl" not in sys.modules

@@ -11,9 +11,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from pyzk.server import logs
+from pyzk.server import lines
+from pyzk.server.app import logs
 
-from ..support.world import World
+from ...support.world import World
 
 
 @pytest.fixture
@@ -214,8 +215,8 @@ def pipe(request, monkeypatch):
     os.set_blocking(reader, False)
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     if request.param == "shared":
-        monkeypatch.setattr(logs, "_own", lambda fd: fd)
-    monkeypatch.setattr(logs, "_WAITING", 10_000)
+        monkeypatch.setattr(lines, "_own", lambda fd: fd)
+    monkeypatch.setattr(lines, "_WAITING", 10_000)
     handler = logs.DescriptorHandler(writer)
     assert (handler._lines._fd == writer) is (request.param == "shared")
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -297,7 +298,8 @@ def test_the_end_of_a_process_waits_for_a_reader_that_is_late():
     command = [sys.executable, "-c", "import sys; print(len(sys.stdin.read()))"]
     code = """
 import logging
-from pyzk.server import logs
+from pyzk.server import lines
+from pyzk.server.app import logs
 logs.configure("debug")
 for i in range(2000): logging.debug("x" * 100)
 """

@@ -12,18 +12,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ..protocol.version import __version__
+from ...protocol.version import __version__
+from ..logger import logger
 from . import logs
-from .logger import logger
 
 if TYPE_CHECKING:
-    from .config.given import Configuration, Given
-    from .config.members import Member
-    from .config.settings import Settings
-    from .core.engine import Engine
-    from .ensemble.ensemble import Timing
-    from .storage.storage import Storage
-    from .testing.trace import Trace
+    from ..config.given import Configuration, Given
+    from ..config.members import ServerAddress
+    from ..config.settings import Settings
+    from ..core.engine import Engine
+    from ..storage.storage import Storage
+    from ..testing.trace import Trace
 
 PROG: Final = "pyzk-server"
 FLAGS: Final = {
@@ -149,15 +148,15 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from .config import elsewhere
-    from .config.given import Configuration
+    from ..config import elsewhere
+    from ..config.given import Configuration
 
     beside, warnings = elsewhere.from_environment(os.environ)
     beside += elsewhere.from_flags(arguments.set)
     found = Configuration({}, ())
     ensemble = arguments.ensemble is not None
     if arguments.config is not None or beside:
-        from .config import zoocfg
+        from ..config import zoocfg
 
         if arguments.config is not None:
             found = zoocfg.read(arguments.config, port_given=port_given, beside=beside, ensemble=ensemble)
@@ -171,13 +170,13 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
 def members(
     arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
-) -> Sequence[Member]:
+) -> Sequence[ServerAddress]:
     """Return the servers of the ensemble that is asked for; none for a single server.
 
     :param emulated: another release than the default one, if that is asked for.
     :raises Refusal: if that is not possible.
     """
-    from .config.members import MemberError, chosen
+    from ..config.members import MemberError, chosen
 
     try:
         members = chosen(found.members, arguments.ensemble, arguments.observers)
@@ -198,18 +197,6 @@ def members(
     return members
 
 
-def timing(found: Configuration, election: int | None = None) -> Timing:
-    """Return the times of an ensemble.
-
-    :param election: ms that an election takes, if that is given.
-    :raises ValueError: a time out of range.
-    """
-    from .ensemble.ensemble import Timing
-
-    given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election": election}
-    return Timing(**{name: value for name, value in given.items() if value is not None})
-
-
 def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
     """Return the values that ``--tls`` stands for, by field of Settings.
 
@@ -221,9 +208,9 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
         return {}
     from pathlib import Path
 
+    from ..config.given import Given
+    from ..config.tls import TlsError
     from . import certificates
-    from .config.given import Given
-    from .config.tls import TlsError
 
     if "secure_port" in given:
         raise Refusal(f"--tls: there is a certificate already, for {given['secure_port']}; drop one of them")
@@ -267,7 +254,7 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     """
     if not _asks_for_trace(arguments):
         return None
-    from .testing.trace import Selection, Trace
+    from ..testing.trace import Selection, Trace
 
     try:
         selection = Selection.of(
@@ -298,7 +285,7 @@ def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
             if name.startswith("load_") and value not in ("/", False, []):
                 raise Refusal(f"--{name.replace('_', '-')} is for --load; name a file by it")
         return lambda engine: None
-    from ..protocol.dump import Choice
+    from ...protocol.dump import Choice
     from . import dumps
 
     choice = Choice(
@@ -332,7 +319,7 @@ _FOR_ENSEMBLES: Final = ("local_sessions", "local_sessions_upgrading")
 
 def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> None:
     """Warn of settings that are not at their defaults, and have no effect."""
-    from .config.zookeys import KEY_OF
+    from ..config.zookeys import KEY_OF
 
     defaults = type(settings)()
     keys = [KEY_OF[field] for field in fields if getattr(settings, field) != getattr(defaults, field)]
@@ -349,8 +336,8 @@ def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None
     if arguments.data is None:
         _warn_of_idle(settings, _FOR_FILES, "nothing is kept in files without --data")
         return None
-    from .storage.directory import StorageError
-    from .storage.storage import Storage
+    from ..storage.directory import StorageError
+    from ..storage.storage import Storage
 
     storage = Storage(arguments.data, settings, repair=arguments.data_repair)
     try:

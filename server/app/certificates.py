@@ -15,7 +15,7 @@ import os
 import ssl
 from pathlib import Path
 
-from .config import tls
+from ..config import tls
 
 CA, SERVER, CLIENT = "ca.pem", "server.pem", "client.pem"
 _ORGANIZATION, _UNIT = "pyzk-server", "development"

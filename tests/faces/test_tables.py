@@ -1,0 +1,43 @@
+"""What the table of faces says of members is said of members that are there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+from pyzk import aio, blocking
+from pyzk.bridge import faced
+
+TYPES = {cls.__name__: cls for cls in faced.FACED}
+
+
+@pytest.mark.parametrize("table", ["IN_LOOP", "UNTIL_LIMIT", "UP_TO_DATE", "BORROW", "CALLS_BACK"])
+def test_each_member_is_there(table: str) -> None:
+    for where in getattr(faced, table):
+        cls, dot, member = where.rpartition(".")
+        if dot:
+            assert member in vars(TYPES[cls]), where
+        else:
+            assert member in {function.__name__ for function in faced.FUNCTIONS}, where
+
+
+@pytest.mark.parametrize("cls", faced.FACED)
+def test_what_is_hidden_is_there(cls: type) -> None:
+    source = "".join(inspect.getsource(each) for each in cls.__mro__ if each.__module__.startswith("pyzk"))
+    missing = {name for name in faced.FACED[cls] if not re.search(rf"\b(def |self\.)?{name}\b", source)}
+    assert not missing
+
+
+def test_classes_that_wait_for_requests_are_there() -> None:
+    assert set(TYPES) >= faced.WAIT_FOR_REQUESTS
+
+
+@pytest.mark.parametrize("api", [aio, blocking])
+@pytest.mark.parametrize("name", ["Pending", "SharedValue"])
+def test_generic_classes_are_generic_in_each_face(api: Any, name: str) -> None:
+    made = getattr(api, name)
+    assert made[int].__origin__ is made
+    assert made[int].__args__ == (int,)
