@@ -185,7 +185,6 @@ def test_what_was_answered_outlives_a_lack_of_memory(tmp_path: Path) -> None:
                 assert client.create(path, bytes(100)).err == 0
                 answered.append(path)
     assert process.poll() in (None, 3)
-    assert "memory ran out" in server.log()
     kill(server)
     assert len(answered) > 1000
     with server_of(tmp_path) as again, WireClient((again.host, again.port)) as client:
